@@ -1,0 +1,42 @@
+# make demo, make test: on a machine with python3 (venv and pip) and make, nothing else is needed.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+BIN := $(VENV)/bin
+comma := ,
+
+.PHONY: help demo test lint bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
+	@echo "make test    lint, then every test, doctest and code block of the documentation"
+	@echo "make bench   the benchmarks"
+	@echo "make lint    ruff and mypy alone"
+	@echo "make clean   remove what these commands made"
+
+# One stamp for each set of extras: installed anew whenever pyproject.toml changes.
+$(VENV)/installed-%: pyproject.toml
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[$(subst +,$(comma),$*)]'
+	@touch $@
+
+demo: $(VENV)/installed-examples
+	$(BIN)/python -m torchlike run examples/digits.py
+
+test: lint
+	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests torchlike
+
+lint: $(VENV)/installed-test+examples+dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed-test+examples+dev
+	@for file in benchmarks/bench_*.py; do \
+	    echo "$$file" && $(BIN)/python "$$file" || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis digits-out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""The conditions that every test runs under. TORCHLIKE_CASES=10 tries ten times as many random cases."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+
+
+CASES = 30
+
+hypothesis.settings.register_profile(
+    "torchlike",
+    derandomize=True,  # the same cases in every run: what fails, fails again
+    deadline=None,  # the first call of a kernel compiles it
+    max_examples=max(1, round(CASES * float(os.environ.get("TORCHLIKE_CASES", "1")))),
+    print_blob=False,
+)
+hypothesis.settings.load_profile("torchlike")
+
+# Tests run in several processes, and small tensors gain nothing from more threads.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Every test starts from the same state of every global random generator."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)

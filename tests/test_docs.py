@@ -1,0 +1,95 @@
+"""Every ```python block of README.md and docs/*.md runs, from top to bottom of its page."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = [*sorted(REPOSITORY.glob("README.md")), *sorted(REPOSITORY.glob("docs/**/*.md"))]
+BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_page(page: Path) -> int:
+    """Run the blocks of a page in one namespace, those of `>>>` as doctests; returns how many there are."""
+    text, namespace = page.read_text(), {"__name__": page.stem}
+    blocks = list(BLOCK.finditer(text))
+    opened = len(re.findall(r"^ *```+ *python", text, re.MULTILINE))
+    assert len(blocks) == opened, f"{page}: a block is not closed"
+    for block in blocks:
+        before = text.count("\n", 0, block.start("code"))  # so that errors name the line of the page
+        code = re.sub(f"^{block['indent']}", "", block["code"], flags=re.MULTILINE)
+        if code.lstrip().startswith(">>>"):
+            run_session(code, namespace, page, before)
+        else:
+            exec(compile("\n" * before + code, str(page), "exec"), namespace)
+    return len(blocks)
+
+
+def run_session(code: str, namespace: dict[str, object], page: Path, before: int) -> None:
+    session = doctest.DocTestParser().get_doctest(code, namespace, page.name, str(page), before)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=OPTIONS).run(session, out=report.append, clear_globs=False)
+    namespace.update(session.globs)
+    assert not result.failed, "".join(report)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+PAGE = """
+Text, and a block of another language:
+
+```console
+$ this is not python
+```
+
+```python
+x = 1
+```
+
+- in a list:
+
+  ```python
+  >>> x + 1
+  2
+  >>> y = [x,
+  ...      x]
+  ```
+
+```python
+assert y == [1, 1]
+```
+"""
+
+
+def test_blocks_share_a_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert run_page(page) == 3
+
+
+BROKEN = {
+    "code": ("assert y", "assert not y", AssertionError, None),
+    "session": ("  2\n", "  3\n", AssertionError, r"page\.md.*line 15"),
+    "exception": ("x = 1", "x = 1 / 0", ZeroDivisionError, None),
+    "not closed": ("[1, 1]\n```", "[1, 1]", AssertionError, "is not closed"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_wrong_block_fails(name, tmp_path):
+    old, new, error, message = BROKEN[name]
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace(old, new))
+    with pytest.raises(error, match=message) as caught:
+        run_page(page)
+    if name == "exception":
+        assert (caught.traceback[-1].path, caught.traceback[-1].lineno) == (page, 8)

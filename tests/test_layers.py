@@ -1,0 +1,148 @@
+"""The rules on who may import whom, kept by reading the sources; and proof that the reader can object."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = "torchlike"
+LAYERS = {"_base": 0, "_decl": 1, "_executor": 2, "_ops": 2, "_core": 3, "_transforms": 4}
+TOP = 5
+RUNTIME = {PACKAGE, "jax", "jaxlib", "numpy", "ml_dtypes", *sys.stdlib_module_names}
+LINES = 600
+
+
+def violations(root: Path) -> list[str]:
+    """Every breach of the rules in the package at `root`, as `file:line: what`."""
+    return sorted(fault for file in root.rglob("*.py") for fault in faults_of(root, file))
+
+
+def faults_of(root: Path, file: Path) -> Iterator[str]:
+    place, source = file.relative_to(root.parent), file.read_text()
+    tree = ast.parse(source, str(place))
+    layer = layer_of(list(file.relative_to(root).with_suffix("").parts))
+    if (lines := len(source.splitlines())) >= LINES:
+        yield f"{place}: {lines} lines; a file has fewer than {LINES}: split it along its meaning"
+    for node, inside_function in walk(tree):
+        for name in imported(node, place, root):
+            own = name.split(".")[0] == PACKAGE
+            if own and inside_function:
+                yield f"{place}:{node.lineno}: imports {name} inside a function"
+            if own and layer_of(name.split(".")[1:]) > layer:
+                yield f"{place}:{node.lineno}: imports {name}, from a layer above its own"
+            if name.split(".")[0] not in RUNTIME:
+                yield f"{place}:{node.lineno}: imports {name}, which is no runtime dependency"
+        if layer < TOP and imports_by_call(node):
+            yield f"{place}:{node.lineno}: imports by a call, which hides what it imports"
+    if file.name == "__init__.py":
+        yield from logic_in_init(place, tree)
+
+
+def layer_of(parts: list[str]) -> int:
+    return LAYERS.get(parts[0], TOP) if parts else TOP
+
+
+def walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All nodes below `node`, with whether a function encloses them."""
+    for child in ast.iter_child_nodes(node):
+        yield child, inside
+        function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from walk(child, inside or function)
+
+
+def imported(node: ast.AST, place: Path, root: Path) -> list[str]:
+    """The modules that an import statement loads, by absolute name."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    package = list(place.parent.parts)[: len(place.parent.parts) - node.level + 1] if node.level else []
+    origin = ".".join([*package, *([node.module] if node.module else [])])
+    # `from package import name` loads name where it is a module, and else the package alone.
+    folder = root.parent.joinpath(*origin.split("."))
+    names = [alias.name for alias in node.names]
+    modules = [name for name in names if (folder / name).is_dir() or (folder / f"{name}.py").is_file()]
+    return [f"{origin}.{name}" for name in modules] + ([origin] if len(modules) < len(names) else [])
+
+
+def imports_by_call(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return called in ("import_module", "__import__")
+
+
+def logic_in_init(place: Path, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield f"{place}:{node.lineno}: defines {node.name}; an __init__ file only re-exports"
+
+
+def test_the_package_keeps_the_rules():
+    faults = violations(REPOSITORY / PACKAGE)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_every_package_has_its_init_file():
+    """A folder without one would be left out of a built distribution."""
+    files = (REPOSITORY / PACKAGE).rglob("*.py")
+    assert not [file.parent for file in files if not (file.parent / "__init__.py").is_file()]
+
+
+ABOVE, INSIDE, FOREIGN = "from a layer above its own", "inside a function", "is no runtime dependency"
+# name: (file, source, what the complaint says)
+BREACHES = {
+    "upwards": ("_base/a.py", "from torchlike._core import tensor", f"torchlike._core.tensor, {ABOVE}"),
+    "upwards by a plain import": ("_decl/a.py", "import torchlike._ops.unary", ABOVE),
+    "upwards, relative": ("_ops/a.py", "from .._core.tensor import x", f"torchlike._core.tensor, {ABOVE}"),
+    "upwards to a name": ("_core/a.py", "from torchlike._transforms import vmap", ABOVE),
+    "upwards to a public module": ("_core/a.py", "from torchlike.nn import Module", ABOVE),
+    "upwards to the package": ("_core/a.py", "import torchlike", f"imports torchlike, {ABOVE}"),
+    "upwards from __init__": ("_base/__init__.py", "from .. import _core", f"torchlike._core, {ABOVE}"),
+    "for a type checker": ("_base/a.py", "if TYPE_CHECKING:\n    from torchlike._core import tensor", ABOVE),
+    "in a function": ("nn/a.py", "def f():\n    from torchlike._base import x", ":2: imports torchlike"),
+    "in a method, relative": ("nn/a.py", "class A:\n    def f(self):\n        from . import b", INSIDE),
+    "in an async function": ("nn/a.py", "async def f():\n    import torchlike", INSIDE),
+    "by a call": ("_core/a.py", "import importlib\nx = importlib.import_module(name)", "imports by a call"),
+    "PyTorch": ("nn/a.py", "def f():\n    import torch.nn", f"imports torch.nn, which {FOREIGN}"),
+    "another library": ("nn/a.py", "from scipy import linalg", f"imports scipy, which {FOREIGN}"),
+    "a long file": ("nn/a.py", "x = 1\n" * LINES, "600 lines; a file has fewer than 600"),
+    "logic in __init__": ("nn/__init__.py", "def f(): pass", "defines f; an __init__ file only re-exports"),
+}
+
+ALLOWED = {
+    "_base/dtypes.py": "import jax.numpy as jnp\nimport ml_dtypes\nfrom numpy import dtype",
+    "_decl/op.py": "from torchlike._base import dtypes\nfrom torchlike._base.dtypes import float32",
+    "_ops/__init__.py": "",
+    "_ops/unary.py": "from torchlike._executor.immediate import run\nfrom . import y",
+    "_executor/immediate.py": "def f():\n    import threading\n    from jax import jit",
+    "_core/tensor.py": "from .._ops import unary as u\nfrom torchlike import _base",
+    "_transforms/vmap.py": "from torchlike._core.tensor import Tensor",
+    "nn/__init__.py": "from torchlike.nn.linear import Linear as Linear\n__all__ = ['Linear']",
+    "nn/linear.py": "import importlib\nimport torchlike\nfrom ..optim import x\n" + "x = 1\n" * (LINES - 4),
+    "interop/alias.py": "import importlib\ndef f(x):\n    return importlib.import_module(x)",
+}
+
+
+def tree(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / PACKAGE / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / PACKAGE / name).write_text(textwrap.dedent(text))
+    return folder / PACKAGE
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_each_breach_is_found(name, tmp_path):
+    file, source, expected = BREACHES[name]
+    faults = violations(tree(tmp_path, {**ALLOWED, file: source}))
+    assert any(fault.startswith(f"{PACKAGE}/{file}:") and expected in fault for fault in faults), faults
+
+
+def test_what_is_allowed_is_let_through(tmp_path):
+    assert violations(tree(tmp_path, ALLOWED)) == []

@@ -1,0 +1,133 @@
+"""`python -m torchlike run SCRIPT [ARGS]`: run a PyTorch script, unmodified, on JAX."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType, TracebackType
+from typing import NoReturn
+
+from torchlike.interop.alias import install_as_torch
+
+# The code, the module to run it in, and argv[0].
+Program = tuple[CodeType, ModuleType, str]
+
+USAGE = """\
+usage: python -m torchlike run SCRIPT [ARGS ...]
+       python -m torchlike run -m MODULE [ARGS ...]
+
+Runs a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
+tracebacks are those of `python SCRIPT` and `python -m MODULE`. Processes that the program spawns are
+plain Python processes: there, `torch` is torchlike only after torchlike.install_as_torch().
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Run the command line `arguments` (without the program's name); leaves by SystemExit on any misuse."""
+    match arguments:
+        case ["-h" | "--help", *_] | ["run", "-h" | "--help", *_]:
+            print(USAGE, end="")
+        case ["run", "-m", name, *rest]:
+            run(lambda: prepare_module(name), rest)
+        case ["run", script, *rest] if not script.startswith("-"):
+            run(lambda: prepare_script(script), rest)
+        case _:
+            sys.stderr.write(USAGE)
+            raise SystemExit(2)
+
+
+def run(prepare: Callable[[], Program], arguments: list[str]) -> None:
+    """Execute a program as `__main__`, which it stays, as its atexit functions and pickles expect."""
+    install_as_torch()
+    sys.argv[1:] = arguments
+    try:
+        code, program, sys.argv[0] = prepare()
+        sys.modules["__main__"] = program
+        exec(code, program.__dict__)
+    except BaseException:
+        _hide_this_file_in_tracebacks()
+        raise
+
+
+def prepare_script(script: str) -> Program:
+    """Code, fresh `__main__` and argv[0] of a file, with its folder first on sys.path."""
+    path = os.path.abspath(script)
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        _refuse(f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}", 2)
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    code = compile(source, path, "exec", dont_inherit=True)
+    return code, _main_module(None, path, SourceFileLoader("__main__", path)), script
+
+
+def prepare_module(name: str) -> Program:
+    """Code, fresh `__main__` and argv[0] of a module, or of a package's `__main__`."""
+    sys.argv[0] = "-m"  # what a package's __init__ sees while it is imported
+    spec, wanted, hint = _find(name), name, ""
+    if spec is not None and spec.submodule_search_locations is not None:
+        wanted, hint = f"{name}.__main__", f"; {name!r} is a package and cannot be directly executed"
+        spec = _find(wanted)
+    get_code = getattr(spec.loader, "get_code", None) if spec is not None else None
+    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    if spec is None or code is None:
+        _refuse(f"No module named {wanted}{hint}", 1)
+    program = _main_module(spec, spec.origin, spec.loader)
+    return code, program, spec.origin or name
+
+
+def _find(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        reason = f"{type(error).__name__}: {error}"
+        _refuse(f"Error while finding module specification for {name!r} ({reason})", 1)
+
+
+def _main_module(spec: ModuleSpec | None, path: str | None, loader: object) -> ModuleType:
+    program = ModuleType("__main__")
+    program.__dict__.update(
+        __spec__=spec,
+        __package__=spec.parent if spec else None,
+        __loader__=loader,
+        __file__=path,
+        __cached__=spec.cached if spec else None,
+        __annotations__={},
+        __builtins__=sys.modules["builtins"],
+    )
+    return program
+
+
+def _hide_this_file_in_tracebacks() -> None:
+    """Have the interpreter report the error at hand as ever, less the frames that led to the program."""
+    show = sys.excepthook  # the program may have set its own
+
+    def trimmed(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+        trace = _after_this_file(trace)
+        show(kind, value.with_traceback(trace), trace)
+
+    sys.excepthook = trimmed
+
+
+def _after_this_file(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback below the last frame of this file."""
+    below = trace
+    while trace is not None:
+        here = trace.tb_frame.f_code.co_filename == __file__
+        trace = trace.tb_next
+        below = trace if here else below
+    return below
+
+
+def _refuse(message: str, status: int) -> NoReturn:
+    print(f"{sys.executable}: {message}", file=sys.stderr)
+    raise SystemExit(status)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

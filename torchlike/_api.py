@@ -1,0 +1,51 @@
+"""The names of the ``torch`` namespace."""
+
+import torchlike._functions.copy
+import torchlike._functions.shape  # noqa: F401
+from torchlike._base.device import device, set_default_device
+from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo, set_default_dtype
+from torchlike._base.promotion import can_cast, promote_types
+from torchlike._base.rng import Generator
+from torchlike._base.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from torchlike._core import autograd as _autograd
+from torchlike._core import bind, convert
+from torchlike._core.factories import (
+    arange,
+    as_tensor,
+    empty,
+    from_dlpack,
+    from_jax_array,
+    from_numpy,
+    full,
+    ones,
+    tensor,
+    zeros,
+)
+from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
+from torchlike._core.size import Size
+from torchlike._core.tensor import (
+    MemoryFormat as memory_format,
+)
+from torchlike._core.tensor import (
+    Tensor,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    strided,
+)
+
+convert.install()
+_autograd.install()
+prints_as_tensor(Tensor)
+Tensor.__repr__ = lambda self, *, tensor_contents=None: tensor_str(self, contents=tensor_contents)
+globals().update(ALIASES)
+globals().update(bind.FUNCTIONS)
+
+__all__ = [
+    "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
+    "contiguous_format", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
+    "full", "get_default_dtype", "iinfo", "is_grad_enabled", "memory_format", "no_grad", "ones", "preserve_format",
+    "promote_types", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor",
+    "zeros", *ALIASES, *bind.FUNCTIONS,
+]  # fmt: skip

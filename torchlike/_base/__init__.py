@@ -1,0 +1,1 @@
+"""Foundations that import nothing of ours: dtypes, devices, promotion, random keys."""

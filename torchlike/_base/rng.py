@@ -1,0 +1,149 @@
+"""Random numbers: a seed and a counter, and the jax key made of the two."""
+
+import secrets
+import threading
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.random import threefry_2x32
+
+from . import device as devices
+
+_DEFAULT_SEED = 67280421310721  # PyTorch's seed of a generator that was given none
+_STATE_BYTES = 16
+_IMPL = "threefry2x32"
+
+
+class Generator:
+    """A source of random numbers: a seed, and a counter of the draws made from it.
+
+    Each random operation takes one draw; equal (seed, counter) give equal numbers on
+    every device and in every run. RuntimeError if the device is absent.
+
+    >>> import torchlike as torch
+    >>> g = torch.Generator().manual_seed(3)
+    >>> g.initial_seed()
+    3
+    """
+
+    __slots__ = ("_device", "_seed", "_counter", "_lock", "__weakref__")
+
+    def __init__(self, device: Any = None):
+        self._device = _generator_device(device)
+        self._seed = _DEFAULT_SEED
+        self._counter = 0
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> devices.device:
+        """The device whose tensors this generator fills."""
+        return self._device
+
+    @property
+    def counter(self) -> int:
+        """How many draws were made since the seed was set."""
+        return self._counter
+
+    def manual_seed(self, seed: int, /) -> "Generator":
+        """Set the seed and start over; returns the generator.
+
+        Seeds are 64 bits wide; a negative one counts down from 2**64. ValueError for a seed
+        outside [-2**63, 2**64), RuntimeError for one that is not an int, TypeError for numpy's integers.
+        """
+        if isinstance(seed, np.integer):
+            raise TypeError(f"manual_seed: an integer is required, got {type(seed).__name__}; use int(seed)")
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}; use int(seed)")
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(f"manual_seed: {seed} overflows 64 bits; use a seed in [-2**63, 2**64)")
+        self._restart(seed % 2**64, 0)
+        return self
+
+    def seed(self) -> int:
+        """Set a seed that cannot be foretold, and return it."""
+        value = secrets.randbits(64)
+        self._restart(value, 0)
+        return value
+
+    def initial_seed(self) -> int:
+        """The seed last set."""
+        return self._seed
+
+    def get_state(self) -> np.ndarray:
+        """Seed and counter as 16 bytes (uint8)."""
+        with self._lock:
+            return np.array([self._seed, self._counter], "<u8").view(np.uint8)
+
+    def set_state(self, state: np.ndarray) -> None:
+        """Go back to a state that `get_state` gave. TypeError if not uint8, RuntimeError if not 16 long."""
+        if getattr(state, "dtype", None) != np.uint8:
+            kind = getattr(state, "dtype", type(state).__name__)
+            raise TypeError(f"RNG state must be a torch.ByteTensor, as get_state() returns, not {kind}")
+        flat = np.ascontiguousarray(state).reshape(-1)
+        if flat.size != _STATE_BYTES:
+            raise RuntimeError(f"Expected an RNG state of {_STATE_BYTES} bytes, but found {flat.size}")
+        seed, counter = (int(word) for word in flat.view("<u8"))
+        self._restart(seed, counter)
+
+    def clone_state(self) -> "Generator":
+        """Another generator that will make the same draws."""
+        return _rebuild(self._device, self.get_state())
+
+    def get_offset(self) -> int:
+        """The counter, of a generator of an accelerator; RuntimeError on the CPU, as in PyTorch."""
+        self._needs_offset()
+        return self._counter
+
+    def set_offset(self, offset: int, /) -> None:
+        """Set the counter, of a generator of an accelerator; RuntimeError on the CPU, as in PyTorch."""
+        self._needs_offset()
+        if offset < 0:
+            raise RuntimeError(f"set_offset: the offset must not be negative, got {offset}")
+        self._restart(self._seed, int(offset))
+
+    def draw(self) -> np.ndarray:
+        """The four uint32 words (seed high and low, counter high and low) of the next draw; for `key`."""
+        with self._lock:
+            seed, counter = self._seed, self._counter
+            self._counter = (counter + 1) % 2**64
+        mask = 0xFFFFFFFF
+        return np.array((seed >> 32, seed & mask, counter >> 32, counter & mask), np.uint32)
+
+    def _needs_offset(self) -> None:
+        if self._device.type == "cpu":
+            raise RuntimeError("CPU Generator does not use offset; use get_state() and set_state()")
+
+    def _restart(self, seed: int, counter: int) -> None:
+        with self._lock:
+            self._seed, self._counter = seed, counter
+
+    def __reduce__(self):
+        return _rebuild, (self._device, self.get_state())
+
+
+def _generator_device(given: Any) -> devices.device:
+    found = devices.device("cpu") if given is None else devices.device(given)
+    if found.type == "cpu":  # without asking jax: the default generator exists before any backend
+        return devices.device("cpu")
+    return devices.from_jax(devices.jax_device(found))
+
+
+def _rebuild(where: devices.device, state: np.ndarray) -> Generator:
+    new = Generator(where)
+    new.set_state(state)
+    return new
+
+
+def key(words: jax.Array) -> jax.Array:
+    """The jax key of a draw's four words; can be traced.
+
+    The counter is enciphered by the seed (Threefry is a bijection of the counter for each
+    seed), so the draws of a generator have distinct keys.
+    """
+    words = jax.numpy.asarray(words)
+    return jax.random.wrap_key_data(threefry_2x32(words[:2], words[2:]), impl=_IMPL)
+
+
+default_generator = Generator()
+default_generator.seed()

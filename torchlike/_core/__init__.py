@@ -1,0 +1,1 @@
+"""L3: Storage, Tensor, views, nodes, the engine and dispatch."""

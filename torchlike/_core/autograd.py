@@ -1,0 +1,260 @@
+"""Autograd fields and methods of Tensor, and ``backward``/``grad``."""
+
+import weakref
+
+from torchlike._base.state import state
+from torchlike._core import engine
+from torchlike._core import node as nodes
+from torchlike._core.dispatch import refresh
+from torchlike._core.hooks import RemovableHandle
+from torchlike._core.tensor import Tensor, wrap
+from torchlike._executor import immediate
+
+
+def _fresh(t):
+    if t._diff is not None:
+        refresh(t)
+    return t
+
+
+def _get_requires_grad(t):
+    return _fresh(t)._rg
+
+
+def _set_requires_grad(t, value):
+    _fresh(t)
+    if not isinstance(value, bool):
+        raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
+    if t._edge is not None:
+        if not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        return
+    if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    t._rg = value
+
+
+def _grad_fn(t):
+    edge = _fresh(t)._edge
+    return None if edge is None else edge[0]
+
+
+def _set_grad(t, value):
+    if value is not None:
+        _check_grad(t, value)
+    t._grad = value
+
+
+def _check_grad(t, value):
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of {type(value).__name__}")
+    if value is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.dtype is not t.dtype:
+        raise RuntimeError(
+            f"assigned grad has data of a different type: expected {t.dtype}, got {value.dtype}; convert it with .to(dtype)"
+        )
+    if value.device != t.device:
+        raise RuntimeError(f"assigned grad has data located on a different device: expected {t.device}, got {value.device}")
+    if value.shape != t.shape:
+        raise RuntimeError(f"assigned grad has data of a different size: expected {list(t.shape)}, got {list(value.shape)}")
+
+
+def requires_grad_(t, requires_grad=True):
+    """Set whether the tensor requires grad, and return it."""
+    t.requires_grad = requires_grad
+    return t
+
+
+def detach_(t):
+    """Cut the tensor from its history, in place."""
+    if t._diff is not None:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
+            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "
+            "called on these gradients."
+        )
+    t._edge, t._rg = None, False
+    return t
+
+
+def retain_grad(t):
+    """Keep ``.grad`` of a tensor that is not a leaf."""
+    if not t.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if t._edge is None:
+        return
+    node, nr = t._edge
+    node.extra("retains", dict)[nr] = weakref.ref(t)
+
+
+def _retains_grad(t):
+    if t._edge is None:
+        return False
+    node, nr = t._edge
+    ref = (node._ex or {}).get("retains", {}).get(nr)
+    return ref is not None and ref() is t
+
+
+def register_hook(t, hook):
+    """Call ``hook(grad)`` when the tensor's gradient is computed; what it returns replaces it.
+
+    Returns a handle with ``remove()``.
+    """
+    if not t.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if t._edge is None:
+        hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
+        nodes.accumulator(t).extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
+    else:
+        node, nr = t._edge
+        hooks = node.extra("tensor_hooks", dict).setdefault(nr, {})
+    return RemovableHandle.add(hooks, hook)
+
+
+def register_post_accumulate_grad_hook(t, hook):
+    """Call ``hook(tensor)`` after the leaf's ``.grad`` has been updated."""
+    if not t.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if t._edge is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
+
+
+def _extras(t):
+    if t._ex is None:
+        t._ex = {}
+    return t._ex
+
+
+def _root_edges(tensors):
+    edges = []
+    for i, t in enumerate(tensors):
+        edge = nodes.edge_of(_fresh(t))
+        if edge is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        edges.append(edge)
+    return edges
+
+
+def _seeds(tensors, grads, create):
+    out = []
+    for t, g in zip(tensors, grads, strict=True):
+        if g is None:
+            if t.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not t.dtype.is_floating_point:
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
+            g = wrap(immediate.ones(tuple(t.shape), t.dtype.np))
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif g.shape != t.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{len(out)}] has a shape of {g.shape} and output[{len(out)}] has a shape of {t.shape}."
+            )
+        elif g.dtype.is_complex != t.dtype.is_complex:
+            raise RuntimeError(
+                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                f"grad_output[{len(out)}] has a dtype of {g.dtype} and output[{len(out)}] has a dtype of {t.dtype}."
+            )
+        out.append(g)
+    return out
+
+
+def _as_tuple(x):
+    if x is None:
+        return None
+    return (x,) if isinstance(x, Tensor) else tuple(x)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Add the gradients of ``tensors`` to the ``.grad`` of the leaves (or of ``inputs`` only).
+
+    Args:
+        tensors: one or several roots. grad_tensors: their gradients; None for scalar roots.
+        retain_graph: keep saved tensors (default: as ``create_graph``).
+        create_graph: record the backward, so that gradients can be differentiated.
+    """
+    tensors = _as_tuple(tensors)
+    grads = _as_tuple(grad_tensors) or (None,) * len(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    inputs = _as_tuple(inputs)
+    if inputs is not None and not inputs:
+        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    roots = _root_edges(tensors)
+    seeds = _seeds(tensors, grads, create_graph)
+    if inputs is None:
+        engine.run(roots, seeds, keep=keep, create=create_graph)
+        return
+    _check_inputs(inputs)
+    leaves = [t for t in inputs if t._edge is None]
+    captures = [nodes.edge_of(t) for t in inputs]
+    found = engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
+    for t in inputs:
+        if t not in leaves and (got := found.get(t._edge)) is not None:
+            t._grad = got if t._grad is None else t._grad + got
+
+
+def _check_inputs(inputs):
+    for i, t in enumerate(inputs):
+        if not t.requires_grad:
+            raise RuntimeError(f"One of the differentiated Tensors does not require grad (inputs[{i}])")
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None,
+         is_grads_batched=False, materialize_grads=False):  # fmt: skip
+    """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; leaves' ``.grad`` is untouched.
+
+    >>> import torchlike as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if is_grads_batched:
+        raise NotImplementedError("torch.autograd.grad(is_grads_batched=True) is not supported by torchlike yet")
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    grads = _as_tuple(grad_outputs) or (None,) * len(outputs)
+    if allow_unused is False and materialize_grads:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    keep = create_graph if retain_graph is None else retain_graph
+    _check_inputs(inputs)
+    roots = _root_edges(outputs)
+    captures = [nodes.edge_of(t) for t in inputs]
+    found = engine.run(roots, _seeds(outputs, grads, create_graph), keep=keep, create=create_graph, accumulate=False, captures=captures)
+    out = []
+    for t, edge in zip(inputs, captures, strict=True):
+        got = found.get(edge)
+        if got is None and not allow_unused:
+            raise RuntimeError(
+                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+                "this is the desired behavior."
+            )
+        if got is None and materialize_grads:
+            got = wrap(immediate.zeros(tuple(t.shape), t.dtype.np))
+        out.append(got)
+    return tuple(out)
+
+
+def _method_backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
+    backward(t, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def install():
+    """Give Tensor its autograd surface."""
+    Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
+    Tensor.grad_fn = property(_grad_fn)
+    Tensor.grad = property(lambda t: t._grad, _set_grad, lambda t: _set_grad(t, None))
+    Tensor.retains_grad = property(_retains_grad)
+    Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad
+    Tensor.register_hook, Tensor.backward = register_hook, _method_backward
+    Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
+
+
+__all__ = ["backward", "grad", "install", "state"]

@@ -1,0 +1,142 @@
+"""Dispatch: the one way every operator call takes.
+
+The layers, in PyTorch's order: ``__torch_function__`` (modes, subclasses, duck types), function
+transforms, autocast, autograd, ``__torch_dispatch__``, executor. ``state.slow`` is non-zero while a
+layer other than autograd and the executor is active; otherwise a call on plain tensors goes straight
+to autograd and the executor.
+"""
+
+from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core import follow as layouts
+from torchlike._core.slow import KIND, slow_call
+from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.views import reader
+from torchlike._decl import derive, rules
+from torchlike._executor import immediate
+from torchlike._executor.failure import translate
+
+_get = KIND.get
+
+
+def call(op, inputs, static):
+    """Run ``op`` on ``inputs`` (tensors, numbers, None) and record a node if one requires grad."""
+    if state.slow:
+        return slow_call(call, op, inputs, static)
+    values = []
+    record = strided = False
+    for t in inputs:
+        kind = _get(t.__class__)
+        if kind == 1:
+            if t._view is None:
+                values.append(t._storage.value)
+            else:
+                if t._diff is not None:
+                    refresh(t)
+                strided = True
+                values.append(value_of(t))
+            if t._rg:
+                record = True
+        elif kind == 2:
+            values.append(t)
+        else:
+            return slow_call(call, op, inputs, static)
+    kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    try:
+        out = kernel(*values)
+    except Exception as error:
+        out = translate(op, static, values, error)
+    if record and state.grad:
+        out = _record(op, inputs, static, values, out)
+    elif out.__class__ is tuple:
+        out = tuple([wrap(v) for v in out])
+    else:
+        out = wrap(out)
+    if strided and op.strides:
+        layouts.follow(inputs, out)
+    if op.returns is not None:
+        return op.returns(out)
+    return out
+
+
+def plan_for(op, inputs, static, values):
+    """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
+    key = [static]
+    for t, v in zip(inputs, values, strict=True):
+        if t.__class__ in _PASSED:
+            key.append(t.__class__)
+        else:
+            key.append(v.shape)
+            key.append(v.dtype)
+            key.append(t._rg)
+    key = tuple(key)
+    try:
+        return op.plans[key]
+    except KeyError:
+        plan = op.plans[key] = _make_plan(op, inputs, static, values)
+        return plan
+
+
+_PASSED = frozenset(t for t, kind in KIND.items() if kind == 2)
+
+
+def _make_plan(op, inputs, static, values):
+    is_tensor = [t.__class__ not in _PASSED for t in inputs]
+    wanted = tuple(
+        i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype)
+    )
+    if not wanted:
+        return None
+    plan = op.derivative(static, [derive.aval(v) for v in values], wanted)
+    if plan is not None:
+        plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes)
+    return plan
+
+
+def _record(op, inputs, static, values, out):
+    """Wrap the results with a node that remembers this call."""
+    plan = plan_for(op, inputs, static, values)
+    many = out.__class__ is tuple
+    if plan is None:
+        return tuple([wrap(v) for v in out]) if many else wrap(out)
+    outs = [wrap(v) for v in out] if many else [wrap(out)]
+    node = _node(op, plan, inputs, outs)
+    for i in plan.diff:
+        t = outs[i]
+        t._edge = (node, i)
+        t._rg = True
+    return tuple(outs) if many else outs[0]
+
+
+def _node(op, plan, inputs, outs):
+    edges = []
+    for i in plan.wanted:
+        t = inputs[i]
+        edges.append(t._edge or (nodes.accumulator(t), 0))
+    saved = [inputs[i] for i in plan.inputs]
+    versions = [None if t.__class__ in _PASSED else t._vc.version for t in saved]
+    for i in plan.outputs:
+        shell = alias(outs[i])
+        saved.append(shell)
+        versions.append(shell._vc.version)
+    return nodes.make(op, plan, edges, saved, versions)
+
+
+def refresh(t):
+    """Give a view whose base was changed in place its new history (a read of the base)."""
+    diff = t._diff
+    if diff.version == t._vc.version:
+        return
+    diff.version = t._vc.version
+    base = diff.base
+    if not base._rg:
+        return
+    steps = t._view.steps[diff.depth :]
+    ints = t._view.ints[diff.ints :]
+    op = reader(steps)
+    inputs = (base, *ints)
+    values = (immediate.Abstract(base._layout.shape, base.dtype.np), *ints)
+    plan = plan_for(op, inputs, (), values)
+    if plan is not None:
+        t._edge = (nodes.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints)), 0)
+        t._rg = True

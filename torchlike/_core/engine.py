@@ -1,0 +1,216 @@
+"""The backward engine: runs the graph from its roots, latest node first.
+
+Without ``create_graph`` gradients travel as plain values (arrays) and nodes apply their plans to
+them directly; with it they travel as tensors through dispatch, and so have history themselves.
+Hooks always see tensors.
+"""
+
+from heapq import heappop, heappush
+
+from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core.dispatch import call
+from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._executor import immediate
+from torchlike._ops.arithmetic import add
+
+
+def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
+    """Propagate ``grads`` (tensors) from ``roots`` ((node, output number) each).
+
+    Args:
+        keep: retain saved tensors. create: record the backward itself.
+        accumulate: whether leaves receive ``.grad``.
+        captures: edges whose gradient is wanted; only nodes that lead to them run.
+    Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
+    """
+    before = state.grad
+    state.grad = create
+    task = _Task(roots, keep, create, accumulate, captures)
+    try:
+        task.seed(roots, grads)
+        task.run()
+        return task.captured
+    finally:
+        state.grad = before
+
+
+class _Task:
+    """One backward pass: what is still awaited, what has arrived."""
+
+    def __init__(self, roots, keep, create, accumulate, captures):
+        self.keep, self.create, self.accumulate = keep, create, accumulate
+        self.wanted = {}
+        for node, nr in captures:
+            self.wanted.setdefault(node, set()).add(nr)
+        self.captured = {}
+        self.awaited, order = _count_edges(roots)
+        self.needed = _leading_to(order, self.wanted) if captures else None
+        self.buffers = {}
+        self.ready = []
+        self.live = True
+
+    def seed(self, roots, grads):
+        for (node, nr), grad in zip(roots, grads, strict=True):
+            self.deliver(node, nr, grad if self.create else value_of(grad))
+        for node in {node for node, _ in roots}:
+            if not self.awaited.get(node):
+                heappush(self.ready, (-node.seq, node))
+
+    def deliver(self, node, nr, grad):
+        """Add a gradient to the buffer of output ``nr`` of ``node``."""
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            n = 1 if node.__class__ is nodes.AccumulateGrad else len(node.outs())
+            buffer = self.buffers[node] = [None] * n
+        old = buffer[nr]
+        if old is None:
+            buffer[nr] = grad
+        elif self.create:
+            buffer[nr] = call(add, (old, grad, None), ())
+        else:
+            buffer[nr] = immediate.run(add, (), (old, grad, None))
+
+    def run(self):
+        ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
+        while ready:
+            node = heappop(ready)[1]
+            grads = buffers.pop(node, None)
+            results = self.step(node, grads) if grads is not None and (needed is None or node in needed) else None
+            for i, edge in enumerate(node.edges):
+                if edge is None:
+                    continue
+                target, nr = edge
+                if results is not None and results[i] is not None:
+                    self.deliver(target, nr, results[i])
+                left = awaited[target] = awaited[target] - 1
+                if not left:
+                    heappush(ready, (-target.seq, target))
+
+    def step(self, node, grads):
+        """Hooks, captures and the node itself; None where nothing flows on."""
+        ex = node._ex
+        if ex is not None:
+            grads = self.before(node, ex, grads)
+        wanted = self.wanted.get(node)
+        if wanted is not None:
+            for nr in wanted:
+                if grads[nr] is not None:
+                    self.captured[node, nr] = self.tensor(grads[nr])
+        if node.__class__ is nodes.AccumulateGrad:
+            if self.accumulate and (self.needed is None or wanted is not None) and grads[0] is not None:
+                self.accumulate_into(node.variable, grads[0])
+                self.after_accumulation(node)
+            return None
+        if all(g is None for g in grads) or (self.needed is not None and not self._leads_on(node)):
+            return None
+        results = self.apply(node, grads)
+        if not self.keep:
+            node.release()
+        if ex is not None:
+            results = self.after(node, ex, results, grads)
+        return results
+
+    def _leads_on(self, node):
+        return any(e is not None and e[0] in self.needed for e in node.edges)
+
+    def apply(self, node, grads):
+        if self.create:
+            return node.apply_tensors(grads, call)
+        if node.python:
+            results = node.apply_tensors([None if g is None else wrap(g) for g in grads], call)
+            return [None if r is None else value_of(r) for r in results]
+        return node.apply(grads)
+
+    def tensor(self, grad):
+        return grad if self.create or grad is None else wrap(grad)
+
+    def raw(self, grad):
+        return grad if self.create or grad is None else value_of(grad)
+
+    # -- hooks -----------------------------------------------------------------------------------
+    def before(self, node, ex, grads):
+        """Tensor hooks, then prehooks, then ``.grad`` of tensors that retain it."""
+        grads = list(grads)
+        for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
+            for hook in list(hooks.values()):
+                if grads[nr] is not None:
+                    grads[nr] = self._hooked(hook, grads[nr])
+        for hook in list(ex.get("prehooks", {}).values()):
+            got = hook(tuple(self.tensor(g) for g in grads))
+            if got is not None:
+                got = got if isinstance(got, tuple) else (got,)
+                grads = [self.raw(g) for g in got]
+        for nr, ref in list(ex.get("retains", {}).items()):
+            t = ref()
+            if t is not None and grads[nr] is not None:
+                grad = self.tensor(grads[nr])
+                t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
+        return grads
+
+    def _hooked(self, hook, grad):
+        before = self.tensor(grad)
+        after = hook(before)
+        if after is None:
+            return grad if self.create else value_of(before)
+        if not isinstance(after, Tensor):
+            raise TypeError(f"expected Tensor, but hook returned '{type(after).__name__}'")
+        if after.shape != before.shape:
+            raise RuntimeError(
+                f"hook has changed the size of value: it was {list(before.shape)}, the hook returned {list(after.shape)}"
+            )
+        return self.raw(after)
+
+    def after(self, node, ex, results, grads):
+        """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
+        for hook in list(ex.get("hooks", {}).values()):
+            got = hook(tuple(self.tensor(r) for r in results), tuple(self.tensor(g) for g in grads))
+            if got is not None:
+                got = got if isinstance(got, tuple) else (got,)
+                results = [self.raw(g) for g in got]
+        return results
+
+    def after_accumulation(self, node):
+        ex = node.variable._ex
+        for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
+            hook(node.variable)
+        for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
+            hook((), (node.variable._grad,))
+
+    # -- leaves ----------------------------------------------------------------------------------
+    def accumulate_into(self, leaf, grad):
+        """``leaf.grad += grad``: in place, unless the sum itself must have history."""
+        old = leaf._grad
+        if old is None:
+            leaf._grad = grad if self.create else wrap(grad)
+        elif self.create:
+            leaf._grad = call(add, (old, grad, None), ())
+        else:
+            write(old, immediate.run(add, (), (value_of(old), grad, None)))
+
+
+def _count_edges(roots):
+    """{node: number of edges into it} over the graph below the roots, and the nodes in visit order."""
+    awaited, order = {}, []
+    stack = list({node: None for node, _ in roots})
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for edge in node.edges:
+            if edge is not None:
+                target = edge[0]
+                awaited[target] = awaited.get(target, 0) + 1
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+    return awaited, order
+
+
+def _leading_to(order, wanted):
+    """The nodes from which a captured edge can be reached, the captured nodes included."""
+    needed = set(wanted)
+    for node in sorted(order, key=lambda n: n.seq):
+        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
+            needed.add(node)
+    return needed

@@ -1,0 +1,32 @@
+"""Handles of registered hooks."""
+
+import itertools
+import weakref
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` unregisters it, as does leaving its ``with``."""
+
+    def __init__(self, hooks):
+        # An OrderedDict can be referred to weakly, so a handle does not keep a module's hooks alive.
+        self.hooks_ref = (lambda: hooks) if type(hooks) is dict else weakref.ref(hooks)
+        self.id = next(_ids)
+
+    @classmethod
+    def add(cls, hooks, hook):
+        handle = cls(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    def remove(self):
+        hooks = self.hooks_ref()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.remove()

@@ -1,0 +1,152 @@
+"""In-place operations: checks, the write, and the rewriting of history."""
+
+from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core.dispatch import plan_for, refresh
+from torchlike._base.layout import has_overlap
+from torchlike._core.slow import KIND, slow_call
+from torchlike._core.tensor import Tensor, alias, value_of, wrap, write
+from torchlike._core.views import reader, writer
+from torchlike._executor import immediate
+from torchlike._executor.failure import translate
+
+
+def call_inplace(op, inputs, static):
+    """Run the in-place operator on ``inputs``; the first is written and returned."""
+    if state.slow:
+        return slow_call(call_inplace, op, inputs, static)
+    for x in inputs:
+        if x.__class__ not in KIND:
+            return slow_call(call_inplace, op, inputs, static)
+    record = check_writable(op.name, inputs[0], inputs)
+    values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
+    kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    try:
+        out = kernel(*values)
+    except Exception as error:
+        out = translate(op, static, values, error)
+    finish(op, inputs, static, values, out, record)
+    return inputs[0]
+
+
+def finish(op, inputs, static, values, out, record):
+    """Write the result into the first input and rewrite its history."""
+    target = inputs[0]
+    plan = plan_for(op, inputs, static, values) if record else None
+    if plan is None:
+        write(target, out)
+        if record:
+            _rebase_constant(target)
+        return
+    edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
+    saved = [_snapshot(inputs[i], values[i]) if i == 0 else inputs[i] for i in plan.inputs]
+    write(target, out)
+    versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
+    node = nodes.make(op, plan, edges, saved, versions)
+    rebase(target, node, 0 if 0 in plan.wanted else None)
+    if plan.outputs:
+        shell = alias(target)
+        node.saved += [shell] * len(plan.outputs)
+        node.versions += [shell._vc.version] * len(plan.outputs)
+
+
+def _snapshot(t, value):
+    """The value before the write: arrays never change, so keeping it costs nothing."""
+    return wrap(value)
+
+
+def _rebase_constant(target):
+    """The new value does not depend on anything that requires grad."""
+    if target._diff is None:
+        target._edge, target._rg = None, False
+
+
+def check_writable(name, target, inputs):
+    """PyTorch's checks before an in-place operation; returns whether to record it."""
+    if target._diff is not None:
+        refresh(target)
+    if target._view is not None and has_overlap(target._view.layout):
+        raise RuntimeError(
+            f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"location. Please clone() the tensor before performing the operation ({name})."
+        )
+    for x in inputs:
+        if KIND[x.__class__] == 1 and x._diff is not None:
+            refresh(x)
+    if not state.grad:
+        return False
+    record = any(KIND[x.__class__] == 1 and x._rg for x in inputs)
+    diff = target._diff
+    if record and diff is not None:
+        if diff.base._rg and diff.base._edge is None:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        if diff.creation is not None:
+            raise RuntimeError(diff.creation(name))
+    if record and target._rg and target._edge is None:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    return record
+
+
+def rebase(target, node, carries):
+    """Make ``node`` the history of ``target``, and of its base if it is a view.
+
+    ``carries`` is the index in ``node.edges`` of the gradient of the old value of ``target``.
+    """
+    diff = target._diff
+    if diff is None:
+        target._edge, target._rg = (node, 0), True
+        return
+    base = diff.base
+    steps, ints = target._view.steps[diff.depth :], target._view.ints[diff.ints :]
+    copy = CopySlices(nodes.edge_of(base), node, carries, steps, ints, base)
+    base._edge, base._rg = (copy, 0), True
+    diff.version = -1
+    refresh(target)
+
+
+class CopySlices(nodes.Node):
+    """The history of a base one of whose views was changed in place by the call of ``inner``.
+
+    The gradient of the base is the incoming one with the view's part replaced by what ``inner``
+    gives for the old value of the view; its other gradients go where ``inner``'s go.
+    """
+
+    __slots__ = ("inner", "carries", "steps", "ints", "meta")
+
+    def __init__(self, base_edge, inner, carries, steps, ints, base):
+        self.inner, self.carries = inner, carries
+        self.steps, self.ints = steps, ints
+        self.meta = immediate.Abstract(tuple(base.shape), base.dtype.np)
+        others = [e for i, e in enumerate(inner.edges) if i != carries]
+        self.edges = [base_edge, *others]
+        self.seq = nodes.next_sequence()
+        self._ex = None
+
+    def outs(self):
+        return (self.meta,)
+
+    def release(self):
+        self.inner.release()
+
+    def apply(self, grads):
+        grad = grads[0]
+        part = immediate.run(reader(self.steps), (), (grad, *self.ints))
+        got = list(self.inner.apply([part]))
+        old = got.pop(self.carries) if self.carries is not None else None
+        if old is None:
+            old = immediate.zeros(part.shape, part.dtype)
+        return [immediate.run(writer(self.steps), (), (grad, old, *self.ints)), *got]
+
+    def apply_tensors(self, grads, call):
+        grad = grads[0]
+        part = call(reader(self.steps), (grad, *self.ints), ())
+        got = list(self.inner.apply_tensors([part], call))
+        old = got.pop(self.carries) if self.carries is not None else None
+        if old is None:
+            old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
+        return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
+
+
+def copy_history(target: Tensor, source: Tensor):
+    """Give ``target`` the history of ``source``, whose value it has just taken."""
+    target._edge, target._rg = source._edge, source._rg

@@ -1,0 +1,41 @@
+"""Moves between devices, recorded so that gradients move back."""
+
+from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core.convert import place
+from torchlike._core.tensor import value_of, wrap
+from torchlike._executor.immediate import Abstract
+
+
+class ToCopyBackward0(nodes.Node):
+    """The gradient goes back to the device the tensor came from."""
+
+    __slots__ = ("device", "meta")
+
+    def __init__(self, t):
+        self.device, self.meta = t.device, Abstract(tuple(t.shape), t.dtype.np)
+        self.edges = [nodes.edge_of(t)]
+        self.seq, self._ex = nodes.next_sequence(), None
+
+    def outs(self):
+        return (self.meta,)
+
+    def release(self):
+        """Nothing is saved."""
+
+    def apply(self, grads):
+        return [place(grads[0], self.device)]
+
+    def apply_tensors(self, grads, call):
+        return [move(grads[0], self.device)]
+
+
+def move(t, device):
+    """A copy of ``t`` on ``device`` (the values are lost on meta, and cannot come back)."""
+    value = value_of(t)
+    if isinstance(value, Abstract) and device.type != "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    out = wrap(place(value, device))
+    if t.requires_grad and state.grad:
+        out._edge, out._rg = (ToCopyBackward0(t), 0), True
+    return out

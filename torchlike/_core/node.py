@@ -1,0 +1,244 @@
+"""Nodes: what a recorded call keeps for its backward."""
+
+import itertools
+import weakref
+
+from torchlike._base.state import state
+from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._executor import immediate
+
+_sequence = itertools.count()
+LEAF_SEQUENCE = 1 << 62  # accumulations run as soon as they are ready
+
+
+class Node:
+    """A step of the backward graph.
+
+    ``edges``: (node, output number) for each gradient that ``apply`` gives, None where nothing
+    follows. ``seq``: creation order; the engine runs later nodes first. ``_ex``: hooks and other
+    extras, or None.
+    """
+
+    __slots__ = ("edges", "seq", "_ex", "__weakref__")
+    python = False
+
+    def name(self):
+        """The name that users see, ``MulBackward0``."""
+        return type(self).__name__
+
+    @property
+    def _sequence_nr(self):
+        return self.seq
+
+    @property
+    def next_functions(self):
+        """((node, output number), ...) for each differentiable input."""
+        return tuple((None, 0) if e is None else e for e in self.edges)
+
+    @property
+    def metadata(self):
+        return self.extra("metadata", dict)
+
+    def extra(self, key, make):
+        """A rarely used attribute, made on first use."""
+        if self._ex is None:
+            self._ex = {}
+        if key not in self._ex:
+            self._ex[key] = make()
+        return self._ex[key]
+
+    def outs(self):
+        """(shape, dtype) of each output."""
+        raise NotImplementedError
+
+    def __repr__(self):
+        return f"<{type(self).__name__} object at {hex(id(self))}>"
+
+
+class OpNode(Node):
+    """The node of an operator call: its plan, and the values the plan saves.
+
+    ``saved`` holds tensors (or numbers), ``versions`` the version each had (None for a number).
+    After ``release`` both are None.
+    """
+
+    __slots__ = ("plan", "saved", "versions")
+
+    @property
+    def next_functions(self):
+        plan = self.plan
+        by_input = dict(zip(plan.wanted, self.edges, strict=True))
+        return tuple(by_input.get(i, (None, 0)) or (None, 0) for i in plan.tensors)
+
+    def outs(self):
+        return self.plan.outs
+
+    def release(self):
+        self.saved = self.versions = None
+
+    def values(self):
+        """The saved values, after the version check."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        got = []
+        for t, version in zip(self.saved, self.versions, strict=True):
+            if version is None:
+                got.append(t)
+            elif t._vc.version != version:
+                raise RuntimeError(_modified(self, t, version))
+            elif t._view is None:
+                got.append(t._storage.value)
+            else:
+                got.append(value_of(t))
+        return got
+
+    def tensors(self):
+        """The saved values as tensors with history, for ``create_graph``."""
+        self.values()
+        n = len(self.plan.inputs)
+        out = list(self.saved[:n])
+        for index, shell in zip(self.plan.outputs, self.saved[n:], strict=True):
+            t = alias(shell)
+            if index in self.plan.diff:
+                t._edge, t._rg = (self, index), True
+            out.append(t)
+        return out
+
+    def apply(self, grads):
+        """Gradients of the inputs (values) from those of the outputs (values or None)."""
+        plan = self.plan
+        saved = self.values()
+        for i in plan.diff:
+            saved.append(_zeros(plan.outs[i]) if grads[i] is None else grads[i])
+        return _routed(plan, saved, immediate.run(plan.kernel, (), saved) if plan.kernel else ())
+
+    def apply_tensors(self, grads, call):
+        """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
+        plan = self.plan
+        saved = self.tensors()
+        for i in plan.diff:
+            saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
+        out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
+        return _routed(plan, saved, out)
+
+
+FREED = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+    "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+    "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+    "saved tensors after calling backward."
+)
+
+
+def _routed(plan, arguments, results):
+    if plan.route is None:
+        return results
+    return [arguments[r] if r >= 0 else results[-1 - r] for r in plan.route]
+
+
+def _zeros(out):
+    return immediate.zeros(out.shape, out.dtype)
+
+
+def _modified(node, t, version):
+    kind = f"torch.{t.dtype.scalar_name}Tensor"
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{kind} {list(t.shape)}]{_producer(t)} is at version {t._vc.version}; expected version {version} instead. "
+        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True)."
+    )
+
+
+def _producer(t):
+    if t._edge is None:
+        return ","
+    return f", which is output {t._edge[1]} of {t._edge[0].name()},"
+
+
+class AccumulateGrad(Node):
+    """The sink of a leaf: adds what arrives to ``variable.grad``."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable):
+        self.variable = variable
+        self.edges = ()
+        self.seq = LEAF_SEQUENCE + next(_sequence)
+        hooks = (variable._ex or {}).get("tensor_hooks")
+        self._ex = {"tensor_hooks": hooks} if hooks else None
+
+    def outs(self):
+        return (self.variable_meta(),)
+
+    def variable_meta(self):
+        t = self.variable
+        return immediate.Abstract(tuple(t.shape), t.dtype.np)
+
+
+def accumulator(t):
+    """The leaf's AccumulateGrad, one as long as a graph holds it."""
+    ref = t._acc
+    node = ref() if ref is not None else None
+    if node is None:
+        node = AccumulateGrad(t)
+        t._acc = weakref.ref(node)
+    return node
+
+
+_classes: dict = {}
+
+
+def node_class(name):
+    """The class of nodes called ``name``; one per name."""
+    found = _classes.get(name)
+    if found is None:
+        found = _classes[name] = type(name, (OpNode,), {"__slots__": ()})
+    return found
+
+
+def saved_attribute(node, name):
+    """``node._saved_<name>``; AttributeError if the node saves nothing of that name."""
+    plan = node.plan
+    if name not in plan.names:
+        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    return node.tensors()[plan.names.index(name)]
+
+
+def _getattr(self, attribute):
+    if attribute.startswith("_saved_"):
+        return saved_attribute(self, attribute[7:])
+    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
+
+
+OpNode.__getattr__ = _getattr
+
+
+def make(op, plan, edges, saved, versions):
+    """A new node for one recorded call of ``op``."""
+    cls = op.node_class
+    if cls is None:
+        cls = op.node_class = node_class(op.node if op.node[-1].isdigit() else op.node + "0")
+    node = cls()
+    node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
+    node.seq = next(_sequence)
+    node._ex = None
+    return node
+
+
+def next_sequence():
+    """The creation number of a new node."""
+    return next(_sequence)
+
+
+def edge_of(t):
+    """Where the gradient of ``t`` goes: (node, output number), or None."""
+    edge = t._edge
+    if edge is not None:
+        return edge
+    return (accumulator(t), 0) if t._rg else None
+
+
+__all__ = ["AccumulateGrad", "Node", "OpNode", "Tensor", "accumulator", "edge_of", "make", "state"]

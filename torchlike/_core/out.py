@@ -1,0 +1,60 @@
+"""``out=``: the result of a call written into a given tensor."""
+
+import warnings
+
+from torchlike._base.state import state
+from torchlike._core.dispatch import call
+from torchlike._core.tensor import Tensor, value_of, write
+from torchlike._decl import derive
+
+
+def call_out(op, inputs, static, out):
+    """Run ``op`` and write its result (or results) into ``out``, resizing it where PyTorch does."""
+    outs = tuple(out) if isinstance(out, tuple | list) else (out,)
+    for o in outs:
+        if not isinstance(o, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    if state.grad and any(t.requires_grad for t in (*tensors, *outs)):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    before, state.grad = state.grad, False
+    try:
+        got = call(op, inputs, static)
+    finally:
+        state.grad = before
+    results = tuple(got) if isinstance(got, tuple) else (got,)
+    values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
+    for o, v in zip(outs, values, strict=True):
+        put(o, v)
+    if not isinstance(got, tuple):
+        return out
+    return out if op.returns is None else op.returns(outs)
+
+
+def _fitted(op, value, out):
+    dtype = out.dtype.np
+    if value.shape == tuple(out.shape):
+        return derive.into(op.name, value, _like(value.shape, dtype))
+    if out.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match "
+            f"the required output shape {list(value.shape)}.",
+            stacklevel=4,
+        )
+    return derive.into(op.name, value, _like(value.shape, dtype))
+
+
+def _like(shape, dtype):
+    return derive.jax.ShapeDtypeStruct(shape, dtype)
+
+
+def put(out, value):
+    """Write ``value`` into ``out``, which takes its shape."""
+    if value.shape == tuple(out.shape):
+        write(out, value)
+    else:
+        out._view = None
+        write(out, value)

@@ -1,0 +1,42 @@
+"""torch.Size: the tuple of a shape."""
+
+
+class Size(tuple):
+    """A tuple of dimension lengths, with ``numel``.
+
+    >>> import torchlike as torch
+    >>> torch.ones(2, 3).shape.numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the lengths."""
+        n = 1
+        for s in self:
+            n *= s
+        return n
+
+    def __repr__(self):
+        return f"torch.Size({list(self)})"
+
+    __str__ = __repr__
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, n):
+        return Size(tuple.__mul__(self, n))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, i):
+        got = tuple.__getitem__(self, i)
+        return Size(got) if isinstance(i, slice) else got
+
+    def __reduce__(self):
+        return Size, (tuple(self),)

@@ -1,0 +1,42 @@
+"""Storage: the only mutable cell. One value, a version counter, and the count of physical writes."""
+
+import itertools
+
+_addresses = itertools.count(1)
+_SPACING = 1 << 40  # virtual bytes between two storages, so that addresses never overlap
+
+
+class Storage:
+    """One value shared by a base tensor and all its views.
+
+    Attributes:
+        value: the array, of the base's shape (opaque here: a jax array, a tracer, or abstract).
+        version: bumped by every in-place operation of an alias that shares it; checked by autograd.
+        epoch: bumped by every physical write; views cache what they read under it.
+        strides: strides of the base where they are not the contiguous ones, else None.
+    """
+
+    __slots__ = ("value", "version", "epoch", "strides", "_address", "__weakref__")
+
+    def __init__(self, value):
+        self.value = value
+        self.version = 0
+        self.epoch = 0
+        self.strides = None
+        self._address = 0
+
+    @property
+    def address(self):
+        """A stable virtual address: equal for aliases, distinct for distinct storages."""
+        if not self._address:
+            self._address = next(_addresses) * _SPACING
+        return self._address
+
+
+class Version:
+    """A version counter of its own, for ``.data``: it shares the value but not the version."""
+
+    __slots__ = ("version",)
+
+    def __init__(self):
+        self.version = 0

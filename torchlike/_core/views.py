@@ -1,0 +1,83 @@
+"""Views: a chain of steps from the base's value, read and written inside one compiled kernel.
+
+Each step is a view operator with static arguments and runtime integers, so that ``x[i]`` in a loop
+compiles once.
+"""
+
+from torchlike._decl.derive import Derived
+from torchlike._executor import immediate
+
+
+class View:
+    """Geometry of a tensor that is not a contiguous base, and the steps that read it.
+
+    Attributes:
+        steps: ((view operator, static arguments, number of integers), ...), empty for a base whose
+            strides are not contiguous. ints: the runtime integers of all steps, flat.
+        layout: shape, strides and offset as PyTorch reports them.
+        dtype: numpy dtype where it is not the base's, else None.
+    """
+
+    __slots__ = ("steps", "ints", "layout", "shape", "dtype")
+
+    def __init__(self, steps, ints, layout, dtype=None):
+        self.steps, self.ints, self.layout, self.dtype = steps, ints, layout, dtype
+        self.shape = layout.shape
+
+
+def chain_read(steps):
+    """The function (base value, *ints) -> view value."""
+
+    def run(base, *ints):
+        for op, static, n in steps:
+            here, ints = ints[:n], ints[n:]
+            base = op.read(base, *static, *here)
+        return base
+
+    return run
+
+
+def chain_write(steps):
+    """The function (base value, view value, *ints) -> base value with the view replaced."""
+
+    def run(base, new, *ints):
+        values, splits = [base], []
+        for op, static, n in steps:
+            here, ints = ints[:n], ints[n:]
+            splits.append(here)
+            values.append(op.read(values[-1], *static, *here))
+        for (op, static, _), here, value in zip(reversed(steps), reversed(splits), reversed(values[:-1]), strict=True):
+            new = op.write(value, new, *static, *here)
+        return new
+
+    return run
+
+
+_readers: dict = {}
+_writers: dict = {}
+
+
+def reader(steps):
+    """The operator (base, *ints) -> view; its nodes show as AsStridedBackward0."""
+    found = _readers.get(steps)
+    if found is None:
+        found = _readers[steps] = Derived("as_strided", "AsStridedBackward", chain_read(steps))
+    return found
+
+
+def writer(steps):
+    """The operator (base, new view value, *ints) -> new base."""
+    found = _writers.get(steps)
+    if found is None:
+        found = _writers[steps] = Derived("copy_to_view", "CopySlicesBackward", chain_write(steps))
+    return found
+
+
+def read(base, view):
+    """The view's value, from the base's."""
+    return immediate.run(reader(view.steps), (), (base, *view.ints))
+
+
+def write(base, view, new):
+    """The base's value with the view replaced by ``new``."""
+    return immediate.run(writer(view.steps), (), (base, new, *view.ints))

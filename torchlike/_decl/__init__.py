@@ -1,0 +1,1 @@
+"""L1: what an operator is. Schemas, declarations and the rules that derive everything else."""

@@ -1,0 +1,293 @@
+"""Derivation: the vjp, jvp and vmap of an operator are operators, made by jax from its kernel.
+
+A plan says how one call is differentiated: which values are saved, and the kernel that maps them and
+the gradients of the outputs to gradients of the inputs. Plans are cached by the shapes and dtypes of
+the call, so their cost is paid once per kernel compilation.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import jaxpr_as_fun
+from jax.interpreters.partial_eval import dce_jaxpr
+
+from torchlike._base import promotion
+from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
+
+
+def map_outputs(f, out):
+    """Apply ``f`` to a result or to each of a tuple (or list) of results."""
+    return tuple(map(f, out)) if isinstance(out, tuple | list) else f(out)
+
+
+def as_tuple(out):
+    return out if isinstance(out, tuple) else (out,)
+
+
+def into(name, out, like):
+    """A result about to replace ``like``: PyTorch's checks of shape and castability, then the cast."""
+    if out.shape != like.shape:
+        raise RuntimeError(
+            f"output with shape {list(like.shape)} doesn't match the broadcast shape {list(out.shape)}"
+            f" ({name} writes into its first argument and cannot resize it)"
+        )
+    source, target = from_np(out.dtype), from_np(like.dtype)
+    if source is not target and not promotion.can_cast(source, target):
+        raise RuntimeError(
+            f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in {name})"
+        )
+    return out.astype(like.dtype)
+
+
+def aval(x):
+    """Shape and dtype of a runtime value; numbers are weakly typed scalars, None stays None."""
+    if x is None:
+        return None
+    if isinstance(x, bool | int | float | complex):
+        dtype = {bool: bool, int: jnp.int64, float: jnp.float64, complex: jnp.complex128}[type(x)]
+        return jax.ShapeDtypeStruct((), dtype, weak_type=type(x) is not bool)
+    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+class Kernel:
+    """Something that can be called on values, compiled and differentiated.
+
+    Attributes:
+        name: shown in errors. node: the class name of the nodes it records, without the final 0.
+        returns: None, or what wraps a tuple of results (a named tuple).
+        kernels: {static: compiled kernel}, filled by the executor; plans: {key: plan or None}.
+        derived: {key: operator} for ``jvp`` and ``vmap``. All three are caches.
+    """
+
+    __slots__ = ("name", "node", "returns", "kernels", "plans", "derived", "node_class", "_other", "__weakref__")
+    checked = None
+    strides = False
+    nondiff = frozenset()
+
+    def __init__(self, name, node):
+        self.name, self.node, self.returns = name, node, None
+        self.kernels, self.plans, self.derived, self.node_class = {}, {}, {}, None
+        self._other = {}
+
+    def forward(self, static):
+        """The traceable function from runtime values (positional) to a result or a tuple."""
+        raise NotImplementedError(self.name)
+
+    def derivative(self, static, avals, wanted):
+        """The plan that differentiates one call, or None where nothing is differentiable."""
+        return default_plan(self, static, avals, wanted)
+
+    def jvp(self, static, tangents):
+        """The operator (inputs..., tangents of the inputs named by index) -> (outputs, tangents)."""
+        return self._derive(("jvp", static, tangents), jvp_function)
+
+    def vmap(self, static, in_dims, out_dims=0):
+        """The operator over inputs with a mapped axis (``in_dims``: an int or None for each)."""
+        return self._derive(("vmap", static, in_dims, out_dims), vmap_function)
+
+    def vjp(self, static, avals, wanted):
+        """The operator (saved values, gradients) -> gradients of the ``wanted`` inputs; see Plan."""
+        return self.derivative(static, avals, wanted).kernel
+
+    def _derive(self, key, make):
+        found = self.derived.get(key)
+        if found is None:
+            function = make(self.forward(key[1]), *key[2:])
+            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function)
+        return found
+
+    def reset(self):
+        """Forget every compiled kernel: a setting that kernels read while traced has changed."""
+        for cache in (self.kernels, self.plans, self.derived, self._other):
+            cache.clear()
+
+    def select(self, old, new):
+        """Swap the caches when the default dtype, which kernels read while traced, changes."""
+        self._other[old] = self.kernels, self.plans, self.derived
+        self.kernels, self.plans, self.derived = self._other.pop(new, None) or ({}, {}, {})
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Derived(Kernel):
+    """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, name, node, function):
+        super().__init__(name, node)
+        self.function = function
+
+    def forward(self, static):
+        function = self.function
+
+        def run(*values):
+            out = function(*values)
+            return tuple(map(rules.strong, out)) if isinstance(out, tuple | list) else rules.strong(out)
+
+        return run
+
+
+def jvp_function(forward, tangents):
+    """(inputs, tangents) -> (outputs..., output tangents...) by jax.jvp; see Kernel.jvp."""
+
+    def run(*values):
+        n = len(values) - len(tangents)
+        inputs = list(values[:n])
+
+        def f(*xs):
+            filled = list(inputs)
+            for i, x in zip(tangents, xs, strict=True):
+                filled[i] = x
+            return as_tuple(forward(*filled))
+
+        out, dots = jax.jvp(f, tuple(inputs[i] for i in tangents), values[n:])
+        return (*out, *dots)
+
+    return run
+
+
+def vmap_function(forward, in_dims, out_dims):
+    """``forward`` over a mapped axis of the inputs; see Kernel.vmap."""
+    return jax.vmap(forward, in_axes=in_dims, out_axes=out_dims)
+
+
+class Plan:
+    """How one call is differentiated.
+
+    Attributes:
+        inputs, outputs: indices of the runtime inputs and of the results to save; their values,
+            followed by the gradients of the differentiable outputs, are the arguments of ``kernel``.
+        names: the ``_saved_<name>`` of each saved value.
+        wanted: indices of the runtime inputs that receive a gradient, in order.
+        tensors: indices of the runtime inputs that are tensors.
+        outs: (shape, dtype) of every output; diff: indices of the differentiable ones.
+        kernel: a :class:`Derived` operator, or None when every gradient is passed through.
+        route: None, or for each wanted input the index of the argument passed through
+            (-1 - j: the kernel's j-th result).
+    """
+
+    __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors")
+
+    def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
+        self.name = name
+        self.inputs, self.outputs, self.names = inputs, outputs, names
+        self.wanted, self.outs, self.diff = wanted, outs, diff
+        self.kernel = self.route = None
+        self.tensors = ()
+
+
+def _plan_outputs(kernel, forward, avals):
+    outs = as_tuple(jax.eval_shape(forward, *avals))
+    nondiff = getattr(kernel, "nondiff", ())
+    diff = tuple(i for i, o in enumerate(outs) if rules.differentiable(o.dtype) and i not in nondiff)
+    return outs, diff
+
+
+def default_plan(kernel, static, avals, wanted):
+    """jax.vjp of the kernel; dead-code elimination on its jaxpr tells which inputs it reads."""
+    forward = kernel.forward(static)
+    outs, diff = _plan_outputs(kernel, forward, avals)
+    if not diff:
+        return None
+    present = [i for i, a in enumerate(avals) if a is not None]
+
+    def back(*values):
+        inputs = [None] * len(avals)
+        for i, v in zip(present, values, strict=False):
+            inputs[i] = v
+
+        def f(*xs):
+            filled = list(inputs)
+            for i, x in zip(wanted, xs, strict=True):
+                filled[i] = x
+            out = as_tuple(forward(*filled))
+            return tuple(out[i] for i in diff)
+
+        return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) :]))
+
+    jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in diff))
+    n_saved = len(present)
+    pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=[False] * n_saved + [True] * len(diff))
+    saved = tuple(i for i, u in zip(present, used, strict=False) if u)
+    plan = Plan(kernel.name, saved, (), _names(kernel, saved), wanted, outs, diff)
+    _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])
+    return plan
+
+
+def _names(kernel, indices):
+    dynamic = getattr(getattr(kernel, "op", kernel), "dynamic", ())
+    if any(a.is_list for a in dynamic):
+        dynamic = ()
+    return tuple(dynamic[i].name if i < len(dynamic) else str(i) for i in indices)
+
+
+def formula_plan(op, static, avals, wanted, kernel=None):
+    """A plan from explicit formulas: what they name is what is saved."""
+    kernel = kernel or op
+    outs, diff = _plan_outputs(op, kernel.forward(static), avals)
+    if not diff:
+        return None
+    position = {a.name: i for i, a in enumerate(op.dynamic)}
+    wanted_names = tuple(op.dynamic[i].name for i in wanted)
+    chosen = [(wrt, f) for wrt, f in op.vjp.items() if set(wrt) & set(wanted_names)]
+    missing = set(wanted_names) - {n for wrt, _ in chosen for n in wrt}
+    if missing:
+        return default_plan(kernel, static, avals, wanted)
+    asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
+    inputs = tuple(i for n, i in position.items() if n in asked and avals[i] is not None)
+    result_names = op.result_names or ("result",)
+    outputs = tuple(i for i, n in enumerate(result_names) if n in asked)
+    names = tuple(op.dynamic[i].name for i in inputs) + tuple(result_names[i] for i in outputs)
+    fixed = {n: avals[i] for n, i in position.items()}
+    policy = rules.POLICIES[op.dtype]
+
+    def back(*values):
+        have = {n: None for n in position} | dict(zip((a.name for a in op.static), static, strict=False))
+        have |= {f"{n}_aval": a for n, a in fixed.items()}
+        have |= {a.name: a.default for a in op.dynamic if avals[position[a.name]] is None and a.has_default}
+        have |= dict(zip(names, values, strict=False))
+        saved = {n: have[n] for n in op.policy_names if n in names}
+        policy(saved, tuple(saved), fixed)
+        have |= saved | {"needs": wanted_names}
+        grads = values[len(names) :]
+        have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))
+        found = {}
+        for wrt, f in chosen:
+            got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
+            got = got if isinstance(got, tuple) else (got,)
+            found |= dict(zip(wrt, got, strict=True))
+        return tuple(rules.fit(found[n], fixed[n]) for n in wanted_names)
+
+    plan = Plan(op.name, inputs, outputs, names, wanted, outs, diff)
+    args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
+    weak = [a.weak_type for a in args[: len(names)]]
+    _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
+    return plan
+
+
+def _spread(grads, diff, n):
+    full = [None] * n
+    for i, g in zip(diff, grads, strict=True):
+        full[i] = g
+    return full
+
+
+def _finish(plan, kernel, closed, weak):
+    """Find gradients that merely pass through, and make the rest an operator of its own."""
+    invars = {v: i for i, v in enumerate(closed.jaxpr.invars)}
+    route, computed = [], []
+    for var in closed.jaxpr.outvars:
+        source = invars.get(var) if not hasattr(var, "val") else None
+        if source is None:
+            route.append(-1 - len(computed))
+            computed.append(var)
+        else:
+            route.append(source)
+    if computed:
+        if len(computed) < len(route):
+            closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
+        plan.kernel = Derived(f"{plan.name}_backward", kernel.node + "Backward", jaxpr_as_fun(closed))
+    if len(computed) < len(route):
+        plan.route = tuple(route)

@@ -1,0 +1,229 @@
+"""Operators: one declaration states the schema, the kernel and what cannot be derived from them.
+
+A kernel maps jax arrays to jax arrays. Its parameters carry the schema's names; tensors and numbers
+reach it as runtime values, everything else (ints, bools, dtypes, strings, int lists) is static and
+selects a compiled kernel. Checks of shapes and dtypes inside a kernel run while it is traced, so a
+call that was seen before pays nothing for them.
+"""
+
+from functools import partial
+
+from torchlike._decl import derive, rules
+from torchlike._decl.derive import Kernel
+from torchlike._decl.schema import Schema, SchemaError
+
+REGISTRY: dict[str, "Op"] = {}
+VARIANTS = frozenset({"function", "method", "inplace", "out"})
+
+
+class Op(Kernel):
+    """A declared operator. See :func:`op` for the fields."""
+
+    __slots__ = (
+        "schema", "kernel", "dtype", "vjp", "saves", "autocast", "variants", "operator", "numbers",
+        "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
+    )  # fmt: skip
+
+    @property
+    def full_name(self):
+        return self.schema.full_name
+
+    def forward(self, static):
+        fixed = dict(zip((a.name for a in self.static), static, strict=False))
+        lens = static[len(self.static)] if self.lists else None
+        policy = rules.POLICIES[self.dtype]
+
+        def run(*values):
+            bound = self.group(values, lens)
+            self._validate(bound)
+            policy(bound, self.policy_names, bound)
+            return derive.map_outputs(rules.strong, self.kernel(**bound, **fixed))
+
+        return run
+
+    def group(self, values, lens):
+        """{argument: value} from the flat runtime values; list arguments are regrouped."""
+        bound, i = {}, 0
+        lens = iter(lens or ())
+        for arg in self.dynamic:
+            if arg.is_list:
+                n = next(lens)
+                bound[arg.name] = None if n < 0 else [_as_array(v) for v in values[i : i + n]]
+                i += max(n, 0)
+            else:
+                value = values[i]
+                if value is None and arg.has_default and not arg.is_tensor:
+                    value = arg.default
+                    bound[arg.name] = value
+                else:
+                    bound[arg.name] = _as_array(value)
+                i += 1
+        return bound
+
+    def _validate(self, bound):
+        for position, arg in enumerate(self.dynamic, 1):
+            value = bound[arg.name]
+            if not arg.is_tensor or arg.is_list:
+                continue
+            if value is None and not arg.optional:
+                raise TypeError(f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not NoneType")
+            if value is not None and not self.numbers and getattr(value, "weak_type", False):
+                kind = {"i": "int", "f": "float", "c": "complex", "b": "bool"}[value.dtype.kind]
+                raise TypeError(f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not {kind}")
+
+    def derivative(self, static, avals, wanted):
+        if self.vjp is None:
+            return derive.default_plan(self, static, avals, wanted)
+        if not self.vjp:
+            return None
+        return derive.formula_plan(self, static, avals, wanted)
+
+
+class ViewOp(Op):
+    """An operator whose result aliases its input.
+
+    The kernel is ``read(value, *static, *ints)``; ``write(value, new, *static, *ints)`` gives the
+    value with the view replaced; ``prepare(tensor, *arguments)`` gives (layout, static, ints), and
+    the numpy dtype as a fourth where it changes.
+    """
+
+    __slots__ = ("read", "write", "prepare")
+
+    def forward(self, static):
+        read = self.read
+        return lambda value, *ints: read(value, *static, *ints)
+
+
+class Inplace(Kernel):
+    """The in-place form of an operator: the result is cast to the first argument and keeps its shape."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op):
+        super().__init__(op.name + "_", op.node)
+        self.op = op
+
+    def forward(self, static):
+        run, name = self.op.forward(static), self.name
+
+        def inplace(*values):
+            return derive.into(name, run(*values), values[0])
+
+        return inplace
+
+    def derivative(self, static, avals, wanted):
+        op = self.op
+        if op.vjp is None:
+            return derive.default_plan(self, static, avals, wanted)
+        return derive.formula_plan(op, static, avals, wanted, self) if op.vjp else None
+
+
+def _as_array(value):
+    return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
+
+
+def _camel(name):
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, variants="function method",
+       operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None, strides=False):  # fmt: skip
+    """Declare an operator; the decorated function is its kernel.
+
+    Args:
+        schema: PyTorch's schema text.
+        dtype: how tensors are cast before the kernel: a key of ``rules.POLICIES``.
+        vjp: None for ``jax.vjp`` of the kernel; ``{}`` for not differentiable; else
+            ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
+            is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
+            the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
+        saves: with the default derivative, names to keep (default: found by dead-code elimination).
+        node: class name of recorded nodes, without the trailing 0.
+        numbers: whether Python numbers are accepted where the schema says Tensor.
+        static, runtime: names moved from runtime to static, or back.
+        nondiff: indices of outputs that never require grad.
+        check: ``check(**arguments) -> (bad flag, message)`` computed with the kernel; see the executor.
+        policy: names of the arguments the dtype policy applies to (default: every tensor).
+        strides: whether the result's strides follow the inputs' (pointwise operators).
+    """
+    schema = Schema(schema)
+
+    def declare(kernel):
+        new = Op(schema.name, node or _camel(schema.name) + "Backward")
+        new.result_names = _result_names(schema)
+        moved, back = set(static.split()), set(runtime.split())
+        runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
+        new.schema, new.kernel, new.dtype, new.vjp = schema, kernel, dtype, _split_names(vjp)
+        new.saves = tuple(saves.split()) if saves is not None else None
+        new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
+        new.numbers, new.nondiff, new.checked, new.strides = numbers, frozenset(nondiff), check, strides
+        new.dynamic = tuple(runtime_arg)
+        new.static = tuple(a for a in schema.args if a not in runtime_arg)
+        new.lists = any(a.is_list for a in runtime_arg)
+        new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
+        new.inplace = Inplace(new) if "inplace" in new.variants else None
+        _demand_consistent(new)
+        REGISTRY[new.full_name] = new
+        return new
+
+    return declare
+
+
+def _result_names(schema):
+    names = tuple(name for _, name in schema.returns)
+    return names if len(names) > 1 and all(names) else None
+
+
+def _is_runtime(arg):
+    return arg.kind in ("Tensor", "Scalar", "float") and not (arg.is_list and arg.kind != "Tensor")
+
+
+def _split_names(vjp):
+    return None if vjp is None else {tuple(names.split(", ")): formula for names, formula in vjp.items()}
+
+
+def parameters(function):
+    """Parameter names of a plain function, read without the cost of inspect."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _demand_consistent(op):
+    def demand(ok, problem):
+        if not ok:
+            raise SchemaError(f"{op.full_name}: {problem}\n  schema: {op.schema}")
+
+    names = [a.name for a in op.schema.args]
+    takes = list(parameters(op.kernel))
+    demand(op.full_name not in REGISTRY, "declared twice")
+    demand(takes == names, f"kernel takes {takes}, schema has {names}")
+    demand(op.variants <= VARIANTS, f"unknown variants {sorted(op.variants - VARIANTS)}")
+    known = {*names, "grad", "grads", "needs", "result", *(n for _, n in op.schema.returns if n)}
+    known |= {f"{n}_aval" for n in names}
+    for wrt, formula in (op.vjp or {}).items():
+        demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
+        extra = set(parameters(formula)) - known
+        demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
+
+
+def view(schema, *, prepare, write, vjp=None, node=None, variants="function method"):
+    """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp`."""
+    schema = Schema(schema)
+
+    def declare(read):
+        new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
+        new.schema, new.kernel, new.dtype, new.vjp = schema, read, "same", vjp
+        new.saves = new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
+        new.variants, new.numbers, new.nondiff, new.strides = frozenset(variants.split()), False, frozenset(), False
+        new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
+        new.read, new.write, new.prepare = read, write, prepare
+        if new.full_name in REGISTRY:
+            raise SchemaError(f"{new.full_name}: declared twice")
+        REGISTRY[new.full_name] = new
+        return new
+
+    return declare
+
+
+pointwise = partial(op, variants="function method inplace out", numbers=True, strides=True)
+reduction = partial(op, variants="function method out")

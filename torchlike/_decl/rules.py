@@ -1,0 +1,122 @@
+"""Rules that every declaration shares: dtype policies, un-broadcasting, the conjugate convention."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base import promotion
+from torchlike._base.dtypes import from_np, get_default_dtype
+
+
+def category(x):
+    """0: has dimensions, 1: 0-dim, 2: a Python number (jax marks it as weakly typed)."""
+    if getattr(x, "weak_type", False):
+        return 2
+    return 0 if x.ndim else 1
+
+
+def number_dtype(x):
+    """The torch dtype of a Python number inside a kernel: int64, the default float or complex."""
+    kind = x.dtype.kind
+    if kind == "f":
+        return get_default_dtype()
+    return get_default_dtype().to_complex() if kind == "c" else from_np(x.dtype)
+
+
+def common_dtype(arrays):
+    """PyTorch's promoted dtype of the arrays (tracers and Python numbers) of one call."""
+    pairs = []
+    for x in arrays:
+        cat = category(x)
+        pairs.append((number_dtype(x) if cat == 2 else from_np(x.dtype), cat))
+    return promotion.result_type(pairs)
+
+
+def _cast(bound, names, dtype):
+    for name in names:
+        value = bound.get(name)
+        if isinstance(value, list):
+            bound[name] = [None if v is None else v.astype(dtype.np) for v in value]
+        elif value is not None:
+            bound[name] = value.astype(dtype.np)
+
+
+def _present(bound, names):
+    for name in names:
+        value = bound.get(name)
+        if isinstance(value, list):
+            yield from (v for v in value if v is not None)
+        elif value is not None:
+            yield value
+
+
+def promote(bound, names, avals):
+    """Cast the tensors to their common dtype."""
+    dtype = common_dtype(list(_present(avals, names)))
+    _cast(bound, names, dtype)
+
+
+def int_to_float(bound, names, avals):
+    """Cast the tensors to their common dtype, integers and bools to the default dtype."""
+    dtype = common_dtype(list(_present(avals, names)))
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = get_default_dtype()
+    _cast(bound, names, dtype)
+
+
+def bool_to_int(bound, names, avals):
+    """As ``promote``, with bool and integers widened to int64 (sum, prod and their like)."""
+    dtype = common_dtype(list(_present(avals, names)))
+    if not (dtype.is_floating_point or dtype.is_complex):
+        _cast(bound, names, from_np(np.dtype(np.int64)))
+    else:
+        _cast(bound, names, dtype)
+
+
+def same(bound, names, avals):
+    """Leave the tensors as they came."""
+
+
+POLICIES = {"promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same}
+
+
+def conj(tree):
+    """Complex conjugate of every complex leaf; real leaves as they are."""
+    return jax.tree.map(lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, tree)
+
+
+def adjoint(f, *primals):
+    """PyTorch's vjp of ``f``: L* of its derivative L.
+
+    jax.vjp transposes with respect to Re(ct . t), PyTorch's inner product is Re(conj(g) . t);
+    hence L*(g) = conj(L^T(conj(g))).  Returns the function from cotangents to gradients.
+    """
+    _, pull = jax.vjp(f, *primals)
+    return lambda grads: conj(pull(conj(grads)))
+
+
+def fit(grad, like):
+    """Undo broadcasting, promotion and real-to-complex, once for every formula."""
+    if grad.shape != like.shape:
+        if grad.ndim < len(like.shape):
+            grad = jnp.broadcast_to(grad, like.shape)
+        lead = grad.ndim - len(like.shape)
+        grad = jnp.sum(grad, tuple(range(lead)))
+        ones = tuple(i for i, (g, n) in enumerate(zip(grad.shape, like.shape, strict=True)) if n == 1 != g)
+        grad = jnp.sum(grad, ones, keepdims=True) if ones else grad
+        grad = jnp.broadcast_to(grad, like.shape)
+    if jnp.iscomplexobj(grad) and not jnp.issubdtype(like.dtype, jnp.complexfloating):
+        grad = jnp.real(grad)
+    return grad.astype(like.dtype)
+
+
+def strong(x):
+    """The array without jax's weak type, so that a result promotes like any tensor."""
+    x = jnp.asarray(x)
+    return lax.convert_element_type(x, x.dtype)
+
+
+def differentiable(dtype):
+    """Whether values of this numpy dtype have gradients."""
+    return jnp.issubdtype(dtype, jnp.inexact)

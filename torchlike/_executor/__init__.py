@@ -1,0 +1,1 @@
+"""L2: the only place that calls XLA."""

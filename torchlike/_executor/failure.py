@@ -1,0 +1,18 @@
+"""What to do when a kernel raises: infer on the meta device, or raise PyTorch's error."""
+
+import jax
+
+from torchlike._executor.immediate import Abstract, infer
+
+
+def translate(op, static, values, error):
+    """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
+    if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
+        return infer(op.kernels[static], values)
+    if isinstance(error, ValueError) and "incompatible devices" in str(error):
+        found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but {op.name}() found {', '.join(found)}; "
+            "move them with .to(device)"
+        ) from None
+    raise error

@@ -1,0 +1,1 @@
+"""L5: composite functions, plain Python over operators, in torch's function and method forms."""

@@ -1,0 +1,50 @@
+"""Registration of composite functions under their public names."""
+
+import torchlike._ops.all  # noqa: F401  (every family declares its operators)
+from torchlike._core import bind
+from torchlike._core.bind import FUNCTIONS
+from torchlike._core.tensor import Tensor
+
+bind.install()  # before the composites, whose forms win over generated ones of the same name
+
+
+def function(*names):
+    """Register as ``torch.<name>`` (the function's own name by default)."""
+
+    def register(f):
+        for name in names or (f.__name__.rstrip("_"),):
+            FUNCTIONS[name] = f
+        return f
+
+    return register
+
+
+def method(*names):
+    """Register as ``Tensor.<name>``."""
+
+    def register(f):
+        for name in names or (f.__name__,):
+            setattr(Tensor, name, f)
+        return f
+
+    return register
+
+
+def both(*names):
+    """Register as a function and as a method."""
+
+    def register(f):
+        return function(*names)(method(*(names or (f.__name__.rstrip("_"),)))(f))
+
+    return register
+
+
+def prop(*names):
+    """Register as a property of Tensor."""
+
+    def register(f):
+        for name in names or (f.__name__,):
+            setattr(Tensor, name, property(f))
+        return f
+
+    return register

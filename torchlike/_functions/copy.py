@@ -1,0 +1,152 @@
+"""Copies, moves and casts."""
+
+import copy as _copy
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._core.convert import place
+from torchlike._core.dispatch import call
+from torchlike._core.moving import move
+from torchlike._core.tensor import Tensor, alias, contiguous_format, preserve_format, value_of, wrap
+from torchlike._functions._install import both, method
+from torchlike._ops import shape as ops
+from torchlike._ops.cast import to_copy
+
+
+@both()
+def clone(input, *, memory_format=preserve_format):
+    """A copy with its own storage, recorded by autograd."""
+    out = call(ops.clone, (input,), (None,))
+    if memory_format is contiguous_format:
+        out._view = out._storage.strides = None
+    return out
+
+
+@method()
+def contiguous(self, memory_format=contiguous_format):
+    """The tensor itself if its strides are contiguous, else a contiguous copy."""
+    if self.is_contiguous(memory_format):
+        return self
+    out = call(ops.clone, (self,), (None,))
+    out._view = out._storage.strides = None
+    return out
+
+
+@method()
+def to(self, *args, **kwargs):
+    """The tensor with another dtype and/or on another device; itself if nothing changes.
+
+    Forms: ``to(dtype)``, ``to(device, dtype)``, ``to(other)``; keywords ``non_blocking``, ``copy``,
+    ``memory_format``.
+
+    >>> import torchlike as torch
+    >>> torch.ones(1).to(torch.int64)
+    tensor([1])
+    """
+    device, dtype, copy = parse_to(*args, **kwargs)
+    return _to(self, device, dtype, copy)
+
+
+def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+    """(device, dtype, copy) of a ``to`` call; the first positional argument may be any of its forms."""
+    for i, x in enumerate(args):
+        if isinstance(x, Tensor):
+            device, dtype = x.device, x.dtype
+        elif isinstance(x, dtypes.dtype):
+            dtype = x
+        elif isinstance(x, bool):
+            copy = x if i and isinstance(args[i - 1], bool) else copy
+        elif x is not None:
+            device = devices.as_device(x, "to")
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+    if device is not None:
+        device = devices.as_device(device, "to")
+    return device, dtype, copy
+
+
+def _to(self, device=None, dtype=None, copy=False):
+    here = self.device
+    moves = device is not None and device != here and not (device.type == here.type and device.index is None)
+    casts = dtype is not None and dtype is not self.dtype
+    if not (moves or casts or copy):
+        return self
+    out = self
+    if moves:
+        out = move(out, device)
+    if casts or not moves:
+        out = call(to_copy, (out,), (dtype or self.dtype,))
+    return out
+
+
+@method()
+def cpu(self, memory_format=None):
+    """The tensor on the CPU."""
+    return _to(self, devices.device("cpu"))
+
+
+@method()
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """The tensor on a GPU (the first unless given)."""
+    return _to(self, devices.device("cuda" if device is None else device))
+
+
+@method("type")
+def type_(self, dtype=None, non_blocking=False):
+    """The name of the tensor's type, or the tensor as another type."""
+    if dtype is None:
+        place_name = "" if self.device.type == "cpu" else self.device.type + "."
+        return f"torch.{place_name}{self.dtype.scalar_name}Tensor"
+    if isinstance(dtype, str):
+        dtype = dtypes.TENSOR_TYPES[dtype.removeprefix("torch.").removeprefix("cuda.")]
+    return _to(self, None, dtypes.as_dtype(dtype))
+
+
+@method()
+def type_as(self, other):
+    """The tensor with the dtype and device of another."""
+    return _to(self, other.device, other.dtype)
+
+
+def _caster(name, dtype):
+    def cast(self, memory_format=None):
+        return _to(self, None, dtype)
+
+    cast.__name__, cast.__doc__ = name, f"The tensor as {dtype}; itself if it is one."
+    return cast
+
+
+for _name in ("float", "double", "half", "bfloat16", "int", "long", "short", "bool", "cfloat", "cdouble"):
+    method(_name)(_caster(_name, dtypes.ALIASES[_name]))
+method("byte")(_caster("byte", dtypes.uint8))
+method("char")(_caster("char", dtypes.int8))
+
+
+@method()
+def __deepcopy__(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
+            "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
+        )
+    new = alias(wrap(value_of(self)), type(self))
+    new._rg = self._rg
+    new.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    memo[id(self)] = new
+    if self._grad is not None:
+        new._grad = _copy.deepcopy(self._grad, memo)
+    return new
+
+
+def _rebuild(cls, array, device, requires_grad):
+    new = alias(wrap(place(array, devices.device(device))), cls)
+    new._rg = requires_grad
+    return new
+
+
+@method()
+def __reduce_ex__(self, protocol):
+    return _rebuild, (type(self), self.detach()._host().copy(), str(self.device), self.requires_grad), self.__dict__ or None
+

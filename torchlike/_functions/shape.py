@@ -1,0 +1,261 @@
+"""Views under their public names, and reshaping that copies only where it must."""
+
+import warnings
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base import dims
+from torchlike._core import arguments
+from torchlike._base import geometry as g
+from torchlike._base.layout import numel
+from torchlike._core.dispatch import call
+from torchlike._core.tensor import Tensor
+from torchlike._core.viewing import call_view, call_views
+from torchlike._functions._install import both, function, method, prop
+from torchlike._ops import shape as ops
+from torchlike._ops import view as views
+
+
+def _ints(name, args, keyword, argument):
+    """The ints of ``x.f(2, 3)``, ``x.f((2, 3))`` or ``x.f(size=...)``."""
+    if keyword is not None:
+        args = keyword
+    elif len(args) == 1 and isinstance(args[0], list | tuple):
+        args = args[0]
+    return arguments.as_ints(name, argument, tuple(args))
+
+
+@method("view")
+def view(self, *args, size=None, dtype=None):
+    """The same values as another shape, or the same bits as another dtype, over the same storage.
+
+    Raises RuntimeError where the strides do not allow the shape without a copy.
+
+    >>> import torchlike as torch
+    >>> torch.arange(4).view(2, -1)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if dtype is None and len(args) == 1 and isinstance(args[0], dtypes.dtype):
+        dtype = args[0]
+    if dtype is not None:
+        return call_view(views.view_dtype, (self,), (dtype,))
+    return call_view(views.view_, (self,), (_ints("view", args, size, "size"),))
+
+
+def _reshape(self, size):
+    size = dims.infer_size(size, numel(self._layout.shape))
+    if g.can_view(self._layout, size) is not None:
+        return call_view(views.view_, (self,), (size,))
+    copy = call(ops.clone, (self,), (None,))
+    copy._view = copy._storage.strides = None
+    new = call_view(views.unsafe_view, (copy,), (size,))
+    new._diff = None
+    return new
+
+
+@method("reshape")
+def reshape(self, *shape, **kwargs):
+    """The same values as another shape: a view where the strides allow it, else a copy."""
+    return _reshape(self, _ints("reshape", shape, kwargs.get("shape"), "shape"))
+
+
+@function("reshape")
+def reshape_(input, shape):
+    """The same values as another shape: a view where the strides allow it, else a copy."""
+    return _reshape(input, arguments.as_ints("reshape", "shape", tuple(shape)))
+
+
+@both()
+def flatten(input, start_dim=0, end_dim=-1):
+    """Dimensions ``start_dim`` to ``end_dim`` (inclusive) as one."""
+    shape = tuple(input.shape)
+    size = g.flatten_shape(shape, start_dim, end_dim)
+    return input if size == shape else _reshape(input, size)
+
+
+@both()
+def ravel(input):
+    """All elements as one dimension."""
+    return _reshape(input.contiguous(), (-1,))
+
+
+@both()
+def unflatten(input, dim, sizes):
+    """One dimension as several of the given sizes (one may be -1)."""
+    sizes = arguments.as_ints("unflatten", "sizes", sizes)
+    return call_view(views.view_, (input,), (g.unflatten_shape(tuple(input.shape), dim, sizes),))
+
+
+@method()
+def view_as(self, other):
+    """``view`` with the shape of another tensor."""
+    return self.view(other.shape)
+
+
+@method()
+def reshape_as(self, other):
+    """``reshape`` with the shape of another tensor."""
+    return self.reshape(other.shape)
+
+
+@method()
+def expand_as(self, other):
+    """``expand`` to the shape of another tensor."""
+    return self.expand(other.shape)
+
+
+@both("swapaxes", "swapdims")
+def swapaxes(input, axis0, axis1):
+    """Two dimensions exchanged; a view. Another name of ``transpose``."""
+    return input.transpose(axis0, axis1)
+
+
+@both("movedim", "moveaxis")
+def movedim(input, source, destination):
+    """Dimensions moved to new positions, the others in order; a view."""
+    source, destination = [
+        (arguments.as_int("movedim", n, d),) if not isinstance(d, list | tuple) else arguments.as_ints("movedim", n, d)
+        for n, d in (("source", source), ("destination", destination))
+    ]
+    return input.permute(g.movedim_order(input.ndim, source, destination))
+
+
+@prop("T")
+def reverse_dims(self):
+    """The dimensions in reverse order; a view (for matrices: the transpose)."""
+    if self.ndim not in (0, 2):
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
+            "error in a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - "
+            "1, -1, -1))` to reverse the dimensions of a tensor.",
+            stacklevel=2,
+        )
+    return self.permute(tuple(range(self.ndim - 1, -1, -1)))
+
+
+@prop("mT")
+def matrix_transpose(self):
+    """The last two dimensions exchanged; a view."""
+    g.matrix_transpose(self._layout, "mT")
+    return self.transpose(-2, -1)
+
+
+@both("adjoint")
+def adjoint(input):
+    """The conjugate transpose of the last two dimensions; a view."""
+    g.matrix_transpose(input._layout, "adjoint()")
+    return input.transpose(-2, -1).conj()
+
+
+@prop("mH")
+def matrix_hermitian(self):
+    """The conjugate transpose of the last two dimensions; a view."""
+    g.matrix_transpose(self._layout, "mH")
+    return self.transpose(-2, -1).conj()
+
+
+@prop("H")
+def hermitian(self):
+    """The conjugate transpose of a matrix; a view."""
+    g.hermitian(self._layout)
+    return (self.transpose(0, 1) if self.ndim else self).conj()
+
+
+@both()
+def conj(input):
+    """The complex conjugate: a view for complex tensors, the tensor itself otherwise."""
+    return call_view(views.conj, (input,), ()) if input.dtype.is_complex else input
+
+
+@both("real")
+def real(input):
+    """The real part: a view of a complex tensor, a real tensor itself."""
+    return call_view(views.real_part, (input,), ()) if input.dtype.is_complex else input
+
+
+@both("imag")
+def imag(input):
+    """The imaginary part of a complex tensor; a view."""
+    if not input.dtype.is_complex:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return call_view(views.imag_part, (input,), ())
+
+
+Tensor.real = property(real, lambda self, value: real(self).copy_(value))
+Tensor.imag = property(imag, lambda self, value: imag(self).copy_(value))
+
+
+@both("as_strided")
+def as_strided(input, size, stride, storage_offset=None):
+    """The storage's elements at ``storage_offset + sum(index * stride)``; a view."""
+    size = arguments.as_ints("as_strided", "size", size)
+    stride = arguments.as_ints("as_strided", "stride", stride)
+    return call_view(views.as_strided, (input,), (size, stride, storage_offset))
+
+
+def _pieces(input, sizes, dim):
+    """The steps and layouts of consecutive slices of these lengths along ``dim``."""
+    start, out = 0, []
+    for n in sizes:
+        layout = g.slice(input._layout, dim, start, start + n, 1)
+        out.append((views.slice_, (dim, n, 1), (start,), layout))
+        start += n
+    return out
+
+
+@both("split")
+def split(tensor, split_size_or_sections, dim=0):
+    """Consecutive slices along ``dim``: of one length (the last may be shorter) or of given lengths.
+
+    Returns a tuple of views.
+    """
+    dim = dims.split_dim("split", tensor.ndim, dim)
+    length = tensor.shape[dim]
+    if isinstance(split_size_or_sections, list | tuple):
+        sizes = dims.check_split_sizes(length, list(split_size_or_sections), dim)
+        return call_views(ops.split_with_sizes, tensor, _pieces(tensor, sizes, dim), (tuple(sizes), dim))
+    size = arguments.as_int("split", "split_size", split_size_or_sections)
+    sizes = dims.split_sizes(length, size)
+    return call_views(ops.split, tensor, _pieces(tensor, sizes, dim), (tuple(sizes), dim))
+
+
+@both()
+def split_with_sizes(input, split_sizes, dim=0):
+    """Consecutive slices of the given lengths along ``dim``; a tuple of views."""
+    return split(input, list(split_sizes), dim)
+
+
+@both()
+def chunk(input, chunks, dim=0):
+    """About ``chunks`` consecutive slices of equal length along ``dim``; a tuple of views."""
+    dim = dims.split_dim("chunk", input.ndim, dim)
+    sizes = dims.chunk_sizes(input.shape[dim], arguments.as_int("chunk", "chunks", chunks))
+    return call_views(ops.split, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
+
+
+@both()
+def tensor_split(input, indices_or_sections, dim=0):
+    """Slices between the given indices, or that many of nearly equal length; a tuple of views."""
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    dim = dims.wrap_dim(dim, input.ndim)
+    points = dims.tensor_split_points(input.shape[dim], indices_or_sections)
+    edges = [0, *points, input.shape[dim]]
+    return tuple(
+        call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
+    )
+
+
+@both()
+def unbind(input, dim=0):
+    """The slices of one dimension, which disappears; a tuple of views."""
+    dim = dims.wrap_dim(dim, input.ndim, scalar_ok=False)
+    pieces = [(views.select, (dim,), (i,), g.select(input._layout, dim, i)) for i in range(input.shape[dim])]
+    return call_views(ops.unbind, input, pieces, (dim,))
+
+
+@method()
+def __iter__(self):
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(unbind(self, 0))

@@ -1,0 +1,365 @@
+"""View operators: how each reads its base, writes back through it, and lays out its strides."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base import geometry as g
+from torchlike._base.dims import infer_size, wrap_dim
+from torchlike._base.layout import Layout, numel
+from torchlike._decl.op import view
+
+
+def _reshaped(layout):
+    return layout, (layout.shape,), ()
+
+
+def _write_reshape(value, new, size):
+    return jnp.reshape(new, value.shape)
+
+
+def _read_reshape(self, size):
+    return jnp.reshape(self, size)
+
+
+def _reshaping(schema, prepare, node=None, variants="function method"):
+    """A view whose values are those of a reshape, whatever its name."""
+    read = lambda self, size: jnp.reshape(self, size)  # noqa: E731
+    return view(schema, prepare=prepare, write=_write_reshape, node=node, variants=variants)(read)
+
+
+view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+                   lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
+unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
+                         lambda t, size: _reshaped(g.view(t._layout, size)), node="UnsafeViewBackward", variants="")  # fmt: skip
+squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)))
+squeeze_dim = _reshaping("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+                         lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward1")  # fmt: skip
+squeeze_dims = _reshaping("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
+                          lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward2")  # fmt: skip
+unsqueeze = _reshaping("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+                       lambda t, dim: _reshaped(g.unsqueeze(t._layout, dim)))  # fmt: skip
+alias = _reshaping("alias(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(t._layout), variants="")
+
+
+def _inverse(dims):
+    return tuple(int(i) for i in np.argsort(dims))
+
+
+def _prepare_transpose(t, dim0, dim1):
+    layout, n = t._layout, t.ndim
+    new = g.transpose(layout, dim0, dim1)
+    return new, (wrap_dim(dim0, n), wrap_dim(dim1, n)), ()
+
+
+def _swap(self, dim0, dim1):
+    return jnp.swapaxes(self, dim0, dim1) if self.ndim else self
+
+
+@view("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", prepare=_prepare_transpose,
+      write=lambda value, new, dim0, dim1: _swap(new, dim0, dim1))  # fmt: skip
+def transpose(self, dim0, dim1):
+    """The tensor with two dimensions exchanged; a view."""
+    return _swap(self, dim0, dim1)
+
+
+def _prepare_t(t):
+    return g.t(t._layout), (), ()
+
+
+@view("t(Tensor(a) self) -> Tensor(a)", prepare=_prepare_t, write=lambda value, new: new.T)
+def t(self):
+    """The transpose of a matrix (a vector or scalar is itself); a view."""
+    return self.T
+
+
+def _prepare_permute(t, dims):
+    return g.permute(t._layout, dims), (tuple(wrap_dim(d, t.ndim) for d in dims),), ()
+
+
+@view("permute(Tensor(a) self, int[] dims) -> Tensor(a)", prepare=_prepare_permute,
+      write=lambda value, new, dims: jnp.transpose(new, _inverse(dims)))  # fmt: skip
+def permute(self, dims):
+    """The tensor with its dimensions in the order ``dims``; a view."""
+    return jnp.transpose(self, dims)
+
+
+def _prepare_select(t, dim, index):
+    layout = t._layout
+    new = g.select(layout, dim, index)
+    dim = wrap_dim(dim, len(layout.shape))
+    return new, (dim,), (index + layout.shape[dim] if index < 0 else index,)
+
+
+@view("select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", prepare=_prepare_select,
+      write=lambda value, new, dim, index: lax.dynamic_update_index_in_dim(value, new, index, dim))  # fmt: skip
+def select(self, dim, index):
+    """One index of one dimension, which disappears; a view."""
+    return lax.dynamic_index_in_dim(self, index, dim, keepdims=False)
+
+
+def _prepare_slice(t, dim, start, end, step):
+    layout = t._layout
+    new = g.slice(layout, dim, start, end, step)
+    dim = wrap_dim(dim, len(layout.shape))
+    return new, (dim, new.shape[dim], step), (g.clamp_slice(layout.shape[dim], start, end)[0],)
+
+
+def _write_slice(value, new, dim, size, step, start):
+    if not size:
+        return value
+    if step == 1:
+        return lax.dynamic_update_slice_in_dim(value, new, start, dim)
+    where = (slice(None),) * dim + (start + step * jnp.arange(size),)
+    return value.at[where].set(new)
+
+
+def _read_slice(self, dim, size, step, start):
+    if not size:
+        return lax.slice_in_dim(self, 0, 0, axis=dim)
+    span = lax.dynamic_slice_in_dim(self, start, (size - 1) * step + 1, dim)
+    return lax.slice_in_dim(span, 0, None, step, dim) if step != 1 else span
+
+
+@view("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+      prepare=_prepare_slice, write=_write_slice, variants="")  # fmt: skip
+def slice_(self, dim, size, step, start):
+    """Every ``step``-th index of one dimension from ``start`` to ``end``; a view."""
+    return _read_slice(self, dim, size, step, start)
+
+
+def _prepare_narrow(t, dim, start, length):
+    layout = t._layout
+    new = g.narrow(layout, dim, start, length)
+    dim = wrap_dim(dim, len(layout.shape))
+    return new, (dim, length, 1), (start + layout.shape[dim] if start < 0 else start,)
+
+
+@view("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", prepare=_prepare_narrow,
+      write=_write_slice, node="SliceBackward")  # fmt: skip
+def narrow(self, dim, size, step, start):
+    """``length`` indices of one dimension from ``start``; a view."""
+    return _read_slice(self, dim, size, step, start)
+
+
+def _prepare_expand(t, size, implicit):
+    layout = g.expand(t._layout, size)
+    return layout, (layout.shape,), ()
+
+
+def _write_expand(value, new, size):
+    """The base takes, for each of its elements, the copy that was changed (all are equal otherwise)."""
+    lead = new.ndim - value.ndim
+    axes = tuple(range(lead)) + tuple(lead + i for i, n in enumerate(value.shape) if n == 1)
+    flat = jnp.moveaxis(new, axes, tuple(range(len(axes))))
+    flat = flat.reshape((-1, *(n for n in value.shape if n != 1)))
+    old = value.reshape(flat.shape[1:])
+    same = (flat == old) | ((flat != flat) & (old != old))
+    return jnp.take_along_axis(flat, jnp.argmin(same, 0)[None], 0)[0].reshape(value.shape)
+
+
+@view("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
+      write=_write_expand, variants="method")  # fmt: skip
+def expand(self, size):
+    """The tensor repeated to ``size`` without a copy (-1 keeps a length); a view."""
+    return jnp.broadcast_to(self, size)
+
+
+def _prepare_diagonal(t, offset, dim1, dim2):
+    n = t.ndim
+    return g.diagonal(t._layout, offset, dim1, dim2), (offset, wrap_dim(dim1, n), wrap_dim(dim2, n)), ()
+
+
+def _write_diagonal(value, new, offset, dim1, dim2):
+    moved = jnp.moveaxis(value, (dim1, dim2), (-2, -1))
+    i = jnp.arange(new.shape[-1])
+    moved = moved.at[..., i + max(-offset, 0), i + max(offset, 0)].set(new)
+    return jnp.moveaxis(moved, (-2, -1), (dim1, dim2))
+
+
+@view("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", prepare=_prepare_diagonal,
+      write=_write_diagonal)  # fmt: skip
+def diagonal(self, offset, dim1, dim2):
+    """The diagonal of two dimensions, as the last one; a view."""
+    return jnp.diagonal(self, offset, dim1, dim2)
+
+
+def _prepare_unfold(t, dimension, size, step):
+    new = g.unfold(t._layout, dimension, size, step)
+    return new, (wrap_dim(dimension, max(t.ndim, 1)), size, step, new.shape), ()
+
+
+def _windows(length, size, step):
+    return np.arange(0, length - size + 1, step)[:, None] + np.arange(size)
+
+
+def _read_unfold(self, dim, size, step, shape):
+    if not self.ndim:
+        return jnp.broadcast_to(self, shape)
+    got = jnp.take(self, _windows(self.shape[dim], size, step), axis=dim)
+    return jnp.moveaxis(got, dim + 1, -1)
+
+
+def _write_unfold(value, new, dim, size, step, shape):
+    if not value.ndim:
+        return new.reshape(value.shape) if new.size else value
+    where = (slice(None),) * dim + (_windows(value.shape[dim], size, step),)
+    return value.at[where].set(jnp.moveaxis(new, -1, dim + 1))
+
+
+@view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", prepare=_prepare_unfold,
+      write=_write_unfold, variants="method")  # fmt: skip
+def unfold(self, dim, size, step, shape):
+    """Windows of ``size`` every ``step`` along a dimension, as a new last dimension; a view."""
+    return _read_unfold(self, dim, size, step, shape)
+
+
+def memory_order(layout):
+    """The dimensions of a dense layout from the outermost in memory, or None if in order."""
+    order = tuple(sorted(range(len(layout.shape)), key=lambda d: -layout.strides[d]))
+    return None if order == tuple(range(len(order))) else order
+
+
+def _prepare_as_strided(t, size, stride, storage_offset):
+    base = t._storage.value
+    # The chain restarts at the storage: PyTorch's strides count its elements, whatever ``t`` is.
+    strides = t._storage.strides
+    order = None if strides is None else memory_order(Layout(base.shape, strides, 0))
+    new = g.as_strided(t._layout, size, stride, storage_offset, numel(base.shape), t.itemsize)
+    return new, (new.shape, new.strides, order), (new.offset,)
+
+
+def _places(size, stride, offset):
+    where = offset
+    for dim, (n, s) in enumerate(zip(size, stride, strict=True)):
+        where = where + lax.broadcasted_iota(jnp.int64, size, dim) * s
+    return where if size else jnp.asarray(where)
+
+
+def _flat(value, order):
+    return (value if order is None else jnp.transpose(value, order)).reshape(-1)
+
+
+def _write_as_strided(value, new, size, stride, order, offset):
+    flat = _flat(value, order).at[_places(size, stride, offset)].set(new)
+    if order is None:
+        return flat.reshape(value.shape)
+    return jnp.transpose(flat.reshape([value.shape[d] for d in order]), _inverse(order))
+
+
+@view("as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
+      prepare=_prepare_as_strided, write=_write_as_strided, variants="")  # fmt: skip
+def as_strided(self, size, stride, order, offset):
+    """The storage's elements at ``offset + sum(index * stride)``; a view."""
+    return _flat(self, order)[_places(size, stride, offset)]
+
+
+# -- complex numbers and reinterpretation --------------------------------------------------------
+
+
+def real_np(dtype):
+    """The numpy dtype of the parts of a complex numpy dtype."""
+    return np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+
+
+def complex_np(dtype):
+    """The complex numpy dtype whose parts have this dtype."""
+    return np.dtype(np.complex64 if dtype == np.float32 else np.complex128)
+
+
+def _prepare_part(layout_of):
+    def prepare(t):
+        return layout_of(t._layout), (), (), real_np(t.dtype.np)
+
+    return prepare
+
+
+@view("_real(Tensor(a) self) -> Tensor(a)", prepare=_prepare_part(g.real), node="SelectBackward", variants="",
+      write=lambda value, new: lax.complex(new, jnp.imag(value)))  # fmt: skip
+def real_part(self):
+    return jnp.real(self)
+
+
+@view("_imag(Tensor(a) self) -> Tensor(a)", prepare=_prepare_part(g.imag), node="SelectBackward", variants="",
+      write=lambda value, new: lax.complex(jnp.real(value), new))  # fmt: skip
+def imag_part(self):
+    return jnp.imag(self)
+
+
+def _prepare_conj(t):
+    return t._layout, (), ()
+
+
+@view("_conj(Tensor(a) self) -> Tensor(a)", prepare=_prepare_conj, node="ConjBackward", variants="",
+      write=lambda value, new: jnp.conj(new))  # fmt: skip
+def conj(self):
+    return jnp.conj(self)
+
+
+def _prepare_view_as_real(t):
+    if not t.dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return g.view_as_real(t._layout), (), (), real_np(t.dtype.np)
+
+
+@view("view_as_real(Tensor(a) self) -> Tensor(a)", prepare=_prepare_view_as_real, variants="function",
+      write=lambda value, new: lax.complex(new[..., 0], new[..., 1]))  # fmt: skip
+def view_as_real(self):
+    """The (real, imaginary) pairs of a complex tensor as a last dimension of size 2; a view."""
+    return jnp.stack([jnp.real(self), jnp.imag(self)], -1)
+
+
+def _prepare_view_as_complex(t):
+    if t.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {t.dtype.scalar_name}"
+        )
+    return g.view_as_complex(t._layout), (), (), complex_np(t.dtype.np)
+
+
+@view("view_as_complex(Tensor(a) self) -> Tensor(a)", prepare=_prepare_view_as_complex, variants="function",
+      write=lambda value, new: jnp.stack([jnp.real(new), jnp.imag(new)], -1))  # fmt: skip
+def view_as_complex(self):
+    """Pairs in the last dimension as complex numbers; a view."""
+    return lax.complex(self[..., 0], self[..., 1])
+
+
+def _words(x, dtype):
+    """Bits of ``x`` as ``dtype``; the last dimension grows or shrinks with the ratio of sizes."""
+    if x.dtype == dtype:
+        return x
+    if jnp.iscomplexobj(x):
+        x = jnp.stack([jnp.real(x), jnp.imag(x)], -1)
+        x = x.reshape((*x.shape[:-2], -1)) if x.ndim > 1 else x
+        return _words(x, dtype)
+    if x.dtype == bool:
+        x = x.astype(np.uint8)
+    if np.issubdtype(dtype, np.complexfloating):
+        parts = _words(x, real_np(dtype))
+        parts = parts.reshape((*parts.shape[:-1], -1, 2))
+        return lax.complex(parts[..., 0], parts[..., 1])
+    target = np.dtype(np.uint8) if dtype == np.dtype(bool) else dtype
+    ratio = target.itemsize // x.dtype.itemsize
+    if ratio > 1:
+        x = x.reshape((*x.shape[:-1], -1, ratio))
+    out = lax.bitcast_convert_type(x, target)
+    out = out.reshape((*out.shape[:-2], -1)) if out.ndim > x.ndim else out
+    return out != 0 if dtype == np.dtype(bool) else out
+
+
+def _prepare_view_dtype(t, dtype):
+    old = t.dtype
+    layout = g.view_dtype(t._layout, old.itemsize, dtype.itemsize, old.scalar_name, dtype.scalar_name)
+    return layout, (dtype.np,), (), dtype.np
+
+
+@view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", prepare=_prepare_view_dtype, vjp={}, variants="",
+      write=lambda value, new, dtype: _words(new, value.dtype).reshape(value.shape))  # fmt: skip
+def view_dtype(self, dtype):
+    """The same bits as another element type; a view."""
+    return _words(self, dtype) if self.ndim else _words(self[None], dtype).reshape(())
+
+
+def reshape_size(t, size):
+    """The inferred size of ``reshape`` or ``view`` (one -1 allowed)."""
+    return infer_size(size, numel(t._layout.shape))

@@ -1,0 +1,37 @@
+"""Settings of jax that torchlike needs, made once at import unless the user has decided otherwise."""
+
+import os
+from pathlib import Path
+
+import jax
+
+
+def enable_x64():
+    """PyTorch has int64 and float64; so does jax, when asked. ``JAX_ENABLE_X64=0`` is respected."""
+    if os.environ.get("JAX_ENABLE_X64", "1").lower() not in ("0", "false"):
+        jax.config.update("jax_enable_x64", True)
+
+
+def cache_folder():
+    """Where compiled kernels are kept, or None: ``TORCHLIKE_CACHE`` (a folder, or 0 for none)."""
+    choice = os.environ.get("TORCHLIKE_CACHE", "")
+    if choice.lower() in ("0", "off", "false"):
+        return None
+    if choice:
+        return Path(choice)
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "torchlike" / "xla"
+
+
+def enable_cache():
+    """Keep compiled kernels on disk, so that a second process starts warm."""
+    folder = cache_folder()
+    if folder is None or jax.config.jax_compilation_cache_dir:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+enable_x64()
+enable_cache()

@@ -1,0 +1,125 @@
+"""Let `import torch` mean this package, and say plainly which names it lacks."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import NoReturn
+
+_OURS = __name__.partition(".")[0]
+_ALIAS = "torch"
+
+
+def install_as_torch() -> None:
+    """Make `import torch`, and every `import torch.x.y`, give this package's own modules.
+
+    The modules are the same objects under both names, so `torch.nn is torchlike.nn` and classes compare as
+    usual. A second call does nothing; `uninstall_as_torch` takes it back.
+
+    Raises:
+        RuntimeError: PyTorch itself has been imported already. Code that holds its modules would mix the two.
+
+    >>> import torchlike
+    >>> torchlike.install_as_torch()           # doctest: +SKIP
+    >>> import torch.nn.functional as F        # doctest: +SKIP
+    >>> F is torchlike.nn.functional           # doctest: +SKIP
+    True
+    """
+    ours, present = sys.modules[_OURS], sys.modules.get(_ALIAS)
+    if present is not None and present is not ours:
+        raise RuntimeError(
+            f"install_as_torch: {_ALIAS} is already imported, from {getattr(present, '__file__', 'memory')}; "
+            f"expected a process that has not imported it. Call install_as_torch() before the first "
+            f"`import {_ALIAS}`, or run the script with `python -m {_OURS} run SCRIPT`."
+        )
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+    for name, module in list(sys.modules.items()):
+        if module is not None and _is_or_under(name, _OURS):
+            sys.modules[_ALIAS + name[len(_OURS) :]] = module
+
+
+def uninstall_as_torch() -> None:
+    """Undo `install_as_torch`: later imports of `torch` find PyTorch, where it is installed.
+
+    Names that code has imported already keep pointing to this package. Without a previous
+    `install_as_torch` it does nothing.
+    """
+    if _FINDER not in sys.meta_path:
+        return
+    sys.meta_path.remove(_FINDER)
+    for name in [name for name in sys.modules if _is_or_under(name, _ALIAS)]:
+        del sys.modules[name]
+
+
+def missing_names(module_name: str) -> Callable[[str], NoReturn]:
+    """A module-level `__getattr__` that names what the module lacks in the terms of the user's script.
+
+    A package installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
+    `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
+
+    >>> import torchlike as torch
+    >>> torch.no_such_name
+    Traceback (most recent call last):
+    AttributeError: torchlike does not have torch.no_such_name yet
+    """
+    public = _ALIAS + module_name[len(_OURS) :]
+
+    def __getattr__(name: str) -> NoReturn:
+        if name.startswith("__") and name.endswith("__"):
+            message = f"module {module_name!r} has no attribute {name!r}"
+        else:
+            message = f"{_OURS} does not have {public}.{name} yet"
+        # name and obj let the interpreter suggest a name that is spelt nearly so.
+        raise AttributeError(message, name=name, obj=sys.modules.get(module_name))
+
+    return __getattr__
+
+
+class _AliasFinder(MetaPathFinder):
+    """Finds `torch` and `torch.*` as the modules of the same path below this package."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _is_or_under(fullname, _ALIAS):
+            return None
+        wanted = _OURS + fullname[len(_ALIAS) :]
+        try:
+            module = importlib.import_module(wanted)
+        except ModuleNotFoundError as error:
+            if error.name != wanted:
+                raise
+            # importlib.util.find_spec only asks: for it, None is the answer "there is none".
+            if sys._getframe(2).f_globals.get("__name__") == "importlib.util":
+                return None
+            message = f"{_OURS} does not have the module {fullname} yet"
+            raise ModuleNotFoundError(message, name=fullname) from None
+        origin = getattr(module, "__file__", None)
+        package = hasattr(module, "__path__")
+        return ModuleSpec(fullname, _AliasLoader(module), origin=origin, is_package=package)
+
+
+class _AliasLoader(Loader):
+    """Hands out a module that is loaded already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import system has put the alias's spec there
+
+
+def _is_or_under(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+_FINDER = _AliasFinder()

@@ -1,0 +1,194 @@
+"""Conversions: the part of Module that changes the dtype or the device of all its tensors."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._base.device import device as Device
+from torchlike._base.dtypes import dtype as Dtype
+from torchlike._base.state import no_grad
+from torchlike._core.tensor import Tensor
+from torchlike.nn.parameter import Parameter
+
+_FORMS = (
+    "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False) "
+    "or to(tensor, non_blocking=False)"
+)
+
+
+class ConvertMethods:
+    """The part of Module that converts its tensors.
+
+    Requires ``_parameters``, ``_buffers`` and ``children()``.
+    """
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True):
+        """Replace each parameter, gradient and buffer by ``fn`` of it; a parameter stays the same object."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                self._parameters[name] = _converted(parameter, fn)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Move and cast the parameters and buffers, in place.
+
+        Args (PyTorch's three forms, plus keyword ``memory_format`` for 4- and 5-dimensional tensors):
+            device: where to; None leaves them.
+            dtype: a floating point or complex dtype; integer tensors keep theirs.
+            tensor: one whose dtype and device are taken.
+            non_blocking: accepted; transfers are always asynchronous.
+
+        Raises:
+            TypeError: the dtype is an integer dtype or bool, or the arguments fit no form.
+
+        >>> import torchlike as torch
+        >>> torch.nn.Linear(1, 1).to(torch.float64).weight.dtype
+        torch.float64
+        """
+        device, dtype, non_blocking, memory_format = _parse_to(args, kwargs)
+        if dtype is not None:
+            if not (dtype.is_floating_point or dtype.is_complex):
+                raise TypeError(
+                    "nn.Module.to only accepts floating point or complex dtypes, "
+                    f"but got desired dtype={dtype}"
+                )
+            if dtype.is_complex:
+                warnings.warn(
+                    "Complex modules: some modules might not work as expected when using complex tensors "
+                    "as parameters or buffers.",
+                    stacklevel=2,
+                )
+
+        def convert(t: Tensor) -> Tensor:
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            restride = memory_format is not None and t.dim() in (4, 5)
+            extra = {"memory_format": memory_format} if restride else {}
+            if device is None:
+                return t.to(dtype=wanted, non_blocking=non_blocking, **extra)
+            if t.is_meta and device.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead "
+                    "of torch.nn.Module.to() when moving module from meta to a different device."
+                )
+            return t.to(device=device, dtype=wanted, non_blocking=non_blocking, **extra)
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device, recurse: bool = True):
+        """Give every tensor uninitialised storage on ``device``, without copying values."""
+        return self._apply(lambda t: t.new_empty(t.shape, dtype=t.dtype, device=device), recurse=recurse)
+
+    def type(self, dst_type):
+        """Cast every parameter and buffer, integer ones too, to ``dst_type`` (a dtype or a tensor type)."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self):
+        """Cast the floating point parameters and buffers to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self):
+        """Cast the floating point parameters and buffers to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self):
+        """Cast the floating point parameters and buffers to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self):
+        """Cast the floating point parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def cpu(self):
+        """Move the parameters and buffers to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: int | Device | None = None):
+        """Move the parameters and buffers to a GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def xpu(self, device: int | Device | None = None):
+        """Move the parameters and buffers to an XPU."""
+        return self._to_kind("xpu", device)
+
+    def ipu(self, device: int | Device | None = None):
+        """Move the parameters and buffers to an IPU."""
+        return self._to_kind("ipu", device)
+
+    def mtia(self, device: int | Device | None = None):
+        """Move the parameters and buffers to an MTIA device."""
+        return self._to_kind("mtia", device)
+
+    def _to_kind(self, kind: str, device):
+        if device is None or isinstance(device, int):
+            device = Device(kind) if device is None else Device(kind, device)
+        return self._apply(lambda t: t.to(device))
+
+    def share_memory(self):
+        """Does nothing: arrays are immutable, so processes cannot write to shared ones. Returns self."""
+        return self
+
+
+def _converted(parameter: Parameter, fn: Callable) -> Parameter:
+    with no_grad():
+        new = fn(parameter)
+        grad = None if parameter.grad is None else fn(parameter.grad)
+    if new.is_meta != parameter.is_meta:
+        parameter = Parameter(new, parameter.requires_grad)
+    elif new is not parameter:
+        parameter.grad = None  # before its dtype or device stops matching
+        parameter.data = new
+    if grad is not None:
+        parameter.grad = grad
+    return parameter
+
+
+def _parse_to(args: tuple, kwargs: dict[str, Any]):
+    """(device, dtype, non_blocking, memory_format) from the arguments of ``Module.to``."""
+    if len(args) > 4:
+        raise TypeError(f"to() takes from 0 to 4 positional arguments but {len(args)} were given")
+    kwargs = dict(kwargs)
+    memory_format = kwargs.pop("memory_format", None)
+    first = args[0] if args else None
+    if isinstance(first, Tensor) or "tensor" in kwargs:
+        names = ("tensor", "non_blocking", "copy")
+    elif isinstance(first, Dtype):
+        names = ("dtype", "non_blocking", "copy")
+    else:
+        names = ("device", "dtype", "non_blocking", "copy")
+    given = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or kwargs.keys() - set(names) or kwargs.keys() & given.keys():
+        raise _no_form(args, kwargs)
+    given.update(kwargs)
+    return *_checked_to(given, args, kwargs), memory_format
+
+
+def _checked_to(given: dict[str, Any], args, kwargs):
+    tensor, device, dtype = given.get("tensor"), given.get("device"), given.get("dtype")
+    non_blocking, copy = given.get("non_blocking", False), given.get("copy", False)
+    fits = (
+        isinstance(device, (str, int, Device, type(None)))
+        and isinstance(dtype, (Dtype, type(None)))
+        and isinstance(tensor, (Tensor, type(None)))
+        and isinstance(non_blocking, bool)
+        and isinstance(copy, bool)
+    )
+    if not fits or isinstance(device, bool):
+        raise _no_form(args, kwargs)
+    if copy:
+        raise RuntimeError(".to() does not accept copy argument")
+    if tensor is not None:
+        return tensor.device, tensor.dtype, non_blocking
+    return None if device is None else Device(device), dtype, non_blocking
+
+
+def _no_form(args, kwargs) -> TypeError:
+    got = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    return TypeError(
+        f"to() received an invalid combination of arguments - got ({', '.join(got)}), but expected {_FORMS}"
+    )

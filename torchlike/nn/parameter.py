@@ -1,0 +1,108 @@
+"""Parameter and Buffer: tensors that a Module registers by itself when they are assigned to it."""
+
+from typing import Any
+
+from torchlike._core.factories import empty
+from torchlike._core.tensor import Tensor, alias
+
+__all__ = ["Parameter", "Buffer"]
+
+
+class _Marked(type(Tensor)):
+    """A class whose instances include tensors of other classes that carry its mark."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if type.__instancecheck__(cls, instance):
+            return True
+        marked = cls.__dict__.get("_mark")
+        return marked is not None and isinstance(instance, Tensor) and getattr(instance, marked, False)
+
+
+def _checked(owner: str, data: Any) -> Tensor:
+    if data is None:
+        return empty(0)
+    if not isinstance(data, Tensor):
+        raise AttributeError(
+            f"{owner}(): data must be a Tensor, not {type(data).__name__}; make one with torch.tensor(data)"
+        )
+    return data
+
+
+class Parameter(Tensor, metaclass=_Marked):
+    """A leaf tensor that counts as a parameter of the module it is assigned to.
+
+    Args:
+        data: the tensor to hold; its storage is shared, its history is not. Default: an empty tensor.
+        requires_grad: whether backward accumulates into ``.grad``.
+
+    Of a tensor subclass (other than Parameter itself) it returns an instance of that subclass,
+    for which ``isinstance(p, Parameter)`` holds too.
+
+    Raises:
+        RuntimeError: ``requires_grad`` is true and the dtype is neither floating point nor complex.
+
+    >>> import torchlike as torch
+    >>> torch.nn.Parameter(torch.zeros(2))
+    Parameter containing:
+    tensor([0., 0.], requires_grad=True)
+    """
+
+    _mark = "_is_param"
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
+        data = _checked("Parameter", data)
+        if not isinstance(requires_grad, bool):
+            raise TypeError(f"Parameter(): requires_grad must be bool, not {type(requires_grad).__name__}")
+        if type(data) is Tensor or type.__instancecheck__(Parameter, data):
+            return alias(data, cls).requires_grad_(requires_grad)
+        marked = data.detach().requires_grad_(requires_grad)
+        if type(marked) is not type(data):
+            raise RuntimeError(
+                f"Parameter(): detach() of a {type(data).__name__} gave a {type(marked).__name__}; "
+                "make detach() keep the class, or pass data.as_subclass(torch.Tensor)"
+            )
+        marked._is_param = True
+        return marked
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return _rebuild_parameter, (self.data, self.requires_grad, self.__dict__.copy())
+
+    def __repr__(self):
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
+    parameter = Parameter(data, requires_grad)
+    parameter.__dict__.update(attributes)
+    return parameter
+
+
+class Buffer(Tensor, metaclass=_Marked):
+    """A tensor that counts as a buffer of the module it is assigned to.
+
+    Args:
+        data: the tensor to hold; its storage is shared. Default: an empty tensor.
+        persistent: whether it belongs to the module's ``state_dict``.
+
+    The result has the class of ``data``; ``isinstance(b, Buffer)`` tells it from other tensors.
+
+    >>> import torchlike as torch
+    >>> m = torch.nn.Module()
+    >>> m.steps = torch.nn.Buffer(torch.zeros(1))
+    >>> list(m.state_dict())
+    ['steps']
+    """
+
+    _mark = "_is_buffer"
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
+        data = _checked("Buffer", data)
+        marked = data.detach().requires_grad_(data.requires_grad)
+        marked.persistent = persistent
+        marked._is_buffer = True
+        return marked
