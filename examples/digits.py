@@ -4,7 +4,7 @@
     python -m torchlike run examples/digits.py           on torchlike, unchanged
 
 Prints the accuracy on 384 digits that training never sees, and leaves in the folder --out
-digits.png (how the loss fell, and every held-out digit that was misread) and model.pt (the weights).
+digits.png (how the loss fell, and which held-out digits were misread) and model.pt (the weights).
 """
 
 import argparse

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from torchlike._base.rng import default_generator
 
 CASES = 30
 
@@ -32,3 +33,4 @@ def seeded() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+    default_generator.manual_seed(0)

@@ -9,3 +9,11 @@ tensor([2., 2., 2.])
 
 from torchlike import _setup as _setup  # settings of jax; first
 from torchlike._api import *  # noqa: F403
+from torchlike import autograd as autograd
+from torchlike import _core as _core  # noqa: F401
+from torchlike.interop.alias import install_as_torch as install_as_torch
+from torchlike.interop.alias import missing_names
+from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
+
+__version__ = "0.1.0"
+__getattr__ = missing_names(__name__)

@@ -73,8 +73,7 @@ def prepare_module(name: str) -> Program:
     if spec is not None and spec.submodule_search_locations is not None:
         wanted, hint = f"{name}.__main__", f"; {name!r} is a package and cannot be directly executed"
         spec = _find(wanted)
-    get_code = getattr(spec.loader, "get_code", None) if spec is not None else None
-    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    code = spec.loader.get_code(spec.name) if spec is not None and hasattr(spec.loader, "get_code") else None
     if spec is None or code is None:
         _refuse(f"No module named {wanted}{hint}", 1)
     program = _main_module(spec, spec.origin, spec.loader)

@@ -3,7 +3,7 @@
 import torchlike._functions.copy
 import torchlike._functions.shape  # noqa: F401
 from torchlike._base.device import device, set_default_device
-from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo, set_default_dtype
+from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
 from torchlike._base.promotion import can_cast, promote_types
 from torchlike._base.rng import Generator
 from torchlike._base.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -23,6 +23,7 @@ from torchlike._core.factories import (
 )
 from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
 from torchlike._core.size import Size
+from torchlike._decl.settings import set_default_dtype
 from torchlike._core.tensor import (
     MemoryFormat as memory_format,
 )

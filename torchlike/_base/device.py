@@ -246,6 +246,7 @@ def _of_sharding(sharding: jax.sharding.Sharding) -> device:
 
 
 _CPU = _intern("cpu", None)
+META = _intern("meta", None)
 
 
 def default_device() -> device:

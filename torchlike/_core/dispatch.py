@@ -46,6 +46,8 @@ def call(op, inputs, static):
         out = kernel(*values)
     except Exception as error:
         out = translate(op, static, values, error)
+    if op.checked is not None:
+        out = immediate.verified(op, static, values, out)
     if record and state.grad:
         out = _record(op, inputs, static, values, out)
     elif out.__class__ is tuple:

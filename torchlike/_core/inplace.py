@@ -25,6 +25,8 @@ def call_inplace(op, inputs, static):
         out = kernel(*values)
     except Exception as error:
         out = translate(op, static, values, error)
+    if op.checked is not None:
+        out = immediate.verified(op, static, values, out)
     finish(op, inputs, static, values, out, record)
     return inputs[0]
 

@@ -41,6 +41,16 @@ class Op(Kernel):
 
         return run
 
+    def verdict(self, static):
+        """The traceable function from runtime values to the flag of ``check``: True if PyTorch raises."""
+        return lambda *values: self.examine(static, values)[0]
+
+    def examine(self, static, values):
+        """(bad flag, exception or function giving it) of ``check`` on these values."""
+        fixed = dict(zip((a.name for a in self.static), static, strict=False))
+        bound = self.group(values, static[len(self.static)] if self.lists else None)
+        return self.checked(**bound, **fixed)
+
     def group(self, values, lens):
         """{argument: value} from the flat runtime values; list arguments are regrouped."""
         bound, i = {}, 0
@@ -97,11 +107,16 @@ class ViewOp(Op):
 class Inplace(Kernel):
     """The in-place form of an operator: the result is cast to the first argument and keeps its shape."""
 
-    __slots__ = ("op",)
+    __slots__ = ("op", "verdict", "examine")
 
     def __init__(self, op):
         super().__init__(op.name + "_", op.node)
         self.op = op
+        self.verdict, self.examine = op.verdict, op.examine
+
+    @property
+    def checked(self):
+        return self.op.checked
 
     def forward(self, static):
         run, name = self.op.forward(static), self.name
@@ -142,7 +157,8 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
         numbers: whether Python numbers are accepted where the schema says Tensor.
         static, runtime: names moved from runtime to static, or back.
         nondiff: indices of outputs that never require grad.
-        check: ``check(**arguments) -> (bad flag, message)`` computed with the kernel; see the executor.
+        check: ``check(**arguments) -> (bad flag, exception or function giving it)``, the flag computed
+            with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         strides: whether the result's strides follow the inputs' (pointwise operators).
     """

@@ -16,8 +16,24 @@ def compiled(op, static):
     """The compiled kernel of ``op`` for ``static``, made on first use."""
     found = op.kernels.get(static)
     if found is None:
-        found = op.kernels[static] = jax.jit(op.forward(static))
+        function = op.forward(static)
+        if op.checked is not None:
+            function = _with_verdict(function, op.verdict(static))
+        found = op.kernels[static] = jax.jit(function)
     return found
+
+
+def _with_verdict(forward, verdict):
+    return lambda *values: (forward(*values), verdict(*values))
+
+
+def verified(op, static, values, out):
+    """The result of a checked operator; raises what its check says about concrete values."""
+    result, bad = out
+    if not isinstance(bad, jax.core.Tracer | Abstract) and bool(bad):
+        error = op.examine(static, values)[1]
+        raise error() if callable(error) else error
+    return result
 
 
 def run(op, static, values):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from torchlike._core.factories import empty
+from torchlike._core.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor import Tensor, alias
 
 __all__ = ["Parameter", "Buffer"]
@@ -28,6 +29,7 @@ def _checked(owner: str, data: Any) -> Tensor:
     return data
 
 
+@prints_as_tensor
 class Parameter(Tensor, metaclass=_Marked):
     """A leaf tensor that counts as a parameter of the module it is assigned to.
 
@@ -53,6 +55,11 @@ class Parameter(Tensor, metaclass=_Marked):
         data = _checked("Parameter", data)
         if not isinstance(requires_grad, bool):
             raise TypeError(f"Parameter(): requires_grad must be bool, not {type(requires_grad).__name__}")
+        if requires_grad and not (data.is_floating_point() or data.is_complex()):
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients: "
+                f"Parameter() got {data.dtype}; pass requires_grad=False"
+            )
         if type(data) is Tensor or type.__instancecheck__(Parameter, data):
             return alias(data, cls).requires_grad_(requires_grad)
         marked = data.detach().requires_grad_(requires_grad)
@@ -73,7 +80,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return _rebuild_parameter, (self.data, self.requires_grad, self.__dict__.copy())
 
     def __repr__(self):
-        return f"Parameter containing:\n{super().__repr__()}"
+        return parameter_str(self)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
