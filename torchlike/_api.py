@@ -1,6 +1,7 @@
 """The names of the ``torch`` namespace."""
 
 import torchlike._functions.copy
+import torchlike._functions.info
 import torchlike._functions.shape  # noqa: F401
 from torchlike._base.device import device, set_default_device
 from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
@@ -24,6 +25,7 @@ from torchlike._core.factories import (
 from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
 from torchlike._core.size import Size
 from torchlike._decl.settings import set_default_dtype
+from torchlike._functions.legacy import TYPED
 from torchlike._core.tensor import (
     MemoryFormat as memory_format,
 )
@@ -42,11 +44,12 @@ prints_as_tensor(Tensor)
 Tensor.__repr__ = lambda self, *, tensor_contents=None: tensor_str(self, contents=tensor_contents)
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)
+globals().update(TYPED)
 
 __all__ = [
     "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
     "contiguous_format", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
     "full", "get_default_dtype", "iinfo", "is_grad_enabled", "memory_format", "no_grad", "ones", "preserve_format",
     "promote_types", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor",
-    "zeros", *ALIASES, *bind.FUNCTIONS,
+    "zeros", *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

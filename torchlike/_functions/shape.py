@@ -170,7 +170,7 @@ def conj(input):
 @both("real")
 def real(input):
     """The real part: a view of a complex tensor, a real tensor itself."""
-    return call_view(views.real_part, (input,), ()) if input.dtype.is_complex else input
+    return _part(input, 0) if input.dtype.is_complex else input
 
 
 @both("imag")
@@ -178,7 +178,12 @@ def imag(input):
     """The imaginary part of a complex tensor; a view."""
     if not input.dtype.is_complex:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return call_view(views.imag_part, (input,), ())
+    return _part(input, 1)
+
+
+def _part(z, index):
+    pairs = call_view(views.view_as_real, (z,), ())
+    return call_view(views.select, (pairs,), (-1, index))
 
 
 Tensor.real = property(real, lambda self, value: real(self).copy_(value))

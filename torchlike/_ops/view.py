@@ -158,7 +158,7 @@ def _write_expand(value, new, size):
     return jnp.take_along_axis(flat, jnp.argmin(same, 0)[None], 0)[0].reshape(value.shape)
 
 
-@view("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
+@view("expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
       write=_write_expand, variants="method")  # fmt: skip
 def expand(self, size):
     """The tensor repeated to ``size`` without a copy (-1 keeps a length); a view."""

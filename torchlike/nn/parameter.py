@@ -50,6 +50,7 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     _mark = "_is_param"
+    _is_param = True
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
         data = _checked("Parameter", data)

@@ -1,0 +1,263 @@
+"""Random programs of views, in-place changes and backwards, run on PyTorch and on torchlike side by side.
+
+A program is a list of instructions, each a name and five small numbers that pick its tensors and
+arguments. Errors must be of the same type at the same instruction; in the end every live tensor must
+agree in all that a user can see: values, layout, aliasing, versions, history and gradients.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, NamedTuple
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from oracle import close, host
+
+import torchlike
+
+LIBRARIES = (torch, torchlike)
+PROGRAMS = max(1, round(100 * float(os.environ.get("TORCHLIKE_CASES", "1"))))
+
+
+class Instruction(NamedTuple):
+    """``name`` acts on the tensors number ``a`` and ``b`` with the numbers ``p``, ``q``, ``r``."""
+
+    name: str
+    a: int
+    b: int = 0
+    p: int = 0
+    q: int = 0
+    r: int = 0
+
+
+class Machine:
+    """One library's run of a program: its live tensors and its grad mode."""
+
+    def __init__(self, lib: Any):
+        self.lib, self.live, self.grad_mode = lib, [], True
+
+    def leaf(self, array: np.ndarray, requires_grad: bool) -> None:
+        self.live.append(self.lib.tensor(array.tolist(), dtype=getattr(self.lib, array.dtype.name)))
+        if requires_grad:
+            self.live[-1].requires_grad_()
+
+    def step(self, i: Instruction) -> type[Exception] | None:
+        """Execute one instruction; the type of the exception it raised."""
+        t, u = self.live[i.a % len(self.live)], self.live[i.b % len(self.live)]
+        try:
+            with self.lib.set_grad_enabled(self.grad_mode):
+                got = INSTRUCTIONS[i.name](self, t, u, i.p, i.q, i.r)
+        except Exception as error:
+            return type(error)
+        for new in got if isinstance(got, tuple | list) else (got,):
+            if isinstance(new, self.lib.Tensor):
+                self.live.append(new)
+        return None
+
+
+# -- what an instruction does: (machine, t, u, p, q, r) -> new tensors or None -------------------------
+
+
+def dim(t: Any, p: int) -> int:
+    """A dimension of ``t``, now and then one too many."""
+    return p % (t.dim() + 1) - (p % 2) if t.dim() else p % 2
+
+
+def like(m: Machine, t: Any) -> Any:
+    """Some gradient for ``t``."""
+    return m.lib.ones(tuple(t.shape), dtype=t.dtype)
+
+
+def rotated(t: Any, p: int) -> list[int]:
+    n = t.dim()
+    return [(d + p) % n for d in range(n)]
+
+
+def switch(m: Machine) -> None:
+    m.grad_mode = not m.grad_mode
+
+
+def forget_grad(t: Any) -> None:
+    t.grad = None
+
+
+VIEWS = {
+    "select": lambda m, t, u, p, q, r: t.select(dim(t, p), q - 2),
+    "narrow": lambda m, t, u, p, q, r: t.narrow(dim(t, p), q % 2, r % 3),
+    "transpose": lambda m, t, u, p, q, r: t.transpose(dim(t, p), dim(t, q)),
+    "permute": lambda m, t, u, p, q, r: t.permute(rotated(t, p)),
+    "t": lambda m, t, u, p, q, r: t.t(),
+    "expand": lambda m, t, u, p, q, r: t.expand(2, *t.shape),
+    "unfold": lambda m, t, u, p, q, r: t.unfold(dim(t, p), q % 3, 1 + r % 2),
+    "diagonal": lambda m, t, u, p, q, r: t.diagonal(p % 3 - 1, 0, 1),
+    "as_strided": lambda m, t, u, p, q, r: t.as_strided((2, 2), (p % 3, q % 3), (None, 0, 1)[r % 3]),
+    "view": lambda m, t, u, p, q, r: t.view(tuple(t.shape)[::-1]),
+    "flat view": lambda m, t, u, p, q, r: t.view(-1),
+    "reshape": lambda m, t, u, p, q, r: t.reshape(tuple(t.shape)[::-1]),
+    "flatten": lambda m, t, u, p, q, r: t.flatten(),
+    "squeeze": lambda m, t, u, p, q, r: t.squeeze() if p % 2 else t.squeeze(dim(t, q)),
+    "unsqueeze": lambda m, t, u, p, q, r: t.unsqueeze(dim(t, p)),
+    "real": lambda m, t, u, p, q, r: t.real,
+    "imag": lambda m, t, u, p, q, r: t.imag,
+    "view_as_real": lambda m, t, u, p, q, r: m.lib.view_as_real(t),
+    "view_as_complex": lambda m, t, u, p, q, r: m.lib.view_as_complex(t),
+    "chunk": lambda m, t, u, p, q, r: t.chunk(2, dim(t, p)),
+    "split": lambda m, t, u, p, q, r: t.split(1 + q % 2, dim(t, p)),
+    "split sizes": lambda m, t, u, p, q, r: t.split([1, q % 2, 1], dim(t, p)),
+    "unbind": lambda m, t, u, p, q, r: t.unbind(dim(t, p)),
+    "detach": lambda m, t, u, p, q, r: t.detach(),
+    "data": lambda m, t, u, p, q, r: t.data,
+}
+INPLACE = {
+    "add_": lambda m, t, u, p, q, r: t.add_(u, alpha=p % 3),
+    "add_ number": lambda m, t, u, p, q, r: t.add_(p),
+    "mul_": lambda m, t, u, p, q, r: t.mul_(u),
+    "mul_ number": lambda m, t, u, p, q, r: t.mul_(p - 2),
+    "copy_": lambda m, t, u, p, q, r: t.copy_(u),
+}
+ARITHMETIC = {
+    "add": lambda m, t, u, p, q, r: t + u,
+    "mul": lambda m, t, u, p, q, r: t * u,
+    "mul number": lambda m, t, u, p, q, r: t * (p - 2),
+    "sum": lambda m, t, u, p, q, r: t.sum(),
+    "clone": lambda m, t, u, p, q, r: t.clone(),
+    "contiguous": lambda m, t, u, p, q, r: t.contiguous(),
+}
+AUTOGRAD = {
+    "backward": lambda m, t, u, p, q, r: t.backward(like(m, t), retain_graph=bool(p % 2)),
+    "scalar backward": lambda m, t, u, p, q, r: t.backward(),
+    "sum backward": lambda m, t, u, p, q, r: t.sum().backward(),
+    "grad": lambda m, t, u, p, q, r: m.lib.autograd.grad(t, u, like(m, t), create_graph=bool(p % 2), allow_unused=bool(q % 2)),
+    "take grad": lambda m, t, u, p, q, r: t.grad,
+    "forget grad": lambda m, t, u, p, q, r: forget_grad(t),
+    "requires_grad_": lambda m, t, u, p, q, r: t.requires_grad_(bool(p % 2)),
+    "retain_grad": lambda m, t, u, p, q, r: t.retain_grad(),
+    "detach_": lambda m, t, u, p, q, r: t.detach_(),
+    "hook": lambda m, t, u, p, q, r: t.register_hook(lambda grad: grad * 2),
+    "switch grad mode": lambda m, t, u, p, q, r: switch(m),
+}
+INSTRUCTIONS: dict = VIEWS | INPLACE | ARITHMETIC | AUTOGRAD
+
+# -- comparing ----------------------------------------------------------------------------------------
+
+TRAITS = {
+    "dtype": lambda t: str(t.dtype),
+    "shape": lambda t: tuple(t.shape),
+    "stride": lambda t: t.stride(),
+    "storage_offset": lambda t: t.storage_offset(),
+    "is_contiguous": lambda t: t.is_contiguous(),
+    "_version": lambda t: t._version,
+    "_is_view": lambda t: t._is_view(),
+    "requires_grad": lambda t: t.requires_grad,
+    "is_leaf": lambda t: t.is_leaf,
+    "output_nr": lambda t: t.output_nr,
+    "retains_grad": lambda t: t.retains_grad,
+    "grad_fn": lambda t: graph(t.grad_fn),
+}
+
+
+def graph(node: Any, depth: int = 4) -> Any:
+    """The names of the nodes below ``node``, nested."""
+    if node is None:
+        return None
+    name = node.name().rpartition(":")[2]
+    below = [(graph(n, depth - 1), i) for n, i in node.next_functions] if depth else "..."
+    return f"{name.removeprefix('torch')}", below
+
+
+def partition(keys: list) -> list[int]:
+    """For each key the place of the first equal one."""
+    first: dict = {}
+    return [first.setdefault(k, i) for i, k in enumerate(keys)]
+
+
+def base_of(live: list, t: Any) -> int:
+    """The number of the live tensor that is the base of ``t``; -1: none, -2: one that is not live."""
+    if t._base is None:
+        return -1
+    return next((i for i, x in enumerate(live) if x is t._base), -2)
+
+
+def compare(ours: Machine, theirs: Machine) -> None:
+    """Every live tensor agrees in all its traits."""
+    mine, real = ours.live, theirs.live
+    assert len(mine) == len(real)
+    for i, (x, y) in enumerate(zip(mine, real, strict=True)):
+        for name, trait in TRAITS.items():
+            assert trait(x) == trait(y), f"tensor {i}: {name} is {trait(x)}, PyTorch: {trait(y)}"
+        close(host(x), host(y), f"tensor {i}")
+        assert base_of(mine, x) == base_of(real, y), f"tensor {i}: other base"
+        compare_grads(i, x, y)
+    assert partition([x is None or id(x) for x in mine]) == partition([id(y) for y in real])
+    filled = [i for i, y in enumerate(real) if y.numel()]
+    assert partition([mine[i].data_ptr() for i in filled]) == partition([real[i].data_ptr() for i in filled])
+
+
+def compare_grads(i: int, x: Any, y: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got, wanted = x.grad, y.grad
+    assert (got is None) == (wanted is None), f"tensor {i}: grad is {got}, PyTorch: {wanted}"
+    if wanted is not None:
+        close(host(got), host(wanted), f"grad of tensor {i}")
+        for name in ("dtype", "shape", "stride", "requires_grad", "_is_view"):
+            trait = TRAITS[name]
+            assert trait(got) == trait(wanted), f"grad of tensor {i}: {name} is {trait(got)}, PyTorch: {trait(wanted)}"
+
+
+def run(program: list[Instruction]) -> None:
+    """Run on both libraries and compare."""
+    ours, theirs = Machine(torchlike), Machine(torch)
+    for m in (ours, theirs):
+        for array, requires_grad in LEAVES:
+            m.leaf(array, requires_grad)
+    for n, i in enumerate(program):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got, wanted = ours.step(i), theirs.step(i)
+        assert got is wanted, f"instruction {n}, {i}: {got}, PyTorch: {wanted}"
+    compare(ours, theirs)
+
+
+LEAVES = [
+    (np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), True),
+    (np.array([2.0, -1.0, 3.0]), False),
+    (np.array([[1 + 2j, 3j], [2 - 1j, 4]]), True),
+    (np.array(3.0), True),
+]
+
+
+def instructions(*names: str) -> st.SearchStrategy:
+    small = st.integers(0, 7)
+    return st.builds(Instruction, st.sampled_from(names), small, small, small, small, small)
+
+
+def programs(length: int = 10) -> st.SearchStrategy:
+    one = st.one_of(*(instructions(*group) for group in (VIEWS, VIEWS, INPLACE, ARITHMETIC, AUTOGRAD)))
+    return st.lists(one, min_size=2, max_size=length)
+
+
+@settings(max_examples=PROGRAMS)
+@given(programs())
+def test_random_programs(program):
+    run(program)
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_every_instruction_can_succeed(name):
+    """No name is so mistyped that both libraries merely agree on refusing it."""
+    attempts = [Instruction(name, a, b, p, 1, 1) for a in range(len(LEAVES)) for b in range(len(LEAVES)) for p in range(3)]
+
+    def works(i: Instruction) -> bool:
+        m = Machine(torch)
+        for array, _ in LEAVES:
+            m.leaf(array, i.p == 2)
+        m.live[-1].grad = torch.tensor(1.0, dtype=torch.float64)
+        return m.step(i) is None
+
+    assert any(map(works, attempts))

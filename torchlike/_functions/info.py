@@ -1,0 +1,75 @@
+"""Questions about tensors, types and the library."""
+
+import os
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._base import promotion
+from torchlike._core.tensor import Tensor
+from torchlike._functions._install import function
+
+
+@function()
+def is_tensor(obj):
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def _of_tensor(name):
+    def ask(input):
+        return getattr(input, name)()
+
+    ask.__name__ = name
+    ask.__doc__ = f"``input.{name}()``."
+    return ask
+
+
+for _name in ("is_floating_point", "is_complex", "is_signed", "numel"):
+    function(_name)(_of_tensor(_name))
+
+
+@function()
+def is_nonzero(input):
+    """Whether a tensor with one element is not zero; RuntimeError for other sizes."""
+    return bool(input)
+
+
+Tensor.is_nonzero = is_nonzero
+
+
+def _operand(x):
+    if isinstance(x, Tensor):
+        return x.dtype, 0 if x.ndim else 1
+    return promotion.number_dtype(x), 2
+
+
+@function()
+def result_type(tensor1, tensor2):
+    """The dtype that arithmetic on two operands (tensors or numbers) gives.
+
+    >>> import torchlike as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    return promotion.result_type((_operand(tensor1), _operand(tensor2)))
+
+
+@function()
+def get_default_device():
+    """The device of new tensors."""
+    return devices.default_device()
+
+
+@function()
+def get_num_threads():
+    """The number of CPU cores; XLA decides by itself how many to use."""
+    return os.cpu_count() or 1
+
+
+@function()
+def set_num_threads(n):
+    """Accepted and ignored: XLA decides how many threads to use."""
+    if isinstance(n, bool) or not isinstance(n, int) or n <= 0:
+        raise RuntimeError(f"set_num_threads expects a positive integer, got {n!r}")
+
+

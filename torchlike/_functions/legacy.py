@@ -1,0 +1,64 @@
+"""``torch.Tensor(...)``, ``torch.LongTensor(...)``: the constructors that take a size or data."""
+
+import numpy as np
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._core import convert
+from torchlike._core.convert import tensor
+from torchlike._core.size import Size
+from torchlike._core.tensor import Tensor, alias
+from torchlike._executor import immediate
+
+
+def _construct(name, args, dtype, device):
+    """The tensor of a legacy constructor call; ``dtype`` None means the default one."""
+    kind = dtype or dtypes.get_default_dtype()
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if dtype is not None and args[0].dtype is not dtype:
+            raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
+        return alias(args[0])
+    if len(args) == 1 and isinstance(args[0], Size):
+        args = tuple(args[0])
+    elif len(args) == 1 and not (isinstance(args[0], int) and not isinstance(args[0], bool)):
+        return tensor(_sequence(args[0]), dtype=kind, device=device)
+    for n in args:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
+    shape = tuple(args) if args else (0,)
+    where = devices.as_device(device) if device is not None else None
+    return convert.wrap(convert.place(immediate.zeros(shape, kind.np), where))
+
+
+def _sequence(data):
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not isinstance(data, np.ndarray) and not hasattr(data, "__len__"):
+        raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+    return data
+
+
+def _new(cls, *args, device=None, **kwargs):
+    made = _construct("Tensor", args, None, device)
+    return made if cls is Tensor else alias(made, cls)
+
+
+Tensor.__new__ = _new
+
+
+class _TypedMeta(type):
+    """``isinstance(x, torch.FloatTensor)`` asks for the dtype of a tensor on the CPU."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, x):
+        return isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == "cpu"
+
+    def __call__(cls, *args, device=None):
+        return _construct(cls.__name__, args, cls.dtype, device)
+
+
+TYPED = {
+    name: _TypedMeta(name, (), {"dtype": kind, "__module__": "torch", "__doc__": f"Makes tensors of {kind} on the CPU."})
+    for name, kind in dtypes.TENSOR_TYPES.items()
+}
