@@ -33,7 +33,7 @@ lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-test+examples+dev
-	@for file in benchmarks/bench_*.py; do \
+	@for file in benchmarks/[a-z]*.py; do \
 	    echo "$$file" && $(BIN)/python "$$file" || exit 1; \
 	done
 

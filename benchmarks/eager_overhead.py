@@ -20,7 +20,8 @@ RNG = np.random.RandomState(0)
 A, B = RNG.randn(4, 4).astype(np.float32), RNG.randn(4, 4).astype(np.float32)
 
 FUNCTIONS = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "matmul": lambda a, b: a @ b}
-if not hasattr(torchlike, "matmul"): FUNCTIONS.pop("matmul")
+if not hasattr(torchlike, "matmul"):
+    FUNCTIONS.pop("matmul")
 BARE = {
     "add": jax.jit(lambda a, b: a + b),
     "mul": jax.jit(lambda a, b: a * b),
@@ -87,16 +88,29 @@ def main():
         t = one_call(name)
         torch_plain, torch_grad = t.get("torch plain", float("nan")), t.get("torch grad", float("nan"))
         bare = t["bare"]
-        rows.append([name, bare * 1e6, t["ours plain"] / bare, t["ours grad"] / bare, torch_plain / bare, torch_grad / bare])
+        rows.append(
+            [
+                name,
+                bare * 1e6,
+                t["ours plain"] / bare,
+                t["ours grad"] / bare,
+                torch_plain / bare,
+                torch_grad / bare,
+            ]
+        )
     table("one call on 4x4, over the bare jax.jit call (targets: 1.60 plain, 2.00 recording)",
           ["operator", "bare us", "plain", "recording", "torch plain", "torch recording"], rows)  # fmt: skip
     cases = {"hand": by_hand(), "ours": backward(torchlike)}
     if torch is not None:
         cases["torch"] = backward(torch)
     t = best_times(cases)
-    table("((a*b)+b).sum().backward(), over the same jitted calls made by hand (target: 2.00)",
-          ["", "by hand us", "ours", "torch"],
-          [["forward and backward", t["hand"] * 1e6, t["ours"] / t["hand"], t.get("torch", float("nan")) / t["hand"]]])  # fmt: skip
+    hand = t["hand"]
+    row = ["forward and backward", hand * 1e6, t["ours"] / hand, t.get("torch", float("nan")) / hand]
+    table(
+        "((a*b)+b).sum().backward(), over the same jitted calls made by hand (target: 2.00)",
+        ["", "by hand us", "ours", "torch"],
+        [row],
+    )
 
 
 if __name__ == "__main__":

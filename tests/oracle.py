@@ -19,7 +19,14 @@ import torch
 
 import torchlike
 
-TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-5, "complex64": 2e-5, "float16": 3e-3, "bfloat16": 2e-2}
+TOLERANCE = {
+    "float64": 1e-9,
+    "complex128": 1e-9,
+    "float32": 2e-5,
+    "complex64": 2e-5,
+    "float16": 3e-3,
+    "bfloat16": 2e-2,
+}
 _VIA_BITS = {"bfloat16": (torch.bfloat16, np.uint16), "float8_e4m3fn": (torch.float8_e4m3fn, np.uint8),
              "float8_e5m2": (torch.float8_e5m2, np.uint8)}  # fmt: skip
 
@@ -57,17 +64,25 @@ def flatten(out: Any) -> list:
     return [out]
 
 
-def assert_same(ours: Any, theirs: Any, what: str = "result", *, tol: float = 1.0, stride: bool = False) -> None:
+def assert_same(
+    ours: Any, theirs: Any, what: str = "result", *, tol: float = 1.0, stride: bool = False
+) -> None:
     """Equal dtype, shape and values (NaN equals NaN), and strides if asked."""
     if not isinstance(theirs, torch.Tensor):
-        assert type(ours) is type(theirs) or isinstance(theirs, torch.dtype | torch.device), f"{what}: {ours!r} {theirs!r}"
-        assert ours == theirs or str(ours) == str(theirs) or ours != ours, f"{what}: {ours!r}, PyTorch: {theirs!r}"
+        assert type(ours) is type(theirs) or isinstance(theirs, torch.dtype | torch.device), (
+            f"{what}: {ours!r} {theirs!r}"
+        )
+        assert ours == theirs or str(ours) == str(theirs) or ours != ours, (
+            f"{what}: {ours!r}, PyTorch: {theirs!r}"
+        )
         return
     assert isinstance(ours, torchlike.Tensor), f"{what}: {type(ours)} where PyTorch has a tensor"
     assert str(ours.dtype) == str(theirs.dtype), f"{what}: {ours.dtype}, PyTorch: {theirs.dtype}"
     assert tuple(ours.shape) == tuple(theirs.shape), f"{what}: {ours.shape}, PyTorch: {theirs.shape}"
     if stride:
-        assert ours.stride() == theirs.stride(), f"{what}: strides {ours.stride()}, PyTorch: {theirs.stride()}"
+        assert ours.stride() == theirs.stride(), (
+            f"{what}: strides {ours.stride()}, PyTorch: {theirs.stride()}"
+        )
     close(host(ours), host(theirs), what, tol)
 
 
@@ -77,7 +92,10 @@ def close(a: np.ndarray, b: np.ndarray, what: str, tol: float = 1.0) -> None:
     if bound:
         wide = np.complex128 if b.dtype.kind == "c" else np.float64
         a, b = a.astype(wide), b.astype(wide)
-        scale = max(1.0, float(np.nanmedian(np.abs(np.where(np.isfinite(b), b, np.nan)))) if np.isfinite(b).any() else 1.0)
+        scale = max(
+            1.0,
+            float(np.nanmedian(np.abs(np.where(np.isfinite(b), b, np.nan)))) if np.isfinite(b).any() else 1.0,
+        )
         np.testing.assert_allclose(a, b, rtol=bound, atol=bound * scale, err_msg=what, equal_nan=True)
     else:
         np.testing.assert_array_equal(a, b, err_msg=what)
@@ -108,11 +126,19 @@ def _grads(lib: Any, outs: list, inputs: list, cotangents: list, create: bool) -
 
 
 def _differentiable(outs: list) -> list[int]:
-    return [i for i, o in enumerate(outs) if isinstance(o, torch.Tensor | torchlike.Tensor) and o.requires_grad]
+    return [
+        i for i, o in enumerate(outs) if isinstance(o, torch.Tensor | torchlike.Tensor) and o.requires_grad
+    ]
 
 
 def check(
-    f: Callable, *arrays: Any, grad: bool = True, gradgrad: bool = True, jit: bool = True, stride: bool = True, tol: float = 1.0
+    f: Callable,
+    *arrays: Any,
+    grad: bool = True,
+    gradgrad: bool = True,
+    jit: bool = True,
+    stride: bool = True,
+    tol: float = 1.0,
 ) -> None:
     """Compare ``f(torch_module, *tensors)`` on both libraries.
 
@@ -146,13 +172,17 @@ def _check_jit(f: Callable, arrays: Sequence[Any], eager: list, tol: float) -> N
         return [o.jax() for o in flatten(f(torchlike, *args)) if isinstance(o, torchlike.Tensor)]
 
     again = jax.jit(traced)(*(jax.numpy.array(arrays[i]) for i in where))
-    for i, (a, b) in enumerate(zip(again, [o for o in eager if isinstance(o, torchlike.Tensor)], strict=True)):
+    for i, (a, b) in enumerate(
+        zip(again, [o for o in eager if isinstance(o, torchlike.Tensor)], strict=True)
+    ):
         close(np.asarray(a), host(b), f"result {i} under jax.jit", tol)
 
 
 def _check_grads(outs: list, wanted: list, ours: list, theirs: list, gradgrad: bool, tol: float) -> None:
     diff = _differentiable(wanted)
-    assert _differentiable(outs) == diff, f"outputs that require grad: {_differentiable(outs)}, PyTorch: {diff}"
+    assert _differentiable(outs) == diff, (
+        f"outputs that require grad: {_differentiable(outs)}, PyTorch: {diff}"
+    )
     if not diff:
         return
     rng = np.random.RandomState(0)
@@ -176,7 +206,9 @@ def _check_second(mine: list, real: list, ours: list, theirs: list, rng: Any, to
         if a is not None and b is not None:
             assert_same(a, b, f"second-order gradient {i}", tol=100 * tol)
         elif a is not None or b is not None:
-            assert not np.any(np.nan_to_num(host(a if b is None else b))), f"second-order gradient {i}: {a}, PyTorch: {b}"
+            assert not np.any(np.nan_to_num(host(a if b is None else b))), (
+                f"second-order gradient {i}: {a}, PyTorch: {b}"
+            )
 
 
 def _compare_grads(mine: list, real: list, leaves: list, what: str, tol: float) -> None:
@@ -205,7 +237,9 @@ def check_error(f: Callable, *arrays: Any, match: str = "", grad: bool = False) 
             f(torch, *theirs)
         with pytest.raises(Exception) as got:
             f(torchlike, *ours)
-    assert got.type is expected.type, f"{got.type.__name__}: {got.value}; PyTorch: {expected.type.__name__}: {expected.value}"
+    assert got.type is expected.type, (
+        f"{got.type.__name__}: {got.value}; PyTorch: {expected.type.__name__}: {expected.value}"
+    )
     assert re.search(match, str(got.value), re.DOTALL), f"message {str(got.value)!r} does not match {match!r}"
     for x, a in zip(ours, arrays, strict=True):
         if isinstance(a, np.ndarray):

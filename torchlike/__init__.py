@@ -8,9 +8,9 @@ tensor([2., 2., 2.])
 """
 
 from torchlike import _setup as _setup  # settings of jax; first
-from torchlike._api import *  # noqa: F403
 from torchlike import autograd as autograd
 from torchlike import cuda as cuda
+from torchlike._api import *  # noqa: F403
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
 from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch

@@ -24,8 +24,6 @@ from torchlike._core.factories import (
 )
 from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
 from torchlike._core.size import Size
-from torchlike._decl.settings import set_default_dtype
-from torchlike._functions.legacy import TYPED
 from torchlike._core.tensor import (
     MemoryFormat as memory_format,
 )
@@ -37,6 +35,8 @@ from torchlike._core.tensor import (
     preserve_format,
     strided,
 )
+from torchlike._decl.settings import set_default_dtype
+from torchlike._functions.legacy import TYPED
 
 convert.install()
 _autograd.install()

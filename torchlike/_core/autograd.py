@@ -28,7 +28,8 @@ def _set_requires_grad(t, value):
     if t._edge is not None:
         if not value:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                "variable in a "
                 "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         return
@@ -50,17 +51,24 @@ def _set_grad(t, value):
 
 def _check_grad(t, value):
     if not isinstance(value, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of {type(value).__name__}")
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of {type(value).__name__}"
+        )
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if value.dtype is not t.dtype:
         raise RuntimeError(
-            f"assigned grad has data of a different type: expected {t.dtype}, got {value.dtype}; convert it with .to(dtype)"
+            f"assigned grad has data of a different type: expected {t.dtype}, got {value.dtype}; convert it with "
+            f".to(dtype)"
         )
     if value.device != t.device:
-        raise RuntimeError(f"assigned grad has data located on a different device: expected {t.device}, got {value.device}")
+        raise RuntimeError(
+            f"assigned grad has data located on a different device: expected {t.device}, got {value.device}"
+        )
     if value.shape != t.shape:
-        raise RuntimeError(f"assigned grad has data of a different size: expected {list(t.shape)}, got {list(value.shape)}")
+        raise RuntimeError(
+            f"assigned grad has data of a different size: expected {list(t.shape)}, got {list(value.shape)}"
+        )
 
 
 def requires_grad_(t, requires_grad=True):
@@ -73,8 +81,10 @@ def detach_(t):
     """Cut the tensor from its history, in place."""
     if t._diff is not None:
         raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, "
-            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
+            "for training, "
+            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() "
+            "cannot be "
             "called on these gradients."
         )
     t._edge, t._rg = None, False
@@ -147,17 +157,21 @@ def _seeds(tensors, grads, create):
             if t.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if not t.dtype.is_floating_point:
-                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
+                )
             g = wrap(immediate.ones(tuple(t.shape), t.dtype.np))
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g.shape != t.shape:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output[{len(out)}] has a shape of {g.shape} and output[{len(out)}] has a shape of {t.shape}."
+                f"Mismatch in shape: grad_output[{len(out)}] has a shape of {g.shape} and output[{len(out)}] has "
+                f"a shape of {t.shape}."
             )
         elif g.dtype.is_complex != t.dtype.is_complex:
             raise RuntimeError(
-                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch "
+                f"in dtype: "
                 f"grad_output[{len(out)}] has a dtype of {g.dtype} and output[{len(out)}] has a dtype of {t.dtype}."
             )
         out.append(g)
@@ -170,7 +184,9 @@ def _as_tuple(x):
     return (x,) if isinstance(x, Tensor) else tuple(x)
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+):
     """Add the gradients of ``tensors`` to the ``.grad`` of the leaves (or of ``inputs`` only).
 
     Args:
@@ -214,7 +230,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     (tensor(6.),)
     """
     if is_grads_batched:
-        raise NotImplementedError("torch.autograd.grad(is_grads_batched=True) is not supported by torchlike yet")
+        raise NotImplementedError(
+            "torch.autograd.grad(is_grads_batched=True) is not supported by torchlike yet"
+        )
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     grads = _as_tuple(grad_outputs) or (None,) * len(outputs)
     if allow_unused is False and materialize_grads:
@@ -226,13 +244,21 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     _check_inputs(inputs)
     roots = _root_edges(outputs)
     captures = [nodes.edge_of(t) for t in inputs]
-    found = engine.run(roots, _seeds(outputs, grads, create_graph), keep=keep, create=create_graph, accumulate=False, captures=captures)
+    found = engine.run(
+        roots,
+        _seeds(outputs, grads, create_graph),
+        keep=keep,
+        create=create_graph,
+        accumulate=False,
+        captures=captures,
+    )
     out = []
     for t, edge in zip(inputs, captures, strict=True):
         got = found.get(edge)
         if got is None and not allow_unused:
             raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+                "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                "allow_unused=True if "
                 "this is the desired behavior."
             )
         if got is None and materialize_grads:

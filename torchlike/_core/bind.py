@@ -25,7 +25,10 @@ def _check(arg, strict, numbers, env):
         if arg.is_list:
             return [f"if {guard}{n}.__class__ is not tuple: {n} = as_tensors(NAME, '{n}', {n})"]
         if strict:
-            return [f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if numbers else 'as_tensor_arg'}(NAME, '{n}', {n})"]
+            return [
+                f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if numbers else 'as_tensor_arg'}(NAME, "
+                f"'{n}', {n})"
+            ]
         return []
     if arg.is_list:
         if arg.kind == "int":
@@ -35,12 +38,19 @@ def _check(arg, strict, numbers, env):
                 env[converter] = convert.as_ints_or_int(arg.length)
             return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
         return [f"if {guard[:-5] or 'True'}: {n} = as_numbers(NAME, '{n}', {n})"]
-    plain = {"int": ("int", "as_int"), "bool": ("bool", "as_bool"), "dtype": ("dtype", "as_dtype"), "str": ("str", "as_str")}
+    plain = {
+        "int": ("int", "as_int"),
+        "bool": ("bool", "as_bool"),
+        "dtype": ("dtype", "as_dtype"),
+        "str": ("str", "as_str"),
+    }
     if arg.kind in plain:
         cls, converter = plain[arg.kind]
         return [f"if {guard}{n}.__class__ is not {cls}: {n} = {converter}(NAME, '{n}', {n})"]
     if arg.kind in ("Scalar", "float"):
-        return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"]
+        return [
+            f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"
+        ]
     return []
 
 
@@ -61,7 +71,9 @@ def _handover(op, env):
         for arg in op.dynamic:
             if arg.is_list:
                 inputs.append(f"*({arg.name} or ())" if arg.optional else f"*{arg.name}")
-                lens.append(f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})")
+                lens.append(
+                    f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})"
+                )
             else:
                 inputs.append(_runtime(arg, env))
         extra = f"({', '.join(lens)},), "
@@ -118,7 +130,11 @@ def _varargs(op, form):
 def _source(op, form, strict):
     """Source of the front of one overload in one form ('function', 'method', 'inplace')."""
     from_list = op.schema.args[0].name != "self"
-    env = dict(_ENV, OP=op.inplace if form == "inplace" else op, NAME=op.schema.name + ("_" if form == "inplace" else ""))
+    env = dict(
+        _ENV,
+        OP=op.inplace if form == "inplace" else op,
+        NAME=op.schema.name + ("_" if form == "inplace" else ""),
+    )
     env["dtype"] = convert.dtypes.dtype
     import_size = (list, tuple, convert.Size)
     env["_LISTS"] = frozenset(import_size)
@@ -128,7 +144,7 @@ def _source(op, form, strict):
     if has_out:
         parts += ["out=None"] if star else ["*", "out=None"]
     for arg in op.schema.args:
-        lines += _check(arg, strict, op.numbers, env)
+        lines += _check(arg, strict, arg.name in op.numbers, env)
     inputs, static = _handover(op, env)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
     return env, parts, lines, inputs, static, runner, has_out
@@ -160,7 +176,9 @@ def front(ops, form):
     function.__name__ = name
     function.__qualname__ = ("Tensor." if form != "function" else "") + name
     function.__module__ = "torch"
-    function.__doc__ = ops[0].kernel.__doc__ or f"{name}: see PyTorch's documentation.\n\nSchemas:\n    " + "\n    ".join(
+    function.__doc__ = ops[
+        0
+    ].kernel.__doc__ or f"{name}: see PyTorch's documentation.\n\nSchemas:\n    " + "\n    ".join(
         str(op.schema) for op in ops
     )
     return function
@@ -177,9 +195,13 @@ def _overloaded(ops, form):
             except TypeError:
                 continue
             return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
-        given = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
+        given = ", ".join(
+            [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        )
         schemas = "\n".join(f" * {op.schema}" for op in ops)
-        raise TypeError(f"{name}() received an invalid combination of arguments - got ({given}), but expected one of:\n{schemas}")
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({given}), but expected one of:\n{schemas}"
+        )
 
     return overloaded
 

@@ -40,8 +40,12 @@ def _scan(data, depth=0):
             shape = inner
         elif shape != inner:
             if len(shape) and len(inner):
-                raise ValueError(f"expected sequence of length {shape[0]} at dim {depth + 1} (got {inner[0]})")
-            raise TypeError(f"tensor(): element {i} at dim {depth} is not a {'sequence' if shape else 'number'} like the first")
+                raise ValueError(
+                    f"expected sequence of length {shape[0]} at dim {depth + 1} (got {inner[0]})"
+                )
+            raise TypeError(
+                f"tensor(): element {i} at dim {depth} is not a {'sequence' if shape else 'number'} like the first"
+            )
         leaves += found
     return (len(data), *(shape or ())), leaves
 
@@ -149,7 +153,9 @@ def from_jax_array(array):
     tensor([0., 0.])
     """
     if not isinstance(array, jax.Array):
-        raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
+        raise TypeError(
+            f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data"
+        )
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
     return wrap(jax.lax.convert_element_type(array, array.dtype))
@@ -163,7 +169,9 @@ def from_dlpack(ext_tensor, **kwargs):
 
 
 def _no_numbers(t):
-    raise NotImplementedError(f"Cannot copy out of meta tensor; no data! (a tensor of shape {list(t.shape)} on device 'meta')")
+    raise NotImplementedError(
+        f"Cannot copy out of meta tensor; no data! (a tensor of shape {list(t.shape)} on device 'meta')"
+    )
 
 
 def host(t):
@@ -181,10 +189,13 @@ def numpy(t, *, force=False):
     does not change the tensor. ``force`` also detaches and moves to the CPU.
     """
     if t.requires_grad and not force:
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
     if t.device.type not in ("cpu", "meta") and not force:
         raise TypeError(
-            f"can't convert {t.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            f"can't convert {t.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            f"memory first."
         )
     if t.dtype.np.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {t.dtype.scalar_name}")

@@ -7,10 +7,10 @@ to autograd and the executor.
 """
 
 from torchlike._base.state import state
-from torchlike._core import node as nodes
 from torchlike._core import follow as layouts
+from torchlike._core import node as nodes
 from torchlike._core.slow import KIND, slow_call
-from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
 from torchlike._decl import derive, rules
 from torchlike._executor import immediate

@@ -76,7 +76,9 @@ class _Task:
         while ready:
             node = heappop(ready)[1]
             grads = buffers.pop(node, None)
-            results = self.step(node, grads) if grads is not None and (needed is None or node in needed) else None
+            results = (
+                self.step(node, grads) if grads is not None and (needed is None or node in needed) else None
+            )
             for i, edge in enumerate(node.edges):
                 if edge is None:
                     continue
@@ -157,7 +159,8 @@ class _Task:
             raise TypeError(f"expected Tensor, but hook returned '{type(after).__name__}'")
         if after.shape != before.shape:
             raise RuntimeError(
-                f"hook has changed the size of value: it was {list(before.shape)}, the hook returned {list(after.shape)}"
+                f"hook has changed the size of value: it was {list(before.shape)}, the hook returned "
+                f"{list(after.shape)}"
             )
         return self.raw(after)
 

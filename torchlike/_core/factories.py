@@ -38,7 +38,9 @@ def _dtype(dtype):
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def zeros(
+    *args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """A tensor of zeros of the given size.
 
     >>> import torchlike as torch
@@ -49,7 +51,9 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
     return finish(value, dtype, device, requires_grad, out)
 
 
-def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def ones(
+    *args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """A tensor of ones of the given size."""
     value = immediate.ones(_size("ones", args, size), _dtype(dtype).np)
     return finish(value, dtype, device, requires_grad, out)
@@ -62,7 +66,9 @@ def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
     return finish(value, dtype, device, requires_grad, out)
 
 
-def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def full(
+    size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """A tensor filled with one number; the dtype is the number's unless given.
 
     >>> import torchlike as torch
@@ -75,7 +81,18 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     return finish(jnp.full(shape, number, kind.np), dtype, device, requires_grad, out)
 
 
-def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def arange(
+    start,
+    end=None,
+    step=1,
+    *,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
     """Numbers from ``start`` to before ``end`` by ``step``.
 
     >>> import torchlike as torch
@@ -83,7 +100,9 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     tensor([1, 3, 5])
     """
     start, end = (0, start) if end is None else (start, end)
-    numbers = [arguments.as_number("arange", n, v) for n, v in (("start", start), ("end", end), ("step", step))]
+    numbers = [
+        arguments.as_number("arange", n, v) for n, v in (("start", start), ("end", end), ("step", step))
+    ]
     first, last, by = numbers
     if by == 0:
         raise RuntimeError("step must be nonzero")
@@ -93,7 +112,11 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         kind = dtypes.get_default_dtype() if any(isinstance(n, float) for n in numbers) else dtypes.int64
     else:
         kind = dtypes.as_dtype(dtype)
-    count = -int(-(last - first) // by) if not any(isinstance(n, float) for n in numbers) else arguments.np.ceil((last - first) / by)
+    count = (
+        -int(-(last - first) // by)
+        if not any(isinstance(n, float) for n in numbers)
+        else arguments.np.ceil((last - first) / by)
+    )
     wide = arguments.np.int64 if not any(isinstance(n, float) for n in numbers) else arguments.np.float64
     value = (first + arguments.np.arange(int(count), dtype=wide) * by).astype(kind.np)
     return finish(value, dtype, device, requires_grad, out)

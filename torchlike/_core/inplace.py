@@ -1,9 +1,9 @@
 """In-place operations: checks, the write, and the rewriting of history."""
 
+from torchlike._base.layout import has_overlap
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import plan_for, refresh
-from torchlike._base.layout import has_overlap
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import Tensor, alias, value_of, wrap, write
 from torchlike._core.views import reader, writer
@@ -81,7 +81,9 @@ def check_writable(name, target, inputs):
     diff = target._diff
     if record and diff is not None:
         if diff.base._rg and diff.base._edge is None:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation."
+            )
         if diff.creation is not None:
             raise RuntimeError(diff.creation(name))
     if record and target._rg and target._edge is None:

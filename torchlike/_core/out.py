@@ -40,7 +40,8 @@ def _fitted(op, value, out):
         return derive.into(op.name, value, _like(value.shape, dtype))
     if out.numel():
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match "
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
+            f"not match "
             f"the required output shape {list(value.shape)}.",
             stacklevel=4,
         )

@@ -28,6 +28,7 @@ _TRACED = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeE
 
 # ----- options
 
+
 def set_printoptions(
     precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
 ) -> None:
@@ -104,6 +105,7 @@ def _checked(name: str, value):
 
 # ----- one element
 
+
 class _PlainFormat:
     """Integers and bools: str(), right-aligned."""
 
@@ -163,6 +165,7 @@ class _ComplexFormat:
 
 
 # ----- the block of values
+
 
 def _summarised(count: int) -> bool:
     return bool(count > _options["threshold"])

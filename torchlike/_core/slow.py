@@ -32,7 +32,9 @@ def _plain(op, position, x):
     names = [a.name for a in getattr(getattr(op, "op", op), "dynamic", ())]
     name = f"'{names[position]}' " if position < len(names) else ""
     hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
-    raise TypeError(f"{op.name}(): argument {name}(position {position + 1}) must be Tensor, not {_kind(x)}{hint}")
+    raise TypeError(
+        f"{op.name}(): argument {name}(position {position + 1}) must be Tensor, not {_kind(x)}{hint}"
+    )
 
 
 def _kind(x):

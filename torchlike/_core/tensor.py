@@ -1,12 +1,12 @@
 """Tensor: a storage, a view of it, and the autograd fields. Operators are installed by bind."""
 
 import torchlike._base.device as devices
-from torchlike._base.dtypes import FROM_NP
-from torchlike._core import views
-from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.dims import wrap_dim
-from torchlike._core.storage import Storage, Version
+from torchlike._base.dtypes import FROM_NP
+from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
+from torchlike._core import views
 from torchlike._core.size import Size
+from torchlike._core.storage import Storage, Version
 from torchlike._executor.immediate import Abstract
 
 
@@ -20,7 +20,19 @@ class TensorBase:
     ``_ex``: rarely used extras (hooks, retains_grad...) as a dict, or None.
     """
 
-    __slots__ = ("_storage", "_vc", "_view", "_cache", "_rg", "_edge", "_grad", "_acc", "_diff", "_ex", "__weakref__")
+    __slots__ = (
+        "_storage",
+        "_vc",
+        "_view",
+        "_cache",
+        "_rg",
+        "_edge",
+        "_grad",
+        "_acc",
+        "_diff",
+        "_ex",
+        "__weakref__",
+    )
 
 
 class Tensor(TensorBase):

@@ -34,7 +34,8 @@ def into(name, out, like):
     source, target = from_np(out.dtype), from_np(like.dtype)
     if source is not target and not promotion.can_cast(source, target):
         raise RuntimeError(
-            f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in {name})"
+            f"result type {source.scalar_name} can't be cast to the desired output type {target.scalar_name} (in "
+            f"{name})"
         )
     return out.astype(like.dtype)
 
@@ -59,7 +60,17 @@ class Kernel:
         derived: {key: operator} for ``jvp`` and ``vmap``. All three are caches.
     """
 
-    __slots__ = ("name", "node", "returns", "kernels", "plans", "derived", "node_class", "_other", "__weakref__")
+    __slots__ = (
+        "name",
+        "node",
+        "returns",
+        "kernels",
+        "plans",
+        "derived",
+        "node_class",
+        "_other",
+        "__weakref__",
+    )
     checked = None
     strides = False
     nondiff = frozenset()
@@ -209,7 +220,9 @@ def default_plan(kernel, static, avals, wanted):
 
     jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in diff))
     n_saved = len(present)
-    pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=[False] * n_saved + [True] * len(diff))
+    pruned, used = dce_jaxpr(
+        jaxpr.jaxpr, [True] * len(wanted), instantiate=[False] * n_saved + [True] * len(diff)
+    )
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)
     plan = Plan(kernel.name, saved, (), _names(kernel, saved), wanted, outs, diff)
     _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])

@@ -76,10 +76,14 @@ class Op(Kernel):
             if not arg.is_tensor or arg.is_list:
                 continue
             if value is None and not arg.optional:
-                raise TypeError(f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not NoneType")
-            if value is not None and not self.numbers and getattr(value, "weak_type", False):
+                raise TypeError(
+                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not NoneType"
+                )
+            if value is not None and arg.name not in self.numbers and getattr(value, "weak_type", False):
                 kind = {"i": "int", "f": "float", "c": "complex", "b": "bool"}[value.dtype.kind]
-                raise TypeError(f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not {kind}")
+                raise TypeError(
+                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not {kind}"
+                )
 
     def derivative(self, static, avals, wanted):
         if self.vjp is None:
@@ -142,7 +146,8 @@ def _camel(name):
 
 
 def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, variants="function method",
-       operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None, strides=False):  # fmt: skip
+       operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
+       strides=False):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -154,7 +159,8 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
             the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
         saves: with the default derivative, names to keep (default: found by dead-code elimination).
         node: class name of recorded nodes, without the trailing 0.
-        numbers: whether Python numbers are accepted where the schema says Tensor.
+        numbers: whether Python numbers are accepted where the schema says Tensor (or the names of the
+            arguments that accept them).
         static, runtime: names moved from runtime to static, or back.
         nondiff: indices of outputs that never require grad.
         check: ``check(**arguments) -> (bad flag, exception or function giving it)``, the flag computed
@@ -172,11 +178,14 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
         new.schema, new.kernel, new.dtype, new.vjp = schema, kernel, dtype, _split_names(vjp)
         new.saves = tuple(saves.split()) if saves is not None else None
         new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
-        new.numbers, new.nondiff, new.checked, new.strides = numbers, frozenset(nondiff), check, strides
+        new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
         new.dynamic = tuple(runtime_arg)
+        new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
         new.lists = any(a.is_list for a in runtime_arg)
-        new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
+        new.policy_names = (
+            tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
+        )
         new.inplace = Inplace(new) if "inplace" in new.variants else None
         _demand_consistent(new)
         REGISTRY[new.full_name] = new
@@ -188,6 +197,11 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
 def _result_names(schema):
     names = tuple(name for _, name in schema.returns)
     return names if len(names) > 1 and all(names) else None
+
+
+def _number_names(numbers, args):
+    """The names of the tensor arguments that accept Python numbers."""
+    return frozenset(numbers.split() if isinstance(numbers, str) else (a.name for a in args if numbers))
 
 
 def _is_runtime(arg):
@@ -230,7 +244,12 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.vjp = schema, read, "same", vjp
         new.saves = new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
-        new.variants, new.numbers, new.nondiff, new.strides = frozenset(variants.split()), False, frozenset(), False
+        new.variants, new.numbers, new.nondiff, new.strides = (
+            frozenset(variants.split()),
+            frozenset(),
+            frozenset(),
+            False,
+        )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.read, new.write, new.prepare = read, write, prepare
         if new.full_name in REGISTRY:

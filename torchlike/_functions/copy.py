@@ -128,7 +128,8 @@ def __deepcopy__(self, memo):
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were "
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+            "moment. If you were "
             "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
     new = alias(wrap(value_of(self)), type(self))
@@ -148,5 +149,8 @@ def _rebuild(cls, array, device, requires_grad):
 
 @method()
 def __reduce_ex__(self, protocol):
-    return _rebuild, (type(self), self.detach()._host().copy(), str(self.device), self.requires_grad), self.__dict__ or None
-
+    return (
+        _rebuild,
+        (type(self), self.detach()._host().copy(), str(self.device), self.requires_grad),
+        self.__dict__ or None,
+    )

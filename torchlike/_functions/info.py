@@ -3,7 +3,6 @@
 import os
 
 import torchlike._base.device as devices
-import torchlike._base.dtypes as dtypes
 from torchlike._base import promotion
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import function
@@ -71,5 +70,3 @@ def set_num_threads(n):
     """Accepted and ignored: XLA decides how many threads to use."""
     if isinstance(n, bool) or not isinstance(n, int) or n <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {n!r}")
-
-

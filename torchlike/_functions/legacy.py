@@ -16,7 +16,9 @@ def _construct(name, args, dtype, device):
     kind = dtype or dtypes.get_default_dtype()
     if len(args) == 1 and isinstance(args[0], Tensor):
         if dtype is not None and args[0].dtype is not dtype:
-            raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
+            raise TypeError(
+                f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})"
+            )
         return alias(args[0])
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
@@ -59,6 +61,8 @@ class _TypedMeta(type):
 
 
 TYPED = {
-    name: _TypedMeta(name, (), {"dtype": kind, "__module__": "torch", "__doc__": f"Makes tensors of {kind} on the CPU."})
+    name: _TypedMeta(
+        name, (), {"dtype": kind, "__module__": "torch", "__doc__": f"Makes tensors of {kind} on the CPU."}
+    )
     for name, kind in dtypes.TENSOR_TYPES.items()
 }

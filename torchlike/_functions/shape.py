@@ -4,9 +4,9 @@ import warnings
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
-from torchlike._core import arguments
 from torchlike._base import geometry as g
 from torchlike._base.layout import numel
+from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor
 from torchlike._core.viewing import call_view, call_views
@@ -114,7 +114,9 @@ def swapaxes(input, axis0, axis1):
 def movedim(input, source, destination):
     """Dimensions moved to new positions, the others in order; a view."""
     source, destination = [
-        (arguments.as_int("movedim", n, d),) if not isinstance(d, list | tuple) else arguments.as_ints("movedim", n, d)
+        (arguments.as_int("movedim", n, d),)
+        if not isinstance(d, list | tuple)
+        else arguments.as_ints("movedim", n, d)
         for n, d in (("source", source), ("destination", destination))
     ]
     return input.permute(g.movedim_order(input.ndim, source, destination))
@@ -125,8 +127,10 @@ def reverse_dims(self):
     """The dimensions in reverse order; a view (for matrices: the transpose)."""
     if self.ndim not in (0, 2):
         warnings.warn(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an "
-            "error in a future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - "
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
+            "will throw an "
+            "error in a future release. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*torch.arange(x.ndim - "
             "1, -1, -1))` to reverse the dimensions of a tensor.",
             stacklevel=2,
         )
@@ -247,7 +251,8 @@ def tensor_split(input, indices_or_sections, dim=0):
     points = dims.tensor_split_points(input.shape[dim], indices_or_sections)
     edges = [0, *points, input.shape[dim]]
     return tuple(
-        call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
+        call_view(views.slice_, (input,), (dim, a, max(a, b), 1))
+        for a, b in zip(edges, edges[1:], strict=False)
     )
 
 

@@ -31,7 +31,8 @@ def _reshaping(schema, prepare, node=None, variants="function method"):
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                    lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
-                         lambda t, size: _reshaped(g.view(t._layout, size)), node="UnsafeViewBackward", variants="")  # fmt: skip
+                         lambda t, size: _reshaped(g.view(t._layout, size)),
+                         node="UnsafeViewBackward", variants="")  # fmt: skip
 squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)))
 squeeze_dim = _reshaping("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
                          lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward1")  # fmt: skip
@@ -231,7 +232,7 @@ def _prepare_as_strided(t, size, stride, storage_offset):
 
 def _places(size, stride, offset):
     where = offset
-    for dim, (n, s) in enumerate(zip(size, stride, strict=True)):
+    for dim, s in enumerate(stride):
         where = where + lax.broadcasted_iota(jnp.int64, size, dim) * s
     return where if size else jnp.asarray(where)
 
@@ -312,7 +313,8 @@ def view_as_real(self):
 def _prepare_view_as_complex(t):
     if t.dtype.name not in ("float32", "float64"):
         raise RuntimeError(
-            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {t.dtype.scalar_name}"
+            f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar "
+            f"type: {t.dtype.scalar_name}"
         )
     return g.view_as_complex(t._layout), (), (), complex_np(t.dtype.np)
 

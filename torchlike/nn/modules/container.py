@@ -91,9 +91,11 @@ class Sequential(_Ordered):
 
     def __init__(self, *args):
         super().__init__()
-        named = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else None
-        for name, module in named or ((str(i), module) for i, module in enumerate(args)):
-            self.add_module(name, module)
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            self.extend(args)
 
     def forward(self, input):
         for module in self._modules.values():
@@ -129,12 +131,14 @@ class Sequential(_Ordered):
         return other
 
     def insert(self, index: int, module: Module) -> "Sequential":
-        """Put ``module`` before position ``index``; the modules are numbered anew. Returns self."""
+        """Put ``module`` before position ``index``; unless that is the end, all are numbered anew. Returns self."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         n = len(self)
         if not -n <= index <= n:
             raise IndexError(f"Index out of range: {index}")
+        if index == n:
+            return self.append(module)
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)

@@ -1,0 +1,63 @@
+"""What the pointwise families share: dtype demands, wide arithmetic, tables of declarations."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import pointwise
+
+_KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating point", "c": "complex"}
+
+
+def kind(x):
+    """``b``, ``i``, ``f`` or ``c``: what the elements of an array are."""
+    if x.dtype == np.bool_:
+        return "b"
+    if jnp.issubdtype(x.dtype, np.integer):
+        return "i"
+    return "c" if jnp.issubdtype(x.dtype, np.complexfloating) else "f"
+
+
+def scalar_name(x):
+    """PyTorch's name of an array's dtype in messages: ``Long``, ``Float``..."""
+    return from_np(x.dtype).scalar_name
+
+
+def demand(name, x, kinds):
+    """NotImplementedError unless the elements of ``x`` are of one of the kinds."""
+    if kind(x) not in kinds:
+        allowed = " or ".join(_KIND_NAMES[k] for k in kinds)
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{scalar_name(x)}': it takes {allowed} tensors; "
+            "convert the input with .to(dtype)"
+        )
+
+
+def is_reduced(x):
+    """Whether the dtype is a 16-bit float, in which PyTorch stores but does not compute."""
+    return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2
+
+
+def widely(f, *arrays):
+    """``f`` computed in float32 where the arrays are 16-bit floats, rounded once at the end."""
+    if not is_reduced(arrays[0]):
+        return f(*arrays)
+    return f(*(a.astype(np.float32) for a in arrays)).astype(arrays[0].dtype)
+
+
+def conj(x):
+    return jnp.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", node=None, variants=None, doc=None):
+    """Declare a function of one tensor; ``vjp`` is its formula, None for ``jax.vjp``, ``{}`` for no derivative."""
+
+    def kernel(self):
+        demand(name, self, kinds)
+        return widely(f, self)
+
+    kernel.__doc__ = doc
+    formulas = vjp if vjp is None or isinstance(vjp, dict) else {"self": vjp}
+    options = {"variants": variants} if variants is not None else {}
+    schema = f"{name}(Tensor self) -> Tensor"
+    return pointwise(schema, dtype=dtype, vjp=formulas, node=node, numbers="", **options)(kernel)
