@@ -65,25 +65,24 @@ def plan_for(op, inputs, static, values):
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
     key = [static]
     for t, v in zip(inputs, values, strict=True):
-        if t.__class__ in _PASSED:
+        if _get(t.__class__) != 1:
             key.append(t.__class__)
         else:
             key.append(v.shape)
             key.append(v.dtype)
             key.append(t._rg)
     key = tuple(key)
-    try:
-        return op.plans[key]
-    except KeyError:
+    plan = op.plans.get(key, _ABSENT)
+    if plan is _ABSENT:
         plan = op.plans[key] = _make_plan(op, inputs, static, values)
-        return plan
+    return plan
 
 
-_PASSED = frozenset(t for t, kind in KIND.items() if kind == 2)
+_ABSENT = object()
 
 
 def _make_plan(op, inputs, static, values):
-    is_tensor = [t.__class__ not in _PASSED for t in inputs]
+    is_tensor = [_get(t.__class__) == 1 for t in inputs]
     wanted = tuple(
         i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype)
     )
@@ -116,7 +115,7 @@ def _node(op, plan, inputs, outs):
         t = inputs[i]
         edges.append(t._edge or (nodes.accumulator(t), 0))
     saved = [inputs[i] for i in plan.inputs]
-    versions = [None if t.__class__ in _PASSED else t._vc.version for t in saved]
+    versions = [t._vc.version if _get(t.__class__) == 1 else None for t in saved]
     for i in plan.outputs:
         shell = alias(outs[i])
         saved.append(shell)

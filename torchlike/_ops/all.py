@@ -1,5 +1,5 @@
 """Every family of operators."""
 
-from torchlike._ops import arithmetic, cast, shape, view
+from torchlike._ops import arithmetic, cast, matmul, minmax, reduce, shape, view
 
-__all__ = ["arithmetic", "cast", "shape", "view"]
+__all__ = ["arithmetic", "cast", "matmul", "minmax", "reduce", "shape", "view"]

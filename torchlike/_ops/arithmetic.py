@@ -1,20 +1,21 @@
 """Arithmetic on tensors and numbers."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import get_default_dtype
+from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import conj, demand, is_reduced, kind, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
 
 
 def _scale(name, self, alpha):
     """``alpha`` as an array of the result's dtype, after PyTorch's checks of its type."""
-    given = alpha if isinstance(alpha, int) else kind(alpha)
+    given = kind(alpha)
     if given == "b" and self.dtype != np.bool_:
-        raise RuntimeError(f"Boolean alpha only supported for Boolean results; {name}() has {self.dtype} ones")
+        raise RuntimeError(
+            f"Boolean alpha only supported for Boolean results; {name}() has {self.dtype} ones: use alpha=1 or 0"
+        )
     if given == "f" and kind(self) in "bi":
         raise RuntimeError(
             f"For integral input tensors, argument alpha must not be a floating point number in {name}(); "
@@ -25,18 +26,20 @@ def _scale(name, self, alpha):
             f"For non-complex input tensors, argument alpha must not be a complex number in {name}(); "
             "convert the tensors first with .to(torch.complex64)"
         )
-    return jnp.asarray(alpha, self.dtype)
+    return alpha
 
 
-def _plus(name, self, other, alpha, sign):
-    if isinstance(alpha, int) and alpha == 1:  # the default; a given alpha is a traced value
-        return self + other if sign > 0 else self - other
-    scale = _scale(name, self, alpha)
-    combine = lax.add if sign > 0 else lax.sub
-    return widely(lambda a, b, s: combine(*jnp.broadcast_arrays(a, b * s)), self, other, scale)
+def _plus(name, self, other, alpha, combine):
+    self, other = broadcast(name, self, other)
+    if isinstance(alpha, int):  # the default, 1; a given alpha is a traced value
+        return combine(self, other)
+    _scale(name, self, alpha)
+    return widely(lambda a, b: combine(a, b * alpha.astype(b.dtype)), self, other)
 
 
-@pointwise("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", dtype="promote", operator="+")
+@pointwise(
+    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", dtype="promote", operator="+"
+)
 def add(self, other, alpha):
     """Elementwise ``input + alpha * other``; shapes broadcast, dtypes promote.
 
@@ -47,24 +50,22 @@ def add(self, other, alpha):
     tensor([31, 62])
     """
     if self.dtype == np.bool_:
-        return self | (other & jnp.asarray(alpha, np.bool_))
-    return _plus("add", self, other, alpha, 1)
+        self, other = broadcast("add", self, other)
+        return self | (other & jnp.asarray(alpha).astype(np.bool_))
+    return _plus("add", self, other, alpha, lax.add)
 
 
-def _refuse_bools(self, other, self_aval=None):
+def _without_bools(self, other):
+    """The operands of a subtraction in their common dtype."""
     if self.dtype == np.bool_ or other.dtype == np.bool_:
         both = "two bool tensors" if self.dtype == other.dtype else "a bool tensor"
         raise RuntimeError(
             f"Subtraction, the `-` operator, with {both} is not supported. Use `^` or logical_xor() for the "
             "difference of two masks, `~` or logical_not() to invert one."
         )
-
-
-def _promoted(*arrays):
-    """The arrays in their common dtype, for kernels that look at the original ones first."""
-    bound = dict(enumerate(arrays))
-    rules.promote(bound, tuple(bound), dict(bound))
-    return tuple(bound.values())
+    bound = {"self": self, "other": other}
+    rules.promote(bound, ("self", "other"), dict(bound))
+    return bound["self"], bound["other"]
 
 
 @pointwise("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", operator="-")
@@ -77,6 +78,176 @@ def sub(self, other, alpha):
     >>> torch.sub(torch.tensor([5, 6]), 1)
     tensor([4, 5])
     """
-    _refuse_bools(self, other)
-    self, other = _promoted(self, other)
-    return _plus("sub", self, other, alpha, -1)
+    return _plus("sub", *_without_bools(self, other), alpha, lax.sub)
+
+
+def _rsub(self, other, alpha):
+    self, other = _without_bools(self, other)
+    return _plus("rsub", other, self, alpha, lax.sub)
+
+
+rsub = op("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True,
+          variants="function")(_rsub)  # fmt: skip
+rsub_scalar = op("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", strides=True,
+                 node="RsubBackward1", variants="function")(_rsub)  # fmt: skip
+
+
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="*")
+def mul(self, other):
+    """Elementwise product; shapes broadcast, dtypes promote.
+
+    >>> import torchlike as torch
+    >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
+    tensor([3., 6.])
+    """
+    self, other = broadcast("mul", self, other)
+    return self & other if self.dtype == np.bool_ else self * other
+
+
+@pointwise("div.Tensor(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", operator="/", vjp={
+    "self": lambda grad, other: grad / conj(other),
+    "other": lambda grad, self, other: -grad * conj((self / other) / other),
+})  # fmt: skip
+def div(self, other):
+    """Elementwise quotient; integers divide as floats. ``rounding_mode`` may be None, "trunc" or "floor".
+
+    >>> import torchlike as torch
+    >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
+    tensor([ 3, -4])
+    """
+    return lax.div(*broadcast("div", self, other))
+
+
+def modulo(a, b):
+    """The remainder with the sign of the divisor: ``a - b * floor(a / b)`` without its rounding."""
+    r = lax.rem(a, b)
+    wrong = (r != 0) & ((r < 0) != (b < 0))
+    return jnp.where(wrong, r + b, r)
+
+
+def floor_quotient(a, b):
+    """``floor(a / b)``; floats as Python does it, from the exact remainder."""
+    if kind(a) != "f":
+        q = lax.div(a, b)
+        off = (lax.rem(a, b) != 0) & ((a < 0) != (b < 0))
+        return jnp.where(off, q - 1, q)
+    r = lax.rem(a, b)
+    q = (a - r) / b
+    q = jnp.where((r != 0) & ((b < 0) != (r < 0)), q - 1, q)
+    floor = lax.floor(q)
+    floor = jnp.where(q - floor > 0.5, floor + 1, floor)
+    ratio = a / b
+    floor = jnp.where(q != 0, floor, jnp.copysign(jnp.zeros_like(q), ratio))
+    return jnp.where(b == 0, ratio, floor)
+
+
+def _integer_zero(self, other, rounding_mode="floor"):
+    """PyTorch raises on an integer division by zero; floats give inf and NaN."""
+    if rounding_mode is None or not (kind(self) in "bi" and kind(other) in "bi"):
+        return None, None
+    return jnp.any(other == 0), RuntimeError("ZeroDivisionError: integer division or modulo by zero; use floats for inf")
+
+
+def _rounded(name, self, other, rounding_mode):
+    self, other = broadcast(name, self, other)
+    demand(name, self, "if")
+    if rounding_mode == "floor":
+        return widely(floor_quotient, self, other)
+    if kind(self) == "i":
+        return lax.div(self, other)
+    return widely(lambda a, b: _trunc(a / b), self, other)
+
+
+def _trunc(x):
+    return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
+
+
+_QUOTIENT_GRADS = {"self": lambda grad: jnp.zeros_like(grad), "other": lambda grad: jnp.zeros_like(grad)}
+
+
+@pointwise("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", node="DivBackward2",
+           check=_integer_zero, vjp={
+    "self": lambda grad, other, rounding_mode: grad / conj(other) if rounding_mode is None else jnp.zeros_like(grad),
+    "other": lambda grad, self, other, rounding_mode:
+        -grad * conj((self / other) / other) if rounding_mode is None else jnp.zeros_like(grad),
+})  # fmt: skip
+def div_mode(self, other, rounding_mode):
+    if rounding_mode not in (None, "trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    bound = {"self": self, "other": other}
+    (rules.int_to_float if rounding_mode is None else rules.promote)(bound, ("self", "other"), dict(bound))
+    self, other = bound.values()
+    if rounding_mode is None:
+        return lax.div(*broadcast("div", self, other))
+    return _rounded("div", self, other, rounding_mode)
+
+
+@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", dtype="promote", vjp={}, operator="//",
+           check=_integer_zero)  # fmt: skip
+def floor_divide(self, other):
+    """``floor(input / other)``; RuntimeError where an integer is divided by zero.
+
+    >>> import torchlike as torch
+    >>> torch.floor_divide(torch.tensor([7, -7]), 2)
+    tensor([ 3, -4])
+    """
+    return _rounded("floor_divide", self, other, "floor")
+
+
+def _remainder(self, other):
+    """The remainder of division with the sign of ``other``; RuntimeError for an integer zero.
+
+    >>> import torchlike as torch
+    >>> torch.remainder(torch.tensor([5, -5]), 3)
+    tensor([2, 1])
+    """
+    self, other = broadcast("remainder", self, other)
+    demand("remainder", self, "if")
+    return widely(modulo, self, other)
+
+
+def _fmod(self, other):
+    """The remainder of division with the sign of ``input``; RuntimeError for an integer zero.
+
+    >>> import torchlike as torch
+    >>> torch.fmod(torch.tensor([5, -5]), 3)
+    tensor([ 2, -2])
+    """
+    self, other = broadcast("fmod", self, other)
+    demand("fmod", self, "if")
+    return widely(lax.rem, self, other)
+
+
+def _pass(grad):
+    return grad
+
+
+remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="%", numbers="",
+                      check=_integer_zero, node="RemainderBackward1", vjp={
+    "self": _pass,
+    "other": lambda grad, self, other: -grad * floor_quotient(self, other),
+})(_remainder)  # fmt: skip
+remainder_scalar = pointwise("remainder.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote",
+                             policy="self other", check=_integer_zero, vjp={"self": _pass})(_remainder)  # fmt: skip
+remainder_from = op("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtype="promote", policy="self other",
+                    variants="function", check=_integer_zero, vjp={}, strides=True)(_remainder)  # fmt: skip
+fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", check=_integer_zero,
+                 node="FmodBackward1", vjp={
+    "self": _pass,
+    "other": lambda grad, self, other: -grad * _trunc(self / other),
+})(_fmod)  # fmt: skip
+fmod_scalar = pointwise("fmod.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote", policy="self other",
+                        check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip
+
+
+@op("sum.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    variants="function method out", node="SumBackward")  # fmt: skip
+def sum(self, dim, keepdim, dtype):
+    return jnp.sum(self, axis=dim, keepdims=keepdim)
+
+
+@op("mm(Tensor self, Tensor mat2) -> Tensor")
+def mm(self, mat2):
+    return self @ mat2

@@ -1,0 +1,62 @@
+"""Which axes a reduction runs over, and how its gradient is spread over them again."""
+
+import jax.numpy as jnp
+
+from torchlike._base.dims import wrap_dim, wrap_dims
+from torchlike._base.dtypes import from_np
+
+
+def axes_of(dim, ndim):
+    """The axes meant by ``dim``: all of them for None and for an empty list."""
+    if dim is None or dim == ():
+        return tuple(range(ndim))
+    return tuple(wrap_dims((dim,) if isinstance(dim, int) else dim, ndim)) if ndim else _scalar_axes(dim)
+
+
+def _scalar_axes(dim):
+    wrap_dims((dim,) if isinstance(dim, int) else dim, 0)
+    return ()
+
+
+def axis_of(dim, ndim):
+    """One wrapped axis; a 0-dim tensor takes 0 and -1."""
+    return wrap_dim(dim, ndim)
+
+
+def spread(x, axes, keepdim):
+    """A reduced value with its axes back as ones, so that it broadcasts against the input."""
+    return x if keepdim else jnp.expand_dims(x, axes)
+
+
+def count(shape, axes):
+    """How many elements are reduced to one."""
+    n = 1
+    for a in axes:
+        n *= shape[a]
+    return n
+
+
+def cast(x, dtype):
+    """``x`` as a torch dtype (None: as it is)."""
+    if dtype is None or x.dtype == dtype.np:
+        return x
+    if jnp.iscomplexobj(x) and not dtype.is_complex:
+        x = jnp.real(x)
+    return (x != 0) if dtype.name == "bool" else x.astype(dtype.np)
+
+
+def type_name(x):
+    """The C-style name that PyTorch's messages use for a dtype: Float, Long, ComplexFloat."""
+    return from_np(x.dtype).scalar_name
+
+
+def is_floating(x):
+    """Whether the values are real or complex floating point."""
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def refuse(name, x, *kinds, hint="cast it with .to(dtype)"):
+    """NotImplementedError if the dtype of ``x`` is of one of the numpy ``kinds``."""
+    kind = "f" if jnp.issubdtype(x.dtype, jnp.floating) else x.dtype.kind
+    if kind in kinds:
+        raise NotImplementedError(f'"{name}" not implemented for \'{type_name(x)}\' (dtype {from_np(x.dtype)}); {hint}')

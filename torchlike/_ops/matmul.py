@@ -1,0 +1,370 @@
+"""Matrix products."""
+
+from functools import partial
+
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+from torchlike._decl.settings import reset_kernels
+from torchlike._ops._axes import is_floating, refuse
+
+product = partial(op, variants="function method out", autocast="lower_precision_fp")
+blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp")
+
+_PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
+_precision = "highest"
+
+
+def get_float32_matmul_precision():
+    """The precision of float32 matrix products: "highest", "high" or "medium"."""
+    return _precision
+
+
+def set_float32_matmul_precision(precision):
+    """Set the precision of float32 matrix products, for the whole process.
+
+    "highest" computes in float32; "high" and "medium" let an accelerator use faster, shorter formats.
+    Raises RuntimeError for any other value.
+
+    >>> import torchlike as torch
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    >>> torch.set_float32_matmul_precision("highest")
+    """
+    global _precision
+    if precision not in _PRECISIONS:
+        raise RuntimeError(
+            f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high', 'medium' (the default is 'highest')"
+        )
+    if precision != _precision:
+        _precision = precision
+        reset_kernels()
+
+
+def precision():
+    """What jax calls the present precision."""
+    return _PRECISIONS[_precision]
+
+
+def _check(name, a, b):
+    """Equal dtypes, and one that has products."""
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {_cpp(a)} != {_cpp(b)} ({name}; convert one with .to(dtype))"
+        )
+    refuse(name, a, "b", hint="convert the operands to an integer or floating dtype")
+
+
+_CPP = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
+
+
+def _cpp(x):
+    name = from_np(x.dtype).name
+    return _CPP.get(name, name)
+
+
+def _rank(name, what, x, n, kind):
+    if x.ndim != n:
+        raise RuntimeError(f"{name}: {what} must be {kind}, got {x.ndim}-D {list(x.shape)}")
+
+
+def _contract(a, b, left, right):
+    """Sum over axis ``left`` of ``a`` and ``right`` of ``b``."""
+    return lax.dot_general(a, b, (((left,), (right,)), ((), ())), precision=precision())
+
+
+def _mm(name, a, b, first="self"):
+    """The product of two matrices after PyTorch's checks."""
+    _rank(name, first, a, 2, "a matrix")
+    _rank(name, "mat2", b, 2, "a matrix")
+    if a.shape[1] != b.shape[0]:
+        _no_match(a.shape[0], a.shape[1], *b.shape)
+    _check(name, a, b)
+    return _contract(a, b, 1, 0)
+
+
+def _no_match(n, k, k2, m):
+    raise RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m}): the columns of the first must be the rows of the second"
+    )
+
+
+def _bmm(name, a, b):
+    _rank(name, "batch1", a, 3, "a 3D tensor")
+    _rank(name, "batch2", b, 3, "a 3D tensor")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+            f"[{b.shape[0]}, {b.shape[1]}] ({name})."
+        )
+    _check(name, a, b)
+    return lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), precision=precision())
+
+
+def _mv(name, mat, vec):
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec")
+    if mat.shape[1] != vec.shape[0]:
+        n, m = mat.shape
+        raise RuntimeError(
+            f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of {m} elements"
+        )
+    _check(name, mat, vec)
+    return _contract(mat, vec, 1, 0)
+
+
+def _scale(x, number):
+    """``number * x`` in the dtype of ``x``; a number left at its default 1 costs nothing."""
+    if isinstance(number, int):
+        return x
+    return _as(number, x.dtype) * x
+
+
+def _as(number, dtype):
+    if jnp.iscomplexobj(number) and not jnp.issubdtype(dtype, jnp.complexfloating):
+        raise RuntimeError(f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must be real")
+    return number.astype(dtype)
+
+
+def _blend(name, self, product, beta, alpha):
+    """``beta * self + alpha * product``; ``self`` counts for nothing, NaN included, where beta is 0."""
+    _expandable(name, self, product.shape)
+    if self.dtype != product.dtype:
+        raise RuntimeError(
+            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and {from_np(product.dtype)}"
+        )
+    old = _scale(self, beta)
+    if not isinstance(beta, int):
+        old = jnp.where(_as(beta, self.dtype) == 0, jnp.zeros((), old.dtype), old)
+    return old + _scale(product, alpha)
+
+
+def _expandable(name, x, shape):
+    lead = len(shape) - x.ndim
+    for i in range(x.ndim):
+        if lead < 0 or x.shape[i] not in (1, shape[lead + i]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({shape[max(lead + i, 0)] if shape else 1}) must match the existing size "
+                f"({x.shape[i]}) at non-singleton dimension {max(lead + i, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: "
+                f"{list(x.shape)} ({name})"
+            )
+
+
+@product("mm(Tensor self, Tensor mat2) -> Tensor")
+def mm(self, mat2):
+    """The product of two matrices, [n, k] and [k, m] to [n, m]; nothing is broadcast.
+
+    Raises RuntimeError for other ranks, sizes that do not fit, or different dtypes.
+
+    >>> import torchlike as torch
+    >>> torch.mm(torch.tensor([[1., 2.]]), torch.tensor([[3.], [4.]]))
+    tensor([[11.]])
+    """
+    return _mm("mm", self, mat2)
+
+
+@product("bmm(Tensor self, Tensor mat2) -> Tensor")
+def bmm(self, mat2):
+    """The products of two batches of matrices, [b, n, k] and [b, k, m] to [b, n, m].
+
+    >>> import torchlike as torch
+    >>> torch.bmm(torch.ones(5, 2, 3), torch.ones(5, 3, 4)).shape
+    torch.Size([5, 2, 4])
+    """
+    return _bmm("bmm", self, mat2)
+
+
+@product("mv(Tensor self, Tensor vec) -> Tensor")
+def mv(self, vec):
+    """The product of a matrix and a vector, [n, k] and [k] to [n].
+
+    >>> import torchlike as torch
+    >>> torch.mv(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    return _mv("mv", self, vec)
+
+
+def _dot(name, a, b):
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors ({name})")
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name} : expected both vectors to have same dtype, but found {_cpp(a)} and {_cpp(b)}; convert one with .to(dtype)"
+        )
+    if a.shape != b.shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of "
+            f"elements, but got {a.shape[0]} and {b.shape[0]} elements respectively ({name})"
+        )
+    refuse(name, a, "b")
+    return _contract(a, b, 0, 0)
+
+
+@product("dot(Tensor self, Tensor tensor) -> Tensor")
+def dot(self, tensor):
+    """The sum of the products of two vectors, without conjugation.
+
+    >>> import torchlike as torch
+    >>> torch.dot(torch.tensor([2., 3.]), torch.tensor([4., 1.]))
+    tensor(11.)
+    """
+    return _dot("dot", self, tensor)
+
+
+@product("vdot(Tensor self, Tensor other) -> Tensor")
+def vdot(self, other):
+    """The inner product of two vectors: the first is conjugated.
+
+    >>> import torchlike as torch
+    >>> torch.vdot(torch.tensor([1j]), torch.tensor([1j]))
+    tensor(1.+0.j)
+    """
+    return _dot("vdot", jnp.conj(self) if jnp.iscomplexobj(self) else self, other)
+
+
+@product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node="MmBackward")
+def matmul(self, other):
+    """The matrix product, over the last two dimensions; leading dimensions are broadcast.
+
+    A 1-dim operand is a row on the left, a column on the right, and its dimension disappears.
+    Raises RuntimeError for a 0-dim operand, sizes that do not fit, or different dtypes.
+
+    >>> import torchlike as torch
+    >>> (torch.ones(5, 2, 3) @ torch.ones(3)).shape
+    torch.Size([5, 2])
+    """
+    if not self.ndim or not other.ndim:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {self.ndim}D and {other.ndim}D; use * for scalars"
+        )
+    if self.ndim == other.ndim == 1:
+        return _dot("matmul", self, other)
+    if self.ndim == 2 and other.ndim == 1:
+        return _mv("matmul", self, other)
+    _fits(self, other)
+    _check("matmul", self, other)
+    return jnp.matmul(self, other, precision=precision())
+
+
+def _fits(a, b):
+    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if a.ndim > 2 and b.ndim > 2:
+        _batches(a.shape[:-2], b.shape[:-2])
+    if a.shape[-1] != inner:
+        if a.ndim > 2 and b.ndim > 2:
+            batch = max(a.shape[0], b.shape[0])
+            raise RuntimeError(
+                f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
+                f"[{batch}, {inner}] (matmul)."
+            )
+        _no_match(_rows(a), a.shape[-1], inner, b.shape[-1] if b.ndim > 1 else 1)
+
+
+def _rows(a):
+    n = 1
+    for length in a.shape[:-1]:
+        n *= length
+    return n
+
+
+def _batches(a, b):
+    for i in range(1, min(len(a), len(b)) + 1):
+        if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
+            raise RuntimeError(
+                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at non-singleton dimension "
+                f"{max(len(a), len(b)) - i} (the leading dimensions of matmul are broadcast)"
+            )
+
+
+@blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addmm(self, mat1, mat2, beta, alpha):
+    """``beta * self + alpha * (mat1 @ mat2)``; ``self`` is broadcast to [n, m], ignored where beta is 0.
+
+    >>> import torchlike as torch
+    >>> torch.addmm(torch.ones(1), torch.ones(2, 3), torch.ones(3, 1))
+    tensor([[4.],
+            [4.]])
+    """
+    return _blend("addmm", self, _mm("addmm", mat1, mat2, "mat1"), beta, alpha)
+
+
+@blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addmv(self, mat, vec, beta, alpha):
+    """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
+
+    >>> import torchlike as torch
+    >>> torch.addmv(torch.zeros(2), torch.ones(2, 3), torch.ones(3), alpha=2)
+    tensor([6., 6.])
+    """
+    return _blend("addmv", self, _mv("addmv", mat, vec), beta, alpha)
+
+
+@blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def addbmm(self, batch1, batch2, beta, alpha):
+    """``beta * self + alpha * sum_b (batch1[b] @ batch2[b])``; ``self`` is broadcast to [n, m].
+
+    >>> import torchlike as torch
+    >>> torch.addbmm(torch.zeros(1, 1), torch.ones(5, 1, 2), torch.ones(5, 2, 1))
+    tensor([[10.]])
+    """
+    return _blend("addbmm", self, jnp.sum(_bmm("addbmm", batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+
+
+@blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+def baddbmm(self, batch1, batch2, beta, alpha):
+    """``beta * self + alpha * (batch1 @ batch2)``, matrix by matrix; ``self`` is broadcast to [b, n, m].
+
+    >>> import torchlike as torch
+    >>> torch.baddbmm(torch.ones(1), torch.ones(2, 1, 3), torch.ones(2, 3, 1)).flatten()
+    tensor([4., 4.])
+    """
+    return _blend("baddbmm", self, _bmm("baddbmm", batch1, batch2), beta, alpha)
+
+
+@blend("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote")
+def addr(self, vec1, vec2, beta, alpha):
+    """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].
+
+    >>> import torchlike as torch
+    >>> torch.addr(torch.zeros(1), torch.tensor([1., 2.]), torch.tensor([3.]))
+    tensor([[3.],
+            [6.]])
+    """
+    for x in (vec1, vec2):
+        if x.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
+    return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
+
+
+@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node="AddmmBackward",
+    autocast="lower_precision_fp")  # fmt: skip
+def linear(input, weight, bias):
+    """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
+    if input.ndim == 0 or weight.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linear: expected an input of at least 1-D and a 2-D (or 1-D) weight, got {input.ndim}-D and {weight.ndim}-D"
+        )
+    if input.shape[-1] != weight.shape[-1]:
+        _no_match(_rows(input), input.shape[-1], weight.shape[-1], weight.shape[0] if weight.ndim > 1 else 1)
+    _check("linear", input, weight)
+    out = _contract(input, weight, input.ndim - 1, weight.ndim - 1)
+    if bias is None:
+        return out
+    _expandable("linear", bias, out.shape)
+    if bias.dtype != out.dtype:
+        raise RuntimeError(
+            f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and {from_np(out.dtype)}"
+            " (the bias is cast with .to(dtype))"
+        )
+    return out + bias
+
+
+def floating(name, x):
+    """RuntimeError unless ``x`` is floating or complex."""
+    if not is_floating(x):
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {from_np(x.dtype)}")

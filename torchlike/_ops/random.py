@@ -1,0 +1,370 @@
+"""Random numbers: kernels from the four words of a draw (see ``_base.rng``) to samples.
+
+``words`` (uint32[4]: seed and counter) is a runtime input, so a steady loop never recompiles, and
+every kernel is a pure function of it.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base import rng
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def _threefry(key0, key1, x0, x1):
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the counters (x0, x1)."""
+    keys = (key0, key1, key0 ^ key1 ^ np.uint32(0x1BD11BDA))
+    x0, x1 = x0 + key0, x1 + key1
+    for i in range(5):
+        for r in _ROTATIONS[i % 2]:
+            x0 = x0 + x1
+            x1 = x0 ^ (lax.shift_left(x1, np.uint32(r)) | lax.shift_right_logical(x1, np.uint32(32 - r)))
+        x0, x1 = x0 + keys[(i + 1) % 3], x1 + keys[(i + 2) % 3] + np.uint32(i + 1)
+    return x0, x1
+
+
+def bits(words, n):
+    """``n`` random uint32: both halves of each block, which costs half of jax.random.bits."""
+    words = jnp.asarray(words)
+    key = _threefry(*(words[i] for i in range(4)))
+    count = lax.iota(np.uint32, (n + 1) // 2)
+    halves = _threefry(*key, jnp.zeros_like(count), count)
+    return lax.slice_in_dim(lax.concatenate(halves, 0), 0, n)
+
+
+def uniform01(words, shape, dtype):
+    """Samples of [0, 1), all multiples of 2**-(digits of ``dtype``)."""
+    dtype = np.dtype(dtype)
+    n = math.prod(shape)
+    if dtype.kind == "c":
+        part = uniform01(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
+        return lax.complex(part[0], part[1])
+    if dtype == np.float64:
+        pair = bits(words, 2 * n).astype(np.uint64)
+        whole = lax.shift_left(pair[:n], np.uint64(32)) | pair[n:]
+        return (lax.shift_right_logical(whole, np.uint64(11)).astype(dtype) * 2.0**-53).reshape(shape)
+    digits = jnp.finfo(dtype).nmant + 1
+    cut = lax.shift_right_logical(bits(words, n), np.uint32(32 - digits))
+    return (cut.astype(np.float32) * np.float32(2.0**-digits)).reshape(shape).astype(dtype)
+
+
+def gaussian(words, shape, dtype):
+    """Samples of the standard normal distribution; complex ones have variance 1 in all."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "c":
+        part = gaussian(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
+        return lax.complex(part[0], part[1]) * part.dtype.type(math.sqrt(0.5))
+    wide = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    # centres of equal cells of (-1, 1), so that erf_inv is finite and symmetric
+    u = uniform01(words, shape, wide)
+    step = wide.type(2.0 ** -(jnp.finfo(wide).nmant + 1))
+    return (lax.erf_inv(2 * u - 1 + step) * wide.type(math.sqrt(2))).astype(dtype)
+
+
+def _positive(words, shape, dtype):
+    """Uniform samples of (0, 1]."""
+    return 1 - uniform01(words, shape, dtype)
+
+
+def _computed(dtype):
+    """The dtype that samples for ``dtype`` are computed in."""
+    dtype = np.dtype(dtype)
+    return dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+
+
+def refuse(what, dtype, *, complex_too=False):
+    """NotImplementedError for a dtype without this distribution."""
+    inexact = dtype.is_floating_point or (dtype.is_complex and not complex_too)
+    if not inexact:
+        raise NotImplementedError(
+            f'"{what}" not implemented for \'{dtype.scalar_name}\': random numbers of this kind need a floating point dtype'
+        )
+
+
+# ----- new tensors ----------------------------------------------------------------------------------
+
+
+@op("_rand(Tensor words, int[] size, ScalarType dtype) -> Tensor", variants="", vjp={})
+def rand(words, size, dtype):
+    refuse("check_uniform_bounds", dtype)
+    return uniform01(words, size, dtype.np)
+
+
+@op("_randn(Tensor words, int[] size, ScalarType dtype) -> Tensor", variants="", vjp={})
+def randn(words, size, dtype):
+    refuse("normal_kernel_cpu", dtype)
+    return gaussian(words, size, dtype.np)
+
+
+def _integers(words, shape, low, span, wide):
+    """Uniform integers of [low, low + span) as int64; ``wide`` where span needs more than 32 bits."""
+    n = math.prod(shape)
+    low = jnp.asarray(low).astype(np.int64)
+    if span is None:  # all 2**64 of them
+        pair = bits(words, 2 * n).astype(np.uint64)
+        return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(shape)
+    span = jnp.asarray(span).astype(np.uint64)
+    if wide:
+        pair = bits(words, 2 * n).astype(np.uint64)
+        offset = (lax.shift_left(pair[:n], np.uint64(32)) | pair[n:]) % span
+    else:
+        offset = lax.shift_right_logical(bits(words, n).astype(np.uint64) * span, np.uint64(32))
+    return (offset.astype(np.int64) + low).reshape(shape)
+
+
+@op("_randint(Tensor words, int[] size, ScalarType dtype, Scalar low, Scalar? span, bool wide) -> Tensor", variants="", vjp={})
+def randint(words, size, dtype, low, span, wide):
+    return _integers(words, size, low, span, wide).astype(dtype.np)
+
+
+@op("_randperm(Tensor words, int n, ScalarType dtype) -> Tensor", variants="", vjp={})
+def randperm(words, n, dtype):
+    order = lax.iota(np.int32 if n < 2**31 else np.int64, n)
+    raw = bits(words, 2 * n)
+    # a second key for long permutations, where 32 random bits would often tie
+    keys = (raw[:n], raw[n:]) if n > 4096 else (raw[:n],)
+    return lax.sort((*keys, order), num_keys=len(keys))[-1].astype(dtype.np)
+
+
+# ----- filling a tensor -----------------------------------------------------------------------------
+
+_NOTHING = {"self": lambda grad: jnp.zeros_like(grad)}
+
+
+def _fill(schema, node=None):
+    return op(schema, vjp=_NOTHING, variants="inplace", node=node)
+
+
+@_fill("uniform(Tensor self, Tensor words, float low=0, float high=1) -> Tensor")
+def uniform(self, words, low, high):
+    refuse("check_uniform_bounds", from_np(self.dtype))
+    u = uniform01(words, self.shape, self.dtype)
+    kind = u.real.dtype
+    low, high = jnp.asarray(low).astype(kind), jnp.asarray(high).astype(kind)
+    return u * (high - low) + low
+
+
+@_fill("normal(Tensor self, Tensor words, float mean=0, float std=1) -> Tensor")
+def normal(self, words, mean, std):
+    refuse("normal_kernel_cpu", from_np(self.dtype))
+    z = gaussian(words, self.shape, self.dtype)
+    return z * jnp.asarray(std).astype(z.real.dtype) + jnp.asarray(mean).astype(z.real.dtype)
+
+
+@_fill("log_normal(Tensor self, Tensor words, float mean=1, float std=2) -> Tensor")
+def log_normal(self, words, mean, std):
+    refuse("log_normal_cpu", from_np(self.dtype), complex_too=True)
+    kind = _computed(self.dtype)
+    z = gaussian(words, self.shape, kind)
+    return jnp.exp(z * jnp.asarray(std).astype(kind) + jnp.asarray(mean).astype(kind)).astype(self.dtype)
+
+
+def _continuous(name, dtype):
+    if not dtype.is_floating_point:
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {dtype.scalar_name}"
+        )
+
+
+@_fill("exponential(Tensor self, Tensor words, float lambd=1) -> Tensor")
+def exponential(self, words, lambd):
+    _continuous("Exponential", from_np(self.dtype))
+    kind = _computed(self.dtype)
+    sample = -jnp.log(_positive(words, self.shape, kind)) / jnp.asarray(lambd).astype(kind)
+    return jnp.where(sample > 0, sample, jnp.finfo(kind).eps / 2).astype(self.dtype)
+
+
+@_fill("cauchy(Tensor self, Tensor words, float median=0, float sigma=1) -> Tensor")
+def cauchy(self, words, median, sigma):
+    _continuous("Cauchy", from_np(self.dtype))
+    kind = _computed(self.dtype)
+    turn = jnp.tan(math.pi * (uniform01(words, self.shape, kind) - 0.5))
+    return (turn * jnp.asarray(sigma).astype(kind) + jnp.asarray(median).astype(kind)).astype(self.dtype)
+
+
+@_fill("geometric(Tensor self, Tensor words, float p) -> Tensor")
+def geometric(self, words, p):
+    if jnp.iscomplexobj(self) or self.dtype == bool:
+        name = from_np(self.dtype).scalar_name
+        raise NotImplementedError(f'"geometric_cpu" not implemented for \'{name}\': it needs a real number dtype')
+    kind = np.dtype(np.float64)
+    trials = jnp.ceil(jnp.log(_positive(words, self.shape, kind)) / jnp.log1p(-jnp.asarray(p).astype(kind)))
+    return jnp.maximum(trials, 1).astype(self.dtype)
+
+
+@_fill("random.from(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor")
+def random(self, words, low, span, wide):
+    if jnp.iscomplexobj(self):
+        name = from_np(self.dtype).scalar_name
+        raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{name}\': random_ draws real integers')
+    return _integers(words, self.shape, low, span, wide).astype(self.dtype)
+
+
+random_to = _fill("random.to(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward1")(
+    random.kernel
+)
+random_all = _fill("random(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward2")(
+    random.kernel
+)
+
+
+# ----- samples with a parameter for each element --------------------------------------------------------
+
+
+def _outside(p):
+    return ~jnp.all((p >= 0) & (p <= 1))
+
+
+def _bernoulli(words, shape, p, dtype):
+    kind = _computed(p.dtype)
+    return (uniform01(words, shape, kind) < p.astype(kind)).astype(dtype)
+
+
+def _probable(p):
+    if not jnp.issubdtype(p.dtype, jnp.floating):
+        name = from_np(p.dtype).scalar_name
+        raise NotImplementedError(f'"bernoulli_tensor_cpu_p_" not implemented for \'{name}\': probabilities are floating point')
+
+
+_BAD_P = RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities")
+
+
+@op("bernoulli(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
+    check=lambda self, words: (_outside(self), _BAD_P))  # fmt: skip
+def bernoulli(self, words):
+    _probable(self)
+    return _bernoulli(words, self.shape, self, self.dtype)
+
+
+@op("bernoulli.p(Tensor self, Tensor words, float p) -> Tensor", variants="inplace",
+    vjp={"self": lambda grad: jnp.zeros_like(grad)}, node="BernoulliBackward2")  # fmt: skip
+def bernoulli_p(self, words, p):
+    return _bernoulli(words, self.shape, jnp.asarray(p).astype(np.float32), self.dtype)
+
+
+@op("bernoulli.Tensor(Tensor self, Tensor words, Tensor p) -> Tensor", variants="inplace", node="BernoulliBackward1",
+    vjp={"self, p": lambda grad, p_aval: (jnp.zeros_like(grad), jnp.zeros(p_aval.shape, p_aval.dtype))},
+    check=lambda self, words, p: (_outside(p), _BAD_P))  # fmt: skip
+def bernoulli_tensor(self, words, p):
+    _probable(p)
+    return _bernoulli(words, self.shape, jnp.broadcast_to(p, self.shape), self.dtype)
+
+
+def _scaled(words, mean, std, kind):
+    z = gaussian(words, jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(std)), kind)
+    return z * jnp.asarray(std).astype(z.real.dtype) + jnp.asarray(mean).astype(kind)
+
+
+_BAD_STD = RuntimeError("normal expects all elements of std >= 0.0")
+
+
+def _normal_kind(x):
+    refuse("normal_kernel_cpu", from_np(x.dtype))
+    return x.dtype
+
+
+def _zeros(aval):
+    return jnp.zeros(aval.shape, aval.dtype)
+
+
+@op("normal.Tensor_float(Tensor mean, Tensor words, float std=1) -> Tensor", variants="", node="NormalBackward1",
+    vjp={"mean": lambda mean_aval: _zeros(mean_aval)})  # fmt: skip
+def normal_tensor_float(mean, words, std):
+    return _scaled(words, mean, std, _normal_kind(mean))
+
+
+@op("normal.float_Tensor(float mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward2",
+    vjp={"std": lambda std_aval: _zeros(std_aval)},
+    check=lambda mean, words, std: (jnp.any(std < 0), _BAD_STD))  # fmt: skip
+def normal_float_tensor(mean, words, std):
+    return _scaled(words, mean, std, _normal_kind(std))
+
+
+@op("normal.Tensor_Tensor(Tensor mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward3",
+    vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},
+    check=lambda mean, words, std: (jnp.any(std < 0), _BAD_STD))  # fmt: skip
+def normal_tensor_tensor(mean, words, std):
+    return _scaled(words, mean, std, _normal_kind(mean))
+
+
+@op("poisson(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
+    check=lambda self, words: (jnp.any(self < 0),
+                               RuntimeError("invalid Poisson rate, expected rate to be non-negative")))  # fmt: skip
+def poisson(self, words):
+    if not jnp.issubdtype(self.dtype, jnp.floating):
+        name = from_np(self.dtype).scalar_name
+        raise NotImplementedError(f'"poisson_cpu" not implemented for \'{name}\': rates are floating point')
+    return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(self.dtype)
+
+
+@op("binomial(Tensor count, Tensor prob, Tensor words) -> Tensor", variants="",
+    vjp={"count, prob": lambda count_aval, prob_aval: (_zeros(count_aval), _zeros(prob_aval))},
+    check=lambda count, prob, words: (jnp.any(count < 0) | _outside(prob),
+                                      RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]")))  # fmt: skip
+def binomial(count, prob, words):
+    if count.dtype != prob.dtype or not jnp.issubdtype(prob.dtype, jnp.floating):
+        raise RuntimeError(
+            f"Found dtype {from_np(prob.dtype)} but expected {from_np(count.dtype)}: binomial takes two floating point tensors"
+        )
+    kind = _computed(count.dtype)
+    drawn = jax.random.binomial(rng.key(words), count.astype(kind), prob.astype(kind), dtype=kind)
+    return drawn.astype(count.dtype)
+
+
+def _no_distribution(self, words, num_samples, replacement):
+    bad = ~jnp.all((self >= 0) & (self < jnp.inf)) | jnp.any(jnp.sum(self, -1) <= 0)
+    return bad, RuntimeError(
+        "invalid multinomial distribution: the probability tensor contains either `inf`, `nan` or element < 0, or the sum "
+        "of probabilities <= 0"
+    )
+
+
+@op("multinomial(Tensor self, Tensor words, int num_samples, bool replacement) -> Tensor", variants="", vjp={},
+    check=_no_distribution)  # fmt: skip
+def multinomial(self, words, num_samples, replacement):
+    """Indices drawn by weight: the cumulative sum is searched, or without replacement the largest
+    ``weight / exponential`` are taken (exponential races)."""
+    weights = self.astype(_computed(self.dtype))
+    if not replacement:
+        race = weights / -jnp.log(_positive(words, self.shape, weights.dtype) * (1 - 2.0**-24))
+        return lax.top_k(race, num_samples)[1].astype(np.int64)
+    total = jnp.cumsum(weights, -1)
+    shape = (*self.shape[:-1], num_samples)
+    point = uniform01(words, shape, weights.dtype) * total[..., -1:]
+    below = jnp.sum(total[..., None, :] <= point[..., None], -1) if self.shape[-1] <= 64 else _search(total, point)
+    last = self.shape[-1] - 1 - jnp.argmax((weights > 0)[..., ::-1], -1)
+    return jnp.minimum(below, last[..., None]).astype(np.int64)
+
+
+def _search(total, point):
+    if total.ndim == 1:
+        return jnp.searchsorted(total, point, side="right")
+    return jax.vmap(lambda t, p: jnp.searchsorted(t, p, side="right"))(total, point)
+
+
+# ----- dropout --------------------------------------------------------------------------------------
+
+
+@op("dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)", variants="", nondiff=(1,),
+    node="MulBackward", vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)})  # fmt: skip
+def dropout(input, words, p, channels):
+    """Elements kept with probability 1 - p and scaled by its inverse; with ``channels`` > 0, one choice
+    for each position of the first ``channels`` dimensions."""
+    shape = input.shape if not channels else input.shape[:channels] + (1,) * (input.ndim - channels)
+    keep = uniform01(words, shape, np.float32) >= jnp.asarray(p).astype(np.float32)
+    return _dropped(input, keep, p), keep
+
+
+def _dropped(x, keep, p):
+    kind = x.real.dtype
+    rest = 1 - jnp.asarray(p).astype(np.float32)
+    scale = jnp.where(rest > 0, 1 / jnp.where(rest > 0, rest, 1), 0)
+    return x * jnp.where(keep, scale, 0).astype(kind)
