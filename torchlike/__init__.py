@@ -10,6 +10,7 @@ tensor([2., 2., 2.])
 from torchlike import _setup as _setup  # settings of jax; first
 from torchlike import autograd as autograd
 from torchlike import cuda as cuda
+from torchlike import nn as nn
 from torchlike._api import *  # noqa: F403
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names

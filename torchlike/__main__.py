@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import NoReturn
 
+from torchlike._decl.explain import describe, find
 from torchlike.interop.alias import install_as_torch
 
 # The code, the module to run it in, and argv[0].
@@ -18,10 +19,12 @@ Program = tuple[CodeType, ModuleType, str]
 USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
+       python -m torchlike explain NAME ...
 
-Runs a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
+run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
 tracebacks are those of `python SCRIPT` and `python -m MODULE`. Processes that the program spawns are
 plain Python processes: there, `torch` is torchlike only after torchlike.install_as_torch().
+explain shows what the declaration of an operator says, such as `amax`.
 """
 
 
@@ -34,9 +37,21 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_module(name), rest)
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
+        case ["explain", *names] if names:
+            explain(names)
         case _:
             sys.stderr.write(USAGE)
             raise SystemExit(2)
+
+
+def explain(names: list[str]) -> None:
+    """Print the declarations of these operators; status 1 if one has none."""
+    unknown = [name for name in names if not find(name)]
+    for name in names:
+        for op in find(name):
+            print(describe(op))
+    if unknown:
+        _refuse(f"torchlike declares no operator called {', '.join(unknown)}", 1)
 
 
 def run(prepare: Callable[[], Program], arguments: list[str]) -> None:

@@ -1,12 +1,17 @@
 """The names of the ``torch`` namespace."""
 
 import torchlike._functions.copy
+import torchlike._functions.indexing
 import torchlike._functions.info
-import torchlike._functions.shape  # noqa: F401
+import torchlike._functions.pointwise
+import torchlike._functions.like
+import torchlike._functions.rearrange
+import torchlike._functions.shape
+import torchlike.nn.functional
+import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
 from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
 from torchlike._base.promotion import can_cast, promote_types
-from torchlike._base.rng import Generator
 from torchlike._base.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from torchlike._core import autograd as _autograd
 from torchlike._core import bind, convert
@@ -37,6 +42,7 @@ from torchlike._core.tensor import (
 )
 from torchlike._decl.settings import set_default_dtype
 from torchlike._functions.legacy import TYPED
+from torchlike._functions.random import Generator, default_generator
 
 convert.install()
 _autograd.install()
@@ -48,7 +54,7 @@ globals().update(TYPED)
 
 __all__ = [
     "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
-    "contiguous_format", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
+    "contiguous_format", "default_generator", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
     "full", "get_default_dtype", "iinfo", "is_grad_enabled", "memory_format", "no_grad", "ones", "preserve_format",
     "promote_types", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor",
     "zeros", *ALIASES, *bind.FUNCTIONS, *TYPED,

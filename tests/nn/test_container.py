@@ -217,7 +217,9 @@ def test_update_names_the_bad_element(kind):
     c = getattr(torchlike.nn, kind)()
     with pytest.raises(TypeError, match=f"{kind} update sequence element #0 should be Iterable; is int"):
         c.update([3])
-    with pytest.raises(TypeError, match=f"{kind}.update should be called with an iterable of key/value pairs, but got int"):
+    with pytest.raises(
+        TypeError, match=f"{kind}.update should be called with an iterable of key/value pairs, but got int"
+    ):
         c.update(3)
 
 
@@ -325,7 +327,12 @@ PARAMETER_DICT = {
     "dict |": lambda c, T: {"q": p(T)} | c,
     "|=": lambda c, T: c.__ior__({"q": p(T)}),
     "parameters": lambda c, T: (list(c.parameters()), c.state_dict()),
-    "repr": lambda c, T: (repr(c), c.__setitem__("m", kit(T).A()), repr(c), repr(T.nn.ParameterDict({"x": T.ones(2, 3)}))),
+    "repr": lambda c, T: (
+        repr(c),
+        c.__setitem__("m", kit(T).A()),
+        repr(c),
+        repr(T.nn.ParameterDict({"x": T.ones(2, 3)})),
+    ),
     "setattr": lambda c, T: (setattr(c, "new", p(T)), list(c)),
     "deepcopy": lambda c, T: copy.deepcopy(c),
     "pickle": lambda c, T: pickle.loads(pickle.dumps(c)),

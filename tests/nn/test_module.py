@@ -350,9 +350,20 @@ def bad_state(T, *changes):
 
 
 CHANGES = [
-    (), ("missing",), ("extra",), ("extra inner",), ("size",), ("number",), ("list",), ("one",), ("int",),
-    ("half",), ("plain dict",), ("missing", "extra", "size"), ("missing", "extra", "extra inner"),
-]  # fmt: skip
+    (),
+    ("missing",),
+    ("extra",),
+    ("extra inner",),
+    ("size",),
+    ("number",),
+    ("list",),
+    ("one",),
+    ("int",),
+    ("half",),
+    ("plain dict",),
+    ("missing", "extra", "size"),
+    ("missing", "extra", "extra inner"),
+]
 
 
 @pytest.mark.parametrize("assign", [False, True])
@@ -400,14 +411,18 @@ STATE = {
     "assign gives the tensors": lambda T, m: (
         s := {k: v.clone() for k, v in m.state_dict().items()},
         m.load_state_dict(s, assign=True),
-        m.b is s["b"], m.w.data_ptr() == s["w"].data_ptr(), m.w,
+        m.b is s["b"],
+        m.w.data_ptr() == s["w"].data_ptr(),
+        m.w,
     )[2:],
     "assign a Parameter": lambda T, m: (
-        p := T.nn.Parameter(T.ones(2)), m.load_state_dict({"w": p}, strict=False, assign=True), m.w is p,
+        p := T.nn.Parameter(T.ones(2)),
+        m.load_state_dict({"w": p}, strict=False, assign=True),
+        m.w is p,
     )[2],
     "no extra state": lambda T, m: type(T.nn.Module().state_dict()),
     "None parameter in the model": lambda T, m: m.load_state_dict({"nop": T.ones(1)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STATE)
@@ -531,14 +546,23 @@ def test_overridden_load_and_save():
 
 # -- forward hooks -----------------------------------------------------------------------------------
 PRE = {
-    "none": lambda x: None, "tensor": lambda x: x * 10, "tuple": lambda x: (x * 10,), "two": lambda x: (x, 5),
-    "list": lambda x: [x * 5], "number": lambda x: 3,
-}  # fmt: skip
+    "none": lambda x: None,
+    "tensor": lambda x: x * 10,
+    "tuple": lambda x: (x * 10,),
+    "two": lambda x: (x, 5),
+    "list": lambda x: [x * 5],
+    "number": lambda x: 3,
+}
 PRE_KWARGS = {
-    "none": lambda x: None, "args": lambda x: (x,), "both": lambda x: ((x * 10,), {"y": 2}),
-    "nested": lambda x: ((x,),), "list": lambda x: [(x,), {}], "no args tuple": lambda x: (x, {}),
-    "three": lambda x: ((x,), {}, 3), "number": lambda x: 5,
-}  # fmt: skip
+    "none": lambda x: None,
+    "args": lambda x: (x,),
+    "both": lambda x: ((x * 10,), {"y": 2}),
+    "nested": lambda x: ((x,),),
+    "list": lambda x: [(x,), {}],
+    "no args tuple": lambda x: (x, {}),
+    "three": lambda x: ((x,), {}, 3),
+    "number": lambda x: 5,
+}
 
 
 def hooked(T, register, hook, *args, **flags):
@@ -634,7 +658,9 @@ def test_a_hook_may_remove_itself():
     agree(code)
 
 
-@pytest.mark.parametrize("name", ["register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"])
+@pytest.mark.parametrize(
+    "name", ["register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"]
+)
 def test_backward_hooks_say_that_they_are_missing(name):
     with pytest.raises(NotImplementedError, match=f"torchlike does not have Module.{name} yet"):
         getattr(kit(torchlike).Tiny(), name)(print)
@@ -663,8 +689,10 @@ CONVERT = {
     "type": lambda T, m: m.requires_grad_(False).type(T.float64),
     "type string": lambda T, m: m.type("torch.DoubleTensor"),
     "meta": lambda T, m: [p.device for p in m.to("meta").parameters()],
-    "to_empty": lambda T, m: [(p.shape, p.dtype, p.requires_grad) for p in m.to("meta").to_empty(device="cpu").parameters()],
-}  # fmt: skip
+    "to_empty": lambda T, m: [
+        (p.shape, p.dtype, p.requires_grad) for p in m.to("meta").to_empty(device="cpu").parameters()
+    ],
+}
 REFUSED = {
     "to int": lambda T, m: m.to(T.int32),
     "to int tensor": lambda T, m: m.to(T.zeros(1, dtype=T.int8)),
@@ -717,7 +745,9 @@ def test_complex_modules_warn():
 
 def test_to_messages():
     m = kit(torchlike).Net()
-    with pytest.raises(TypeError, match=r"only accepts floating point or complex dtypes, but got desired dtype=torch.int32"):
+    with pytest.raises(
+        TypeError, match=r"only accepts floating point or complex dtypes, but got desired dtype=torch.int32"
+    ):
         m.to(torchlike.int32)
     with pytest.raises(TypeError, match=r"got \(Parameter, foo=int\), but expected to\(device=None"):
         m.to(m.w, foo=3)
@@ -770,7 +800,15 @@ def test_copies_of_modules(how):
         m.tag = [1]
         n = COPIES[how](m)
         assert n.load_state_dict(m.state_dict()).missing_keys == []
-        return n.a is n.c, n.a is m.a, n.a, n.tag, n.tag is m.tag, n._parameters is m._parameters, len(list(n.parameters()))
+        return (
+            n.a is n.c,
+            n.a is m.a,
+            n.a,
+            n.tag,
+            n.tag is m.tag,
+            n._parameters is m._parameters,
+            len(list(n.parameters())),
+        )
 
     agree(code)
 
@@ -801,9 +839,10 @@ PARAMETER = {
     "None": lambda T: T.nn.Parameter(None),
     "keywords": lambda T: T.nn.Parameter(data=T.ones(2), requires_grad=False),
     "int without grad": lambda T: T.nn.Parameter(T.tensor([1]), requires_grad=False),
-    "leaf of a computed tensor": lambda T: [T.nn.Parameter(value(T, "computed"))] + [
-        getattr(T.nn.Parameter(value(T, "computed")), f) for f in ("is_leaf", "grad_fn", "requires_grad")
-    ],
+    "leaf of a computed tensor": lambda T: (
+        [T.nn.Parameter(value(T, "computed"))]
+        + [getattr(T.nn.Parameter(value(T, "computed")), f) for f in ("is_leaf", "grad_fn", "requires_grad")]
+    ),
     "aliases": lambda T: (lambda t: (T.nn.Parameter(t).data_ptr() == t.data_ptr(), t.requires_grad))(T.ones(2)),
     "non-contiguous": lambda T: T.nn.Parameter(T.ones(2, 3).t()).stride(),
     "of a parameter": lambda T: (lambda p: (T.nn.Parameter(p) is p, T.nn.Parameter(p)))(T.nn.Parameter(T.ones(1))),
@@ -812,24 +851,40 @@ PARAMETER = {
     "repr half": lambda T: repr(T.nn.Parameter(T.ones(2).half())),
     "repr empty": lambda T: repr(T.nn.Parameter(T.ones(0, 3))),
     "classes": lambda T: (issubclass(T.nn.Parameter, T.Tensor), isinstance(T.nn.Parameter(), T.Tensor)),
-    "not instances": lambda T: [isinstance(v, T.nn.Parameter) for v in (3, T.ones(1), T.ones(1, requires_grad=True), T.nn.Buffer())],
-    "results are tensors": lambda T: (lambda p: [type(v) for v in (p * 1, p.data, p.detach(), p.clone(), p[0], p.view(-1), -p)])(T.nn.Parameter(T.ones(2))),
-    "in-place keeps the class": lambda T: (lambda p: [type(v) for v in (p.data.add_(1), p.requires_grad_(False).mul_(2))])(T.nn.Parameter(T.ones(2))),
+    "not instances": lambda T: [
+        isinstance(v, T.nn.Parameter) for v in (3, T.ones(1), T.ones(1, requires_grad=True), T.nn.Buffer())
+    ],
+    "results are tensors": lambda T: (
+        lambda p: [type(v) for v in (p * 1, p.data, p.detach(), p.clone(), p[0], p.view(-1), -p)]
+    )(T.nn.Parameter(T.ones(2))),
+    "in-place keeps the class": lambda T: (
+        lambda p: [type(v) for v in (p.data.add_(1), p.requires_grad_(False).mul_(2))]
+    )(T.nn.Parameter(T.ones(2))),
     "hash": lambda T: (lambda p: (hash(p) == hash(p), {p: 1}[p]))(T.nn.Parameter(T.ones(2))),
     "deepcopy": lambda T: (lambda p: (copy.deepcopy(p), copy.deepcopy(p) is p))(T.nn.Parameter(T.ones(2))),
-    "deepcopy memo": lambda T: (lambda p: (lambda two: two[0] is two[1])(copy.deepcopy([p, p])))(T.nn.Parameter(T.ones(2))),
+    "deepcopy memo": lambda T: (lambda p: (lambda two: two[0] is two[1])(copy.deepcopy([p, p])))(
+        T.nn.Parameter(T.ones(2))
+    ),
     "deepcopy no grad": lambda T: copy.deepcopy(T.nn.Parameter(T.ones(2), requires_grad=False)),
     "deepcopy strides": lambda T: copy.deepcopy(T.nn.Parameter(T.ones(2, 3).t())).stride(),
-    "deepcopy drops attributes": lambda T: (lambda p: (setattr(p, "foo", 3), hasattr(copy.deepcopy(p), "foo"), copy.deepcopy(p).grad))(T.nn.Parameter(T.ones(2))),
-    "copy shares": lambda T: (lambda p: (copy.copy(p).data_ptr() == p.data_ptr(), copy.copy(p)))(T.nn.Parameter(T.ones(2))),
-    "pickle": lambda T: (lambda p: (setattr(p, "foo", 3), pickle.loads(pickle.dumps(p)), pickle.loads(pickle.dumps(p)).foo))(T.nn.Parameter(T.ones(2))),
-    "subclass": lambda T: (lambda p: (type(p), p.extra, type(copy.deepcopy(p)), copy.deepcopy(p).extra))(classes(T).WithExtra(T.ones(2), extra=7)),
+    "deepcopy drops attributes": lambda T: (
+        lambda p: (setattr(p, "foo", 3), hasattr(copy.deepcopy(p), "foo"), copy.deepcopy(p).grad)
+    )(T.nn.Parameter(T.ones(2))),
+    "copy shares": lambda T: (lambda p: (copy.copy(p).data_ptr() == p.data_ptr(), copy.copy(p)))(
+        T.nn.Parameter(T.ones(2))
+    ),
+    "pickle": lambda T: (
+        lambda p: (setattr(p, "foo", 3), pickle.loads(pickle.dumps(p)), pickle.loads(pickle.dumps(p)).foo)
+    )(T.nn.Parameter(T.ones(2))),
+    "subclass": lambda T: (lambda p: (type(p), p.extra, type(copy.deepcopy(p)), copy.deepcopy(p).extra))(
+        classes(T).WithExtra(T.ones(2), extra=7)
+    ),
     "Buffer": lambda T: (T.nn.Buffer(T.ones(2)), type(T.nn.Buffer(T.ones(2))), T.nn.Buffer()),
     "Buffer instances": lambda T: [isinstance(v, T.nn.Buffer) for v in (T.nn.Buffer(), T.ones(1), 3, T.nn.Parameter())],
     "Buffer persistent": lambda T: (T.nn.Buffer(T.ones(1), persistent=False).persistent, T.nn.Buffer().persistent),
     "Buffer requires_grad": lambda T: T.nn.Buffer(T.ones(1, requires_grad=True)).requires_grad,
     "Buffer result": lambda T: isinstance(T.nn.Buffer(T.ones(1)) * 1, T.nn.Buffer),
-}  # fmt: skip
+}
 PARAMETER_ERRORS = {
     "list": lambda T: T.nn.Parameter([1.0]),
     "float": lambda T: T.nn.Parameter(3.0),

@@ -209,7 +209,7 @@ def _overloaded(ops, form):
 _DUNDERS = {
     "+": ("__add__", "__radd__", "__iadd__"), "-": ("__sub__", None, "__isub__"),
     "*": ("__mul__", "__rmul__", "__imul__"), "/": ("__truediv__", None, "__itruediv__"),
-    "%": ("__mod__", None, "__imod__"), "@": ("__matmul__", None, None),
+    "//": ("__floordiv__", None, "__ifloordiv__"), "@": ("__matmul__", None, None),
     "&": ("__and__", "__rand__", "__iand__"), "|": ("__or__", "__ror__", "__ior__"),
     "^": ("__xor__", "__rxor__", "__ixor__"), "<<": ("__lshift__", None, "__ilshift__"),
     ">>": ("__rshift__", None, "__irshift__"), "==": ("__eq__", None, None), "!=": ("__ne__", None, None),

@@ -1,128 +1,395 @@
 """Functions that create tensors."""
 
+import math
+
 import jax.numpy as jnp
+import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
 from torchlike._core import arguments
 from torchlike._core.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.follow import restride
+from torchlike._core.numbers import fitting, of_number
+from torchlike._core.out import put
+from torchlike._core.tensor import (
+    Tensor,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    wrap,
+)
+from torchlike._core.viewing import call_view
 from torchlike._executor import immediate
+from torchlike._ops import view as views
 
 
-def _size(function, size, keyword):
+def size_of(function, size, keyword=None):
     """The shape from ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``."""
     if keyword is not None:
+        if size:
+            raise TypeError(f"{function}() got multiple values for argument 'size'")
         size = keyword
+    elif not size:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
     elif len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
-    shape = arguments.as_ints(function, "size", tuple(size))
+    elif not isinstance(size[0], int | np.integer | Tensor) or isinstance(size[0], bool):
+        raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}")
+    return checked_size(function, size)
+
+
+def checked_size(function, size):
+    """A tuple of non-negative ints."""
+    shape = tuple([n if n.__class__ is int else int(n) if n is True or n is False else arguments.as_int(function, "size", n)
+                   for n in size])  # fmt: skip
     for n in shape:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
     return shape
 
 
+_size = size_of
+
+
+def _dtype(function, dtype, default=None):
+    if dtype is None:
+        return default or dtypes.get_default_dtype()
+    return dtype if dtype.__class__ is dtypes.dtype else arguments.as_dtype(function, "dtype", dtype)
+
+
+def _device(device):
+    return None if device is None else devices.as_device(device)
+
+
 def finish(value, dtype, device, requires_grad, out=None):
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
-        out.resize_(value.shape).copy_(wrap(value))
-        return out
-    t = wrap(place(value, None if device is None else devices.as_device(device)))
+        return into(value, dtype, out)
+    t = wrap(place(value, _device(device)))
     if requires_grad:
         t.requires_grad = True
     return t
 
 
-def _dtype(dtype):
-    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+def into(value, dtype, out):
+    """``out`` resized to the shape of ``value``, with its numbers."""
+    if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(
+            f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter ({out.dtype.scalar_name})"
+        )
+    put(out, place(value.astype(out.dtype.np), out.device))
+    return out
 
 
-def zeros(
-    *args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
+def constant(shape, kind, device, number):
+    """Zeros or ones on ``device``."""
+    if device is not None:
+        device = devices.as_device(device)
+        if device.type == "meta":
+            return immediate.Abstract(shape, kind.np)
+    return (immediate.ones if number else immediate.zeros)(shape, kind.np)
+
+
+def formatted(t, memory_format, layout=None):
+    """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
+    shape = t._storage.value.shape
+    if memory_format is preserve_format:
+        strides = contiguous_strides(shape) if layout is None else preserve_strides(layout)
+    elif memory_format is None or memory_format is contiguous_format:
+        return t
+    elif memory_format is channels_last or memory_format is channels_last_3d:
+        strides = channels_last_strides(shape, 4 if memory_format is channels_last else 5)
+    else:
+        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}")
+    if strides != contiguous_strides(shape):
+        restride(t, strides)
+    return t
+
+
+def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of zeros of the given size.
 
     >>> import torchlike as torch
     >>> torch.zeros(2)
     tensor([0., 0.])
     """
-    value = immediate.zeros(_size("zeros", args, size), _dtype(dtype).np)
+    value = constant(size_of("zeros", args, size), _dtype("zeros", dtype), device, 0)
     return finish(value, dtype, device, requires_grad, out)
 
 
-def ones(
-    *args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
+def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of ones of the given size."""
-    value = immediate.ones(_size("ones", args, size), _dtype(dtype).np)
+    value = constant(size_of("ones", args, size), _dtype("ones", dtype), device, 1)
     return finish(value, dtype, device, requires_grad, out)
 
 
 def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
           memory_format=None):  # fmt: skip
     """A tensor whose values are not promised (here: zeros)."""
-    value = immediate.zeros(_size("empty", args, size), _dtype(dtype).np)
-    return finish(value, dtype, device, requires_grad, out)
+    value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
+    t = finish(value, dtype, device, requires_grad, out)
+    return t if memory_format is None or out is not None else formatted(t, memory_format)
 
 
-def full(
-    size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
+def strided(function, size, stride, dtype, device, requires_grad):
+    """A tensor with any strides: a window on a storage that is just large enough."""
+    shape = checked_size(function, size)
+    strides = arguments.as_ints(function, "stride", stride)
+    if len(shape) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if strides == contiguous_strides(shape):
+        return finish(constant(shape, dtype, device, 0), None, device, requires_grad)
+    count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    base = wrap(place(constant((count,), dtype, device, 0), _device(device)))
+    t = call_view(views.as_strided, (base,), (shape, strides, 0))
+    t._diff = None
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
+def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A tensor of this size and these strides, whose values are not promised."""
+    return strided("empty_strided", size, stride, _dtype("empty_strided", dtype), device, requires_grad)
+
+
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
+    shape = checked_size("empty_permuted", size)
+    order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
+    if sorted(order) != list(range(len(shape))):
+        raise RuntimeError(f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}")
+    t = empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    inner = contiguous_strides(tuple(shape[d] for d in order))
+    strides = tuple(inner[order.index(d)] for d in range(len(shape)))
+    if strides != contiguous_strides(shape):
+        restride(t, strides)
+    return t
+
+
+def number_of(function, name, x, position=1):
+    """A Python number from what may stand for one."""
+    try:
+        return arguments.as_number(function, name, x)
+    except TypeError:
+        kind = type(x).__name__
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
+
+
+def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor filled with one number; the dtype is the number's unless given.
 
     >>> import torchlike as torch
     >>> torch.full((2,), 7)
     tensor([7, 7])
     """
-    shape = _size("full", (size,), None)
-    number = arguments.as_number("full", "fill_value", fill_value)
-    kind = dtypes.as_dtype(dtype) if dtype is not None else as_tensor(number).dtype
-    return finish(jnp.full(shape, number, kind.np), dtype, device, requires_grad, out)
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    shape = checked_size("full", size)
+    number = number_of("full", "fill_value", fill_value, 2)
+    kind = out.dtype if out is not None else _dtype("full", dtype, of_number(number))
+    return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
 
 
-def arange(
-    start,
-    end=None,
-    step=1,
-    *,
-    out=None,
-    dtype=None,
-    layout=None,
-    device=None,
-    pin_memory=False,
-    requires_grad=False,
-):
-    """Numbers from ``start`` to before ``end`` by ``step``.
+def filled(shape, number, kind, device=None):
+    """An array of one number, which ``kind`` must be able to hold."""
+    number = fitting(kind, number)
+    if device is not None and devices.as_device(device).type == "meta":
+        return immediate.Abstract(shape, kind.np)
+    return jnp.full(shape, np.array(number).astype(kind.np))
+
+
+# -- ranges --------------------------------------------------------------------------------------
+
+_NO_RANGE = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+def _range_kind(function, dtype, numbers, out):
+    if out is not None:
+        kind = out.dtype
+    elif dtype is not None:
+        kind = _dtype(function, dtype)
+    else:
+        whole = function == "arange" and all(isinstance(n, int) for n in numbers)
+        kind = dtypes.int64 if whole else dtypes.get_default_dtype()
+    if kind.name in _NO_RANGE:
+        raise NotImplementedError(f'"{function}_cpu" not implemented for \'{_NO_RANGE[kind.name]}\'')
+    return kind
+
+
+def _range_numbers(function, start, end, step):
+    names = (("start", start), ("end", end), ("step", step))
+    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate(names, 1)]
+    for n in numbers:
+        if isinstance(n, complex):
+            raise RuntimeError("value cannot be converted to type double without overflow")
+    first, last, by = numbers
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    return numbers
+
+
+def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **named):
+    """Numbers from ``start`` (0) to before ``end`` by ``step`` (1).
+
+    The dtype is int64 for whole numbers, else the default one, unless given.
 
     >>> import torchlike as torch
     >>> torch.arange(1, 6, 2)
     tensor([1, 3, 5])
     """
-    start, end = (0, start) if end is None else (start, end)
-    numbers = [
-        arguments.as_number("arange", n, v) for n, v in (("start", start), ("end", end), ("step", step))
-    ]
-    first, last, by = numbers
-    if by == 0:
-        raise RuntimeError("step must be nonzero")
-    if (last - first) * by < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype is None:
-        kind = dtypes.get_default_dtype() if any(isinstance(n, float) for n in numbers) else dtypes.int64
+    start, end, step = _range_arguments(args, named)
+    first, last, by = numbers = _range_numbers("arange", start, end, step)
+    kind = _range_kind("arange", dtype, numbers, out)
+    if not (kind.is_floating_point or all(isinstance(n, int) for n in numbers)) and int(by) == 0:
+        raise ValueError("step must be nonzero")
+    if all(isinstance(n, int) for n in numbers):
+        count = -((first - last) // by)
+        value = (int(first) + np.arange(count, dtype=np.int64) * int(by)).astype(kind.np)
+    elif kind.is_floating_point:
+        value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
     else:
-        kind = dtypes.as_dtype(dtype)
-    count = (
-        -int(-(last - first) // by)
-        if not any(isinstance(n, float) for n in numbers)
-        else arguments.np.ceil((last - first) / by)
-    )
-    wide = arguments.np.int64 if not any(isinstance(n, float) for n in numbers) else arguments.np.float64
-    value = (first + arguments.np.arange(int(count), dtype=wide) * by).astype(kind.np)
+        count = math.ceil((last - first) / by)
+        value = (int(first) + np.arange(count, dtype=np.int64) * int(by)).astype(kind.np)
     return finish(value, dtype, device, requires_grad, out)
 
 
+def _range_arguments(args, named):
+    """(start, end, step) of ``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``."""
+    extra = set(named) - {"start", "end", "step"}
+    if extra:
+        raise TypeError(f"arange() got an unexpected keyword argument '{sorted(extra)[0]}'")
+    given = dict(zip(("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step"), args, strict=False))
+    if len(args) == 1 and "end" not in named and "step" in named or len(args) > 3 or set(given) & set(named) or (
+        "end" not in {**given, **named}
+    ):
+        kinds = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in named.items()])
+        raise TypeError(
+            f"arange() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
+            " * (Number end, *, ...)\n * (Number start, Number end, *, ...)\n * (Number start, Number end, Number step = 1, *, ...)"
+        )
+    given |= named
+    return given.get("start", 0), given["end"], given.get("step", 1)
+
+
+def range(start, end, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
+    first, last, by = numbers = _range_numbers("range", start, end, step)
+    kind = _range_kind("range", dtype, numbers, out)
+    count = math.floor((last - first) / by) + 1
+    wide = np.float64 if kind.is_floating_point else np.int64
+    value = (first + np.arange(count, dtype=wide) * (by if kind.is_floating_point else int(by))).astype(kind.np)
+    return finish(value, dtype, device, requires_grad, out)
+
+
+def _endpoints(function, start, end, steps, dtype, out):
+    """The two numbers, the count and the dtype of linspace and logspace."""
+    for name, x in (("start", start), ("end", end)):
+        if isinstance(x, Tensor) and x.ndim:
+            raise RuntimeError(
+                f"{function} only supports 0-dimensional start and end tensors, but got {name} with {x.ndim} dimension(s)."
+            )
+    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        raise TypeError(f"{function}(): argument 'steps' must be int, not {type(steps).__name__}")
+    steps = steps.__index__()
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate((("start", start), ("end", end)), 1)]
+    complex_ = any(isinstance(n, complex) for n in numbers)
+    default = dtypes.get_default_dtype().to_complex() if complex_ else dtypes.get_default_dtype()
+    kind = out.dtype if out is not None else _dtype(function, dtype, default)
+    if kind is dtypes.bool:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
+    return (*numbers, steps, kind)
+
+
+def _ramp(first, last, steps, kind):
+    """Evenly spaced numbers, symmetric: the second half is counted from the end."""
+    if not (kind.is_floating_point or kind.is_complex):
+        first, last = int(first), int(last)
+    wide = np.complex128 if kind.is_complex else np.float64
+    by = (last - first) / max(steps - 1, 1)
+    i = np.arange(steps, dtype=np.float64)
+    up, down = first + by * i, last - by * (steps - 1 - i)
+    return (np.where(i < steps // 2, up, down) if steps > 1 else up).astype(wide)
+
+
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """``steps`` numbers spaced evenly from ``start`` to ``end``, both included.
+
+    >>> import torchlike as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
+    return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
+
+
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+             requires_grad=False):  # fmt: skip
+    """``base`` to the powers of ``linspace(start, end, steps)``."""
+    first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
+    with np.errstate(all="ignore"):
+        value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))
+    return finish(value.astype(kind.np), dtype, device, requires_grad, out)
+
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
+    n = _count("eye", "n", n)
+    m = n if m is None else _count("eye", "m", m)
+    for name, value in (("n", n), ("m", m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    return finish(jnp.eye(n, m, dtype=_dtype("eye", dtype).np), dtype, device, requires_grad, out)
+
+
+def _count(function, name, n):
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"{function}(): argument '{name}' (position 1) must be int, not {type(n).__name__}")
+    return n.__index__()
+
+
+def _triangle_indices(function, pick, row, col, offset, dtype, device, requires_grad=False):
+    kind = _dtype(function, dtype, dtypes.int64)
+    if kind not in (dtypes.int64, dtypes.int32):
+        raise NotImplementedError(f"\"{function}\" not implemented for '{kind.scalar_name}'")
+    for name, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{n}")
+    value = np.stack(pick(row, offset, col)).astype(kind.np)
+    return finish(value, None, device, requires_grad)
+
+
+def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+    """Row and column numbers, a row of the result each, of the lower triangle of a matrix."""
+    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+
+
+def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+    """Row and column numbers, a row of the result each, of the upper triangle of a matrix."""
+    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+
+
+def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor of no dimensions with one number, of the default dtype unless given."""
+    return full((), s, dtype=_dtype("scalar_tensor", dtype), device=device, requires_grad=requires_grad)
+
+
 __all__ = [
-    "Tensor", "arange", "as_tensor", "empty", "finish", "from_dlpack", "from_jax_array", "from_numpy", "full", "ones",
-    "tensor", "zeros",
+    "Tensor", "arange", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack",
+    "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range", "scalar_tensor", "tensor",
+    "tril_indices", "triu_indices", "zeros",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
+from torchlike._core.numbers import fitting
 from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._core.viewing import call_view
@@ -24,7 +25,7 @@ from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 
 _INTS = (int, np.integer)
-_NUMBERS = (bool, int, float, complex, np.number, np.bool_)
+_VALUES = (Tensor, bool, int, float, complex, np.number, np.bool_)
 _MASKS = (dtypes.bool, dtypes.uint8)
 _KINDS = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool)
 _FULL = slice(None)
@@ -40,12 +41,13 @@ def getitem(self, index):
     view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
-    return call(ops.index, (view, *_positions(view, indices)), ((len(indices),),))
+    where = _positions(view, indices)
+    return call(ops.index, (view, *where), ((len(where),),))
 
 
 def setitem(self, index, value):
     """``self[index] = value``, with the value broadcast to what the index selects."""
-    if not isinstance(value, Tensor | _NUMBERS):
+    if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
     if index is False:
@@ -294,7 +296,7 @@ def _assigner(steps):
 
 def _assign_recorded(target, value):
     if not isinstance(value, Tensor):
-        call_inplace(shapes.fill_tensor.inplace, (target, wrap(place(np.array(value, target.dtype.np), target.device))), ())
+        call_inplace(shapes.fill_number.inplace, (target, value), ())
         return
     if value.device != target.device:
         value = move(value, target.device)
@@ -304,59 +306,25 @@ def _assign_recorded(target, value):
         call_inplace(shapes.fill_tensor.inplace, (target, value), ())
 
 
-def fitting(dtype, number):
-    """``number``, if ``dtype`` can hold it."""
-    if isinstance(number, np.generic):
-        number = number.item()
-    kind = dtype.np.kind
-    bad = False
-    if kind == "b":
-        return bool(number)
-    if isinstance(number, complex) and not dtype.is_complex:
-        bad = bool(number.imag)
-        number = number.real
-    if not bad and kind in "iu":
-        limits = np.iinfo(dtype.np)
-        low = -int(limits.max) if kind == "u" else int(limits.min)
-        bad = not (number == number and low <= number <= int(limits.max))
-        number = int(number) if not bad else number
-        if not bad and kind == "u" and number < 0:
-            number += int(limits.max) + 1
-    elif not bad and isinstance(number, int | float) and abs(number) != float("inf") and number == number:
-        bad = abs(number) > float(jax.numpy.finfo(dtype.np).max)
-    if bad:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(dtype.name, dtype.name)} without overflow")
-    return number
-
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int32": "int",
-    "int64": "int64_t", "int16": "short", "int8": "int8_t", "uint8": "uint8_t", "complex64": "c10::complex<float>",
-}  # fmt: skip
-
-
 def put(view, indices, value):
     """Write a number or tensor at index tensors; see ``_resolve``."""
     if not isinstance(value, Tensor):
         value = wrap(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
-    mask = _single_mask(view, indices)
+    mask, dim = _single_mask(view, indices)
     if mask is not None and value.numel() == 1 and value.dtype is view.dtype:
-        call_inplace(ops.index_mask.inplace, (view, mask, value), ())
+        call_inplace(ops.index_mask.inplace, (view, mask, value), (dim,))
         return
     where = _positions(view, indices)
     call_inplace(ops.index_put.inplace, (view, *where, value), (False, (len(where),)))
 
 
 def _single_mask(view, indices):
-    """The only index, if it is a mask, with the view's number of dimensions; else None."""
+    """(the mask, its first dimension) if that is all there is to index with, else (None, 0)."""
     found = [x for x in indices if x is not None and x is not ...]
     if len(found) > 1 or found[0].dtype not in _MASKS:
-        return None
-    mask, dim = found[0], indices.index(found[0])
-    _check_mask(view, dim, mask)
-    if mask.dtype is dtypes.uint8:
-        mask = wrap(value_of(mask) != 0)
-    lead, rest = dim, view.ndim - dim - mask.ndim
-    return call_view(views.view_, (mask.contiguous(),), ((1,) * lead + tuple(mask.shape) + (1,) * rest,))
+        return None, 0
+    dim = next(i for i, x in enumerate(indices) if x is not None)
+    _check_mask(view, dim, found[0])
+    return found[0], dim

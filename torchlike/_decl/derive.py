@@ -262,7 +262,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         have |= {a.name: a.default for a in op.dynamic if avals[position[a.name]] is None and a.has_default}
         have |= dict(zip(names, values, strict=False))
         saved = {n: have[n] for n in op.policy_names if n in names}
-        policy(saved, tuple(saved), fixed)
+        policy(saved, op.policy_names, fixed)
         have |= saved | {"needs": wanted_names}
         grads = values[len(names) :]
         have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))

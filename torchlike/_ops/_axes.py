@@ -1,6 +1,7 @@
 """Which axes a reduction runs over, and how its gradient is spread over them again."""
 
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.dtypes import from_np
@@ -60,3 +61,10 @@ def refuse(name, x, *kinds, hint="cast it with .to(dtype)"):
     kind = "f" if jnp.issubdtype(x.dtype, jnp.floating) else x.dtype.kind
     if kind in kinds:
         raise NotImplementedError(f'"{name}" not implemented for \'{type_name(x)}\' (dtype {from_np(x.dtype)}); {hint}')
+
+
+def put_along(shape, axis, indices, values, unique=True):
+    """Zeros with ``values`` added at ``indices`` along ``axis``, the other places in order."""
+    at = tuple(lax.broadcasted_iota(indices.dtype, indices.shape, i) for i in range(len(shape)))
+    at = (*at[:axis], indices, *at[axis + 1 :])
+    return jnp.zeros(shape, values.dtype).at[at].add(values, mode="promise_in_bounds", unique_indices=unique)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import pointwise
 
@@ -21,6 +22,23 @@ def kind(x):
 def scalar_name(x):
     """PyTorch's name of an array's dtype in messages: ``Long``, ``Float``..."""
     return from_np(x.dtype).scalar_name
+
+
+def broadcast(name, *arrays):
+    """The arrays in their common shape; RuntimeError where PyTorch finds that they have none."""
+    shapes = [a.shape for a in arrays]
+    if all(s == shapes[0] for s in shapes):
+        return arrays
+    try:
+        shape = broadcast_shapes(*shapes)
+    except RuntimeError as error:
+        given = ", ".join(str(list(s)) for s in shapes)
+        raise RuntimeError(f"{error} ({name}() got shapes {given}, which do not broadcast)") from None
+    return tuple(_expanded(a, shape) for a in arrays)
+
+
+def _expanded(a, shape):
+    return a if a.shape == shape else jnp.broadcast_to(a, shape)
 
 
 def demand(name, x, kinds):
@@ -49,7 +67,7 @@ def conj(x):
     return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
-def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", node=None, variants=None, doc=None):
+def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc=None, **options):
     """Declare a function of one tensor; ``vjp`` is its formula, None for ``jax.vjp``, ``{}`` for no derivative."""
 
     def kernel(self):
@@ -58,6 +76,5 @@ def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", node=None, v
 
     kernel.__doc__ = doc
     formulas = vjp if vjp is None or isinstance(vjp, dict) else {"self": vjp}
-    options = {"variants": variants} if variants is not None else {}
     schema = f"{name}(Tensor self) -> Tensor"
-    return pointwise(schema, dtype=dtype, vjp=formulas, node=node, numbers="", **options)(kernel)
+    return pointwise(schema, dtype=dtype, vjp=formulas, numbers="", **options)(kernel)

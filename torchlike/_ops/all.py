@@ -1,5 +1,47 @@
 """Every family of operators."""
 
-from torchlike._ops import arithmetic, cast, matmul, minmax, reduce, shape, view
+from torchlike._ops import (
+    arithmetic,
+    binary,
+    bitwise,
+    cast,
+    compare,
+    conv,
+    index,
+    join,
+    matmul,
+    minmax,
+    pool,
+    random,
+    reduce,
+    scan,
+    sort,
+    shape,
+    special,
+    ternary,
+    unary,
+    view,
+)
 
-__all__ = ["arithmetic", "cast", "matmul", "minmax", "reduce", "shape", "view"]
+__all__ = [
+    "arithmetic",
+    "binary",
+    "bitwise",
+    "cast",
+    "compare",
+    "conv",
+    "index",
+    "join",
+    "matmul",
+    "minmax",
+    "pool",
+    "random",
+    "reduce",
+    "scan",
+    "sort",
+    "shape",
+    "special",
+    "ternary",
+    "unary",
+    "view",
+]

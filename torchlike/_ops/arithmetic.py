@@ -118,6 +118,13 @@ def div(self, other):
     return lax.div(*broadcast("div", self, other))
 
 
+@op("_rdiv(Scalar self, Tensor other) -> Tensor", dtype="int_to_float", policy="self other", strides=True, variants="",
+    node="MulBackward", vjp={"other": lambda grad, self, other: -grad * conj((self / other) / other)})  # fmt: skip
+def over(self, other):
+    """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""
+    return widely(lambda a, b: a * (1 / b), self, other)
+
+
 def modulo(a, b):
     """The remainder with the sign of the divisor: ``a - b * floor(a / b)`` without its rounding."""
     r = lax.rem(a, b)
@@ -224,7 +231,7 @@ def _pass(grad):
     return grad
 
 
-remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="%", numbers="",
+remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
                       check=_integer_zero, node="RemainderBackward1", vjp={
     "self": _pass,
     "other": lambda grad, self, other: -grad * floor_quotient(self, other),
@@ -240,14 +247,3 @@ fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="prom
 })(_fmod)  # fmt: skip
 fmod_scalar = pointwise("fmod.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote", policy="self other",
                         check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip
-
-
-@op("sum.dim_IntList(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    variants="function method out", node="SumBackward")  # fmt: skip
-def sum(self, dim, keepdim, dtype):
-    return jnp.sum(self, axis=dim, keepdims=keepdim)
-
-
-@op("mm(Tensor self, Tensor mat2) -> Tensor")
-def mm(self, mat2):
-    return self @ mat2

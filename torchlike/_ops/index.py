@@ -1,5 +1,7 @@
 """Reading and writing at index tensors."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,23 +39,21 @@ def _common(indices):
         ) from None
 
 
-def _check_indices(self, indices, *rest):
+def _check_indices(self, indices, values=None, accumulate=False):
     where = [(dim, i) for dim, i in enumerate(indices) if i is not None and i.size]
     if not where:
         return False, None
-    bad = [out_of_range(i, self.shape[dim]) for dim, i in where]
     shape = self.shape
 
-    def error(values):
-        for dim, size in enumerate(shape[: len(values) - 1]):
-            found = None if values[dim + 1] is None else first_outside(values[dim + 1], size)
-            if found is not None and not size:
+    def error():
+        for dim, i in where:
+            found = first_outside(i, shape[dim])
+            if found is not None and not shape[dim]:
                 return IndexError("index is out of bounds for dimension with size 0")
             if found is not None:
-                return IndexError(f"index {found} is out of bounds for dimension {dim} with size {size}")
-        return IndexError("index is out of bounds")
+                return IndexError(f"index {found} is out of bounds for dimension {dim} with size {shape[dim]}")
 
-    return jnp.any(jnp.stack(bad)), error
+    return functools.reduce(jnp.logical_or, [out_of_range(i, shape[dim]) for dim, i in where]), error
 
 
 @op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices)
@@ -75,7 +75,8 @@ def _put_jvp(primals, tangents):
     # Where an index comes twice each of its values gets the gradient of the place, as in PyTorch.
     self, values, indices = primals
     at = _at(indices)
-    return _put(self, values, indices), tangents[0].at[at].set(0).at[at].add(tangents[1])
+    kept = tangents[0].at[at].set(0, unique_indices=True)  # one constant: duplicates do no harm
+    return _put(self, values, indices), kept.at[at].add(tangents[1])
 
 
 def _placed(self, values, indices):
@@ -116,9 +117,17 @@ def index_put(self, indices, values, accumulate):
     return self.at[_at(indices)].add(values)
 
 
-@op("_index_mask(Tensor self, Tensor mask, Tensor values) -> Tensor", variants="inplace", node="IndexPutBackward",
-    vjp={"self": lambda grad, mask: jnp.where(mask, 0, grad),
-         "values": lambda grad, mask, values_aval: jnp.sum(jnp.where(mask, grad, 0)).reshape(values_aval.shape)})  # fmt: skip
-def index_mask(self, mask, values):
-    """``self`` with one value where ``mask`` (of as many dimensions) is true."""
-    return jnp.where(mask, values.reshape(()).astype(self.dtype), self)
+def _spread(mask, dim, ndim):
+    """The mask as booleans, with dimensions of size 1 before and after its own."""
+    return (mask != 0).reshape((1,) * dim + mask.shape + (1,) * (ndim - dim - mask.ndim))
+
+
+@op("_index_mask(Tensor self, Tensor mask, Tensor values, int dim) -> Tensor", variants="inplace",
+    node="IndexPutBackward", vjp={
+        "self": lambda grad, mask, dim: jnp.where(_spread(mask, dim, grad.ndim), 0, grad),
+        "values": lambda grad, mask, dim, values_aval: jnp.sum(
+            jnp.where(_spread(mask, dim, grad.ndim), grad, 0)).reshape(values_aval.shape),
+    })  # fmt: skip
+def index_mask(self, mask, values, dim):
+    """``self`` with one value where ``mask``, which covers the dimensions from ``dim``, is true."""
+    return jnp.where(_spread(mask, dim, self.ndim), values.reshape(()), self)

@@ -1,6 +1,7 @@
 """Extreme values, their places, and order statistics that pick one element."""
 
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._decl.op import op, reduction
 from torchlike._ops._axes import axes_of, axis_of, refuse, spread
@@ -202,3 +203,162 @@ def amin(self, dim, keepdim):
     tensor([1., 3.])
     """
     return _extreme("amin", self, dim, keepdim, jnp.min)
+
+
+@op("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+    variants="function method out", vjp={
+        "self": lambda grads, self, min, max, dim, keepdim: _aminmax_vjp(grads, self, min, max, dim, keepdim),
+    })  # fmt: skip
+def aminmax(self, dim, keepdim):
+    """The smallest and the largest element, over one dimension ``dim`` or all, as (min, max).
+
+    >>> import torchlike as torch
+    >>> torch.aminmax(torch.tensor([1., 5., 3.])).max
+    tensor(5.)
+    """
+    refuse("aminmax", self, "c")
+    axes = axes_of(dim, self.ndim)
+    if not self.size:
+        if dim is None:
+            raise RuntimeError(
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity; give a dim"
+            )
+        _non_empty("aminmax", self, axes, IndexError)
+    return jnp.min(self, axes, keepdims=keepdim), jnp.max(self, axes, keepdims=keepdim)
+
+
+def _aminmax_vjp(grads, self, min, max, dim, keepdim):
+    axes = axes_of(dim, self.ndim)
+    return even_split(grads[0], self, min, axes, keepdim) + even_split(grads[1], self, max, axes, keepdim)
+
+
+# -- order statistics: each picks one element of every row -------------------------------------------
+
+
+def _ranked(x, axis):
+    """(values, places) in ascending order along ``axis``, NaN last, equal elements in order."""
+    places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
+    return lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
+
+
+def _pick(ranked, k, axis, keepdim):
+    """The ``k``-th (an int, or an array with ones along ``axis``) of both parts of ``_ranked``."""
+    if isinstance(k, int):
+        out = tuple(lax.slice_in_dim(r, k, k + 1, axis=axis) for r in ranked)
+    else:
+        out = tuple(jnp.take_along_axis(r, k, axis) for r in ranked)
+    return out if keepdim else tuple(jnp.squeeze(r, axis) for r in out)
+
+
+def _is_nan(x):
+    return x != x
+
+
+def _median_of(name, x, axis, keepdim, skip_nan):
+    n = x.shape[axis]
+    if not n:
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
+    ranked = _ranked(x, axis)
+    nans = jnp.sum(_is_nan(x), axis, keepdims=True, dtype=jnp.int64)
+    if skip_nan:
+        k = jnp.where(nans == n, 0, (n - nans - 1) // 2)
+    else:  # the first NaN comes right after the numbers
+        k = jnp.where(nans > 0, n - nans, (n - 1) // 2)
+    return _pick(ranked, k, axis, keepdim)
+
+
+def _median(name, x, skip_nan):
+    refuse("median_cpu", x, "b", "c")
+    if not x.size:
+        return jnp.full((), _empty_median(x.dtype))
+    return _median_of(name, x.reshape(-1), 0, False, skip_nan)[0]
+
+
+def _empty_median(dtype):
+    return jnp.array(jnp.nan, dtype) if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+
+
+def _median_along(name, x, dim, keepdim, skip_nan):
+    refuse("median_cpu", x, "b", "c")
+    axis = axis_of(dim, x.ndim)
+    return _median_of(name, x, axis, keepdim, skip_nan) if x.ndim else (x, jnp.zeros((), jnp.int64))
+
+
+@reduction("median(Tensor self) -> Tensor", vjp={"self": _all_vjp}, variants="function method")
+def median(self):
+    """The median: the lower of the two middle elements; with ``dim``, (values, indices) along it.
+
+    NaN if there is one. Raises NotImplementedError for bool and complex.
+
+    >>> import torchlike as torch
+    >>> torch.median(torch.tensor([1., 4., 2., 3.]))
+    tensor(2.)
+    """
+    return _median("median", self, False)
+
+
+@reduction("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+           node="MedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+def median_dim(self, dim, keepdim):
+    return _median_along("median", self, dim, keepdim, False)
+
+
+@reduction("nanmedian(Tensor self) -> Tensor", vjp={"self": _all_vjp}, variants="function method")
+def nanmedian(self):
+    """The median of the elements that are not NaN; with ``dim``, (values, indices) along it.
+
+    >>> import torchlike as torch
+    >>> torch.nanmedian(torch.tensor([1., float("nan"), 2., 3.]))
+    tensor(2.)
+    """
+    return _median("nanmedian", self, True)
+
+
+@reduction("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+           node="NanmedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+def nanmedian_dim(self, dim, keepdim):
+    return _median_along("nanmedian", self, dim, keepdim, True)
+
+
+@reduction("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+def kthvalue(self, k, dim, keepdim):
+    """The ``k``-th smallest element (from 1) along ``dim``, and its place. NaN is largest.
+
+    >>> import torchlike as torch
+    >>> torch.kthvalue(torch.tensor([3., 1., 2.]), 2).values
+    tensor(2.)
+    """
+    refuse("kthvalue_cpu", self, "b", "c")
+    axis = axis_of(dim, self.ndim)
+    n = self.shape[axis] if self.ndim else 1
+    if not 1 <= k <= n:
+        if not n:
+            raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size, got {list(self.shape)}.")
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}")
+    return _pick(_ranked(self, axis), k - 1, axis, keepdim) if self.ndim else (self, jnp.zeros((), jnp.int64))
+
+
+@reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+def mode(self, dim, keepdim):
+    """The most frequent element along ``dim`` (the smallest of several), and the place of its last occurrence.
+
+    >>> import torchlike as torch
+    >>> torch.mode(torch.tensor([2, 3, 3, 2, 1])).values
+    tensor(2)
+    """
+    refuse("mode", self, "c")
+    axis = axis_of(dim, self.ndim)
+    if not self.ndim:
+        return self, jnp.zeros((), jnp.int64)
+    if not self.shape[axis]:
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}.")
+    ranked = _ranked(self, axis)
+    values = ranked[0]
+    first = lax.broadcasted_iota(jnp.int64, values.shape, axis)
+    changes = jnp.concatenate([jnp.ones_like(lax.slice_in_dim(values, 0, 1, axis=axis), bool),
+                               lax.slice_in_dim(values, 1, None, axis=axis)
+                               != lax.slice_in_dim(values, 0, -1, axis=axis)], axis)  # fmt: skip
+    start = lax.cummax(jnp.where(changes, first, 0), axis)
+    return _pick(ranked, jnp.argmax(first - start, axis, keepdims=True), axis, keepdim)

@@ -1,10 +1,12 @@
 """Reductions: sums, products, moments, norms and their like."""
 
+import math
+
 import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
-from torchlike._decl.op import reduction
-from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating
+from torchlike._decl.op import op, reduction
+from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
 
 
 def _sum(x, axes, keepdim):
@@ -88,3 +90,362 @@ def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     axis = axis_of(dim, self.ndim)
     return jnp.prod(self, axis if self.ndim else None, keepdims=keepdim, dtype=self.dtype)
+
+
+@reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+           dtype="bool_to_int")  # fmt: skip
+def nansum(self, dim, keepdim, dtype):
+    """The sum over ``dim`` (all dimensions by default) with NaN counted as zero.
+
+    >>> import torchlike as torch
+    >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
+    tensor(3.)
+    """
+    _no_complex("nansum", self)
+    self = cast(self, dtype)
+    return _sum(_nan_to_zero(self), axes_of(dim, self.ndim), keepdim)
+
+
+@reduction("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+           node="DivBackward")  # fmt: skip
+def nanmean(self, dim, keepdim, dtype):
+    """The mean over ``dim`` (all dimensions by default) of the elements that are not NaN.
+
+    Raises RuntimeError for integers.
+
+    >>> import torchlike as torch
+    >>> torch.nanmean(torch.tensor([1., float("nan"), 2.]))
+    tensor(1.5000)
+    """
+    if not is_floating(self):
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {from_np(self.dtype).scalar_name}"
+        )
+    axes = axes_of(dim, self.ndim)
+    there = jnp.sum(self == self, axes, keepdims=keepdim, dtype=jnp.int64)
+    self = cast(self, dtype)
+    _no_complex("nansum", self)
+    total = _sum(_nan_to_zero(self), axes, keepdim)
+    return total / there.astype(total.dtype)
+
+
+def _nan_to_zero(x):
+    return jnp.where(x != x, jnp.zeros((), x.dtype), x) if is_floating(x) else x
+
+
+def _no_complex(name, x):
+    if jnp.iscomplexobj(x):
+        raise RuntimeError(f"{name} does not support complex inputs; take the sums of .real and .imag")
+
+
+def _truth(x, axes, keepdim, reduce):
+    out = reduce(x != 0, axes, keepdims=keepdim)
+    return out.astype(jnp.uint8) if x.dtype == jnp.uint8 else out
+
+
+def _truth_family(name, reduce, doc):
+    """The three overloads of ``all`` or ``any``."""
+
+    def whole(self):
+        return _truth(self, tuple(range(self.ndim)), False, reduce)
+
+    def along(self, dim, keepdim):
+        return _truth(self, axes_of(dim, self.ndim), keepdim, reduce)
+
+    def over(self, dim, keepdim):
+        axes = () if dim == () else axes_of(dim, self.ndim)  # here an empty list means no dimension
+        return _truth(self, axes, keepdim, reduce)
+
+    whole.__doc__ = doc
+    return (
+        reduction(f"{name}(Tensor self) -> Tensor", vjp={})(whole),
+        reduction(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", vjp={})(along),
+        reduction(f"{name}.dims(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", vjp={})(over),
+    )
+
+
+all, all_dim, all_dims = _truth_family("all", jnp.all, """Whether all elements (over ``dim``) are true, that is not zero.
+
+    Bool, but uint8 for uint8.
+
+    >>> import torchlike as torch
+    >>> torch.all(torch.tensor([[1, 0], [2, 3]]), 1)
+    tensor([False,  True])
+    """)  # fmt: skip
+any, any_dim, any_dims = _truth_family("any", jnp.any, """Whether any element (over ``dim``) is true, that is not zero.
+
+    Bool, but uint8 for uint8.
+
+    >>> import torchlike as torch
+    >>> torch.any(torch.tensor([[1, 0], [0, 0]]), 1)
+    tensor([ True, False])
+    """)  # fmt: skip
+
+
+def _count_nonzero(x, axes):
+    return jnp.sum(x != 0, axes, dtype=jnp.int64)
+
+
+@reduction("count_nonzero(Tensor self, int? dim=None) -> Tensor", vjp={}, variants="function method")
+def count_nonzero(self, dim):
+    """How many elements (over ``dim``) are not zero, as int64.
+
+    >>> import torchlike as torch
+    >>> torch.count_nonzero(torch.tensor([[0, 1], [2, 3]]), dim=0)
+    tensor([1, 2])
+    """
+    return _count_nonzero(self, axes_of(dim, self.ndim))
+
+
+@reduction("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", vjp={}, variants="function method")
+def count_nonzero_dims(self, dim):
+    return _count_nonzero(self, axes_of(dim, self.ndim))
+
+
+@reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", dtype="int_to_float", vjp={
+    "self": lambda grad, self, result, dim, keepdim: _logsumexp_vjp(grad, self, result, dim, keepdim),
+})  # fmt: skip
+def logsumexp(self, dim, keepdim):
+    """The logarithm of the sum of exponentials over ``dim``, without overflow.
+
+    >>> import torchlike as torch
+    >>> torch.logsumexp(torch.tensor([1000., 1000.]), 0)
+    tensor(1000.6931)
+    """
+    axes = axes_of(dim, self.ndim)
+    size = count(self.shape, axes)
+    if not size:
+        return jnp.log(jnp.sum(self, axes, keepdims=keepdim))
+    top = jnp.max(jnp.real(self), axes, keepdims=True)
+    top = jnp.where(jnp.abs(top) == jnp.inf, jnp.zeros((), top.dtype), top)
+    total = jnp.log(jnp.sum(jnp.exp(self - top), axes, keepdims=keepdim))
+    return total + (top if keepdim else jnp.squeeze(top, axes))
+
+
+def _logsumexp_vjp(grad, self, result, dim, keepdim):
+    axes = axes_of(dim, self.ndim)
+    return spread(grad, axes, keepdim) * jnp.conj(jnp.exp(self - spread(result, axes, keepdim)))
+
+
+# -- variance and standard deviation ---------------------------------------------------------------
+
+
+def _correction(unbiased=True, correction=None):
+    return (1 if correction is None else correction) if unbiased else 0
+
+
+def _moments(x, dim, correction, keepdim):
+    """(variance, mean) over the dimensions, halves computed in float32."""
+    if not is_floating(x):
+        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {from_np(x.dtype)}; use .float()")
+    axes = axes_of(dim, x.ndim)
+    n = count(x.shape, axes)
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean = jnp.sum(wide, axes, keepdims=True) / n
+    off = wide - mean
+    square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
+    real = jnp.real(x).dtype
+    var = jnp.sum(square, axes, keepdims=keepdim) / float(n - correction if n > correction else 0)
+    return var.astype(real), (mean if keepdim else jnp.squeeze(mean, axes)).astype(x.dtype), var
+
+
+def _var_vjp(grads, self, result, dim, correction, keepdim):
+    axes = axes_of(dim, self.ndim)
+    n = count(self.shape, axes)
+    wide = self.astype(jnp.promote_types(self.dtype, jnp.float32))
+    off = wide - jnp.sum(wide, axes, keepdims=True) / n
+    scale = 2 / (n - correction) if n != correction else math.inf
+    return scale * spread(grads[0], axes, keepdim) * off
+
+
+def _std_vjp(grads, self, result, dim, correction, keepdim):
+    """Zero where the standard deviation is zero, as in PyTorch."""
+    still = result == 0
+    half = jnp.where(still, 0, grads[0] / (2 * jnp.where(still, jnp.ones((), result.dtype), result)))
+    return _var_vjp([half], self, None, dim, correction, keepdim)
+
+
+def _mean_vjp(grad, self, dim, keepdim):
+    axes = axes_of(dim, self.ndim)
+    return jnp.broadcast_to(spread(grad, axes, keepdim) / count(self.shape, axes), self.shape)
+
+
+def _with_mean(rule):
+    """The rule of (variance or deviation, mean) from that of the first."""
+
+    def both(grads, self, result, dim, correction, keepdim):
+        first = rule(grads[:1], self, result, dim, correction, keepdim)
+        return first + _mean_vjp(grads[1], self, dim, keepdim)
+
+    return both
+
+
+def _formulas(rule, result):
+    """The rule as a formula for each of the three overloads; ``result`` says whether it is saved."""
+    if result:
+        return (
+            lambda grads, self, result, unbiased: rule(grads, self, result, None, _correction(unbiased), False),
+            lambda grads, self, result, dim, unbiased, keepdim: rule(grads, self, result, dim, _correction(unbiased), keepdim),
+            lambda grads, self, result, dim, correction, keepdim: rule(
+                grads, self, result, dim, _correction(correction=correction), keepdim
+            ),
+        )
+    return (
+        lambda grads, self, unbiased: rule(grads, self, None, None, _correction(unbiased), False),
+        lambda grads, self, dim, unbiased, keepdim: rule(grads, self, None, dim, _correction(unbiased), keepdim),
+        lambda grads, self, dim, correction, keepdim: rule(
+            grads, self, None, dim, _correction(correction=correction), keepdim
+        ),
+    )
+
+
+def _moment_family(name, pick, rule, doc, saves_result=False):
+    """The three overloads of ``var`` and its like; ``pick`` takes (variance, mean, unrounded variance)."""
+    returns = "(Tensor, Tensor)" if name.endswith("_mean") else "Tensor"
+    variants = "function" if name.endswith("_mean") else "function method out"
+    node = "".join(part.capitalize() for part in name.split("_")) + "Backward"
+
+    def whole(self, unbiased):
+        return pick(*_moments(self, None, _correction(unbiased), False))
+
+    def along(self, dim, unbiased, keepdim):
+        return pick(*_moments(self, dim, _correction(unbiased), keepdim))
+
+    def corrected(self, dim, correction, keepdim):
+        return pick(*_moments(self, dim, _correction(correction=correction), keepdim))
+
+    whole.__doc__ = doc
+    signatures = (
+        (f"{name}(Tensor self, bool unbiased=True)", whole),
+        (f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", along),
+        (f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", corrected),
+    )
+    return tuple(
+        reduction(f"{text} -> {returns}", node=node, vjp={"self": formula}, variants=variants,
+                  static="correction" if "correction" in text else "")(kernel)
+        for (text, kernel), formula in zip(signatures, _formulas(rule, saves_result), strict=True)
+    )  # fmt: skip
+
+
+def _deviation(var, mean, wide):
+    return jnp.sqrt(wide).astype(var.dtype)
+
+
+var, var_dim, var_correction = _moment_family("var", lambda v, m, w: v, _var_vjp, """The variance over ``dim`` (all by default).
+
+    Divides by the number of elements less ``correction`` (1; 0 with ``unbiased=False``); NaN where
+    that is zero. Raises RuntimeError for integers.
+
+    >>> import torchlike as torch
+    >>> torch.var(torch.tensor([1., 2., 4.]), correction=0)
+    tensor(1.5556)
+    """)  # fmt: skip
+std, std_dim, std_correction = _moment_family("std", _deviation, _std_vjp, """The standard deviation over ``dim``.
+
+    All dimensions by default. The square root of :func:`var`; its gradient where it is zero is zero.
+
+    >>> import torchlike as torch
+    >>> torch.std(torch.tensor([1., 2., 3.]))
+    tensor(1.)
+    """, True)  # fmt: skip
+_moment_family("var_mean", lambda v, m, w: (v, m), _with_mean(_var_vjp), """The variance and the mean over ``dim``, as a pair.
+
+    >>> import torchlike as torch
+    >>> torch.var_mean(torch.tensor([1., 2., 3.]))
+    (tensor(1.), tensor(2.))
+    """)  # fmt: skip
+_moment_family("std_mean", lambda v, m, w: (_deviation(v, m, w), m), _with_mean(_std_vjp), """The standard deviation and the mean.
+
+    Over ``dim`` (all dimensions by default), as a pair.
+
+    >>> import torchlike as torch
+    >>> torch.std_mean(torch.tensor([1., 2., 3.]))
+    (tensor(1.), tensor(2.))
+    """, True)  # fmt: skip
+
+
+# -- norms -----------------------------------------------------------------------------------------
+
+
+def _real_dtype(x):
+    return jnp.real(x).dtype
+
+
+@op("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    static="ord", variants="", vjp={
+        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
+    })  # fmt: skip
+def vector_norm(self, ord, dim, keepdim, dtype):
+    """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
+    if not is_floating(self):
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype).scalar_name}"
+        )
+    _check_norm_dtype(self, dtype)
+    self = cast(self, dtype)
+    axes = axes_of(dim, self.ndim)
+    ord = float(ord)
+    if (ord < 0 or ord == math.inf) and not count(self.shape, axes) and not _all_lengths(self.shape, axes):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
+            "identity"
+        )
+    size = jnp.abs(self.astype(jnp.promote_types(self.dtype, jnp.float32)))
+    return _norm_of(size, ord, axes, keepdim).astype(_real_dtype(self))
+
+
+def _check_norm_dtype(x, dtype):
+    if dtype is None:
+        return
+    if dtype.is_complex is not bool(jnp.iscomplexobj(x)) or not (dtype.is_complex or dtype.is_floating_point):
+        kind = "complex" if jnp.iscomplexobj(x) else "real"
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}")
+
+
+def _all_lengths(shape, axes):
+    """Whether each reduced dimension has elements (the emptiness is elsewhere)."""
+    return bool(axes) and 0 not in [shape[a] for a in axes]
+
+
+def _norm_of(size, ord, axes, keepdim):
+    if ord == math.inf:
+        return jnp.max(size, axes, keepdims=keepdim)
+    if ord == -math.inf:
+        return jnp.min(size, axes, keepdims=keepdim)
+    if ord == 0:
+        return jnp.sum(size != 0, axes, keepdims=keepdim, dtype=size.dtype)
+    if ord == 1:
+        return jnp.sum(size, axes, keepdims=keepdim)
+    if ord == 2:
+        return jnp.sqrt(jnp.sum(size * size, axes, keepdims=keepdim))
+    return jnp.power(jnp.sum(jnp.power(size, ord), axes, keepdims=keepdim), 1 / ord)
+
+
+def _sign(x):
+    """``x / |x|``, zero at zero."""
+    if not jnp.iscomplexobj(x):
+        return jnp.sign(x)
+    zero = x == 0
+    return jnp.where(zero, 0, x / jnp.where(zero, 1, jnp.abs(x)))
+
+
+def _norm_vjp(grad, self, result, ord, dim, keepdim):
+    """Zero wherever the norm is zero; ties of the infinity norms share the gradient evenly."""
+    axes = axes_of(dim, self.ndim)
+    grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
+    size = jnp.abs(self)
+    ord = float(ord)
+    if ord == 0:
+        return jnp.zeros_like(self)
+    if ord == 1:
+        return grad * _sign(self)
+    if ord == 2:
+        zero = result == 0
+        return jnp.where(zero, 0, self * (grad / jnp.where(zero, 1, result)))
+    if math.isinf(ord):
+        tie = (size == result) | ((size != size) & (result != result))
+        return jnp.where(tie, _sign(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
+    zero = result == 0
+    scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))
+    still = size == 0
+    return jnp.where(still, 0, _sign(self) * jnp.power(jnp.where(still, 1, size), ord - 1) * scale)

@@ -34,7 +34,59 @@ def clone(self, memory_format):
     return jnp.copy(self)
 
 
+def cast(x, dtype):
+    """``x`` as a numpy dtype; the imaginary part is dropped where the target is real."""
+    if dtype == bool:
+        return x != 0
+    if jnp.iscomplexobj(x) and not jnp.issubdtype(dtype, jnp.complexfloating):
+        x = jnp.real(x)
+    return x.astype(dtype)
+
+
+def onto(x, like):
+    """``x`` broadcast and cast to what it is written over, with PyTorch's errors."""
+    target = like.shape
+    if x.shape != target:
+        extra = x.ndim - len(target)
+        if extra > 0 and all(n == 1 for n in x.shape[:extra]):
+            x = x.reshape(x.shape[extra:])
+        if x.ndim > len(target):
+            raise RuntimeError(f"output with shape {list(target)} doesn't match the broadcast shape {list(x.shape)}")
+        for dim in range(-1, -x.ndim - 1, -1):
+            if x.shape[dim] not in (1, target[dim]):
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({target[dim]}) must match the existing size ({x.shape[dim]}) at "
+                    f"non-singleton dimension {len(target) + dim}.  Target sizes: {list(target)}.  Tensor sizes: {list(x.shape)}"
+                )
+        x = jnp.broadcast_to(x, target)
+    return cast(x, like.dtype)
+
+
 @op("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="inplace", node="CopyBackwards",
     numbers=True)  # fmt: skip
 def copy(self, src, non_blocking):
-    return jnp.broadcast_to(src, self.shape).astype(self.dtype)
+    return onto(src, self)
+
+
+@op("fill.Scalar(Tensor self, Scalar value) -> Tensor", vjp={"self": lambda grad: jnp.zeros_like(grad)},
+    variants="inplace", strides=True)  # fmt: skip
+def fill_number(self, value):
+    return jnp.broadcast_to(cast(jnp.asarray(value), self.dtype), self.shape)
+
+
+@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", node="FillBackward1", strides=True, vjp={
+        "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)})  # fmt: skip
+def fill_tensor(self, value):
+    if value.ndim:
+        raise RuntimeError(
+            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        )
+    return jnp.broadcast_to(cast(value, self.dtype), self.shape)
+
+
+fill_number.inplace.node, fill_tensor.inplace.node = "FillBackward2", "FillBackward3"
+
+
+@op("zero(Tensor self) -> Tensor", variants="inplace", vjp={"self": lambda grad: jnp.zeros_like(grad)})
+def zero(self):
+    return jnp.zeros_like(self)

@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, per-parameter state, and the hooks around a step. The base of all algorithms."""
+"""Optimizer, the base of all algorithms: parameter groups, state per parameter, and the hooks around a step."""
 
 import functools
 import warnings
@@ -40,7 +40,7 @@ required = _RequiredParameter()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` before each step of any optimizer; it may return new (args, kwargs)."""
+    """Call ``hook(optimizer, args, kwargs)`` before each step of any optimizer; see ``register_step_pre_hook``."""
     return _add(_global_step_pre_hooks, hook)
 
 
@@ -143,9 +143,7 @@ class Optimizer:
         options = {}
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(
-                    f"parameter group didn't specify a value of required optimization parameter {name}"
-                )
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             options[name] = param_group.get(name, default)
         if len(params) != len(set(params)):
             warnings.warn(
@@ -217,12 +215,13 @@ class Optimizer:
         saved = deepcopy(state_dict["param_groups"])
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
+        pairs = list(zip(saved, self.param_groups, strict=True))
+        if any(len(old["params"]) != len(group["params"]) for old, group in pairs):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         owners = {}
-        for old, group in zip(saved, self.param_groups, strict=True):
+        for old, group in pairs:
             owners.update((i, (param, old)) for i, param in zip(old["params"], group["params"], strict=True))
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
@@ -231,7 +230,7 @@ class Optimizer:
                 state[param] = _placed(value, param, options)
             else:
                 state[key] = value
-        groups = [_updated(group, old) for group, old in zip(self.param_groups, saved, strict=True)]
+        groups = [_updated(group, old) for old, group in pairs]
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
@@ -273,6 +272,7 @@ def _wrap_step(cls: type[Optimizer]) -> None:
 
     @functools.wraps(inner)
     def step(self, *args, **kwargs):
+        self._opt_called = True  # learning rate schedulers warn where no step came before theirs
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if type(self).step is not step or not (hooks or _global_step_pre_hooks or _global_step_post_hooks):
             return inner(self, *args, **kwargs)

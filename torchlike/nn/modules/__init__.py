@@ -1,8 +1,18 @@
 """The modules, by family."""
 
-from torchlike.nn.modules.container import ModuleDict as ModuleDict
-from torchlike.nn.modules.container import ModuleList as ModuleList
-from torchlike.nn.modules.container import ParameterDict as ParameterDict
-from torchlike.nn.modules.container import ParameterList as ParameterList
-from torchlike.nn.modules.container import Sequential as Sequential
+from torchlike.nn.modules import container, conv, flatten, linear, module, pooling
+from torchlike.nn.modules.container import *  # noqa: F403
+from torchlike.nn.modules.conv import *  # noqa: F403
+from torchlike.nn.modules.flatten import *  # noqa: F403
+from torchlike.nn.modules.linear import *  # noqa: F403
 from torchlike.nn.modules.module import Module as Module
+from torchlike.nn.modules.pooling import *  # noqa: F403
+
+__all__ = [
+    "Module",
+    *container.__all__,
+    *conv.__all__,
+    *flatten.__all__,
+    *linear.__all__,
+    *pooling.__all__,
+]

@@ -11,8 +11,7 @@ from torchlike._core.tensor import Tensor
 from torchlike.nn.parameter import Parameter
 
 _FORMS = (
-    "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False) "
-    "or to(tensor, non_blocking=False)"
+    "to(device=None, dtype=None, non_blocking=False), to(dtype, non_blocking=False) or to(tensor, non_blocking=False)"
 )
 
 
@@ -55,8 +54,7 @@ class ConvertMethods:
         if dtype is not None:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
-                    "nn.Module.to only accepts floating point or complex dtypes, "
-                    f"but got desired dtype={dtype}"
+                    f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
                 )
             if dtype.is_complex:
                 warnings.warn(

@@ -183,8 +183,7 @@ def _run_pre_hooks(module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
                 continue
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise RuntimeError(
-                    "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                    f"but got {result}."
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}."
                 )
             args, kwargs = result
         else:

@@ -60,9 +60,7 @@ class StateMethods:
         ['0.weight', '0.bias']
         """
         if args:
-            warnings.warn(
-                "Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2
-            )
+            warnings.warn("Positional args are being deprecated, use kwargs instead.", FutureWarning, stacklevel=2)
             positional = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
             destination = positional.get("destination") if destination is None else destination
             prefix = positional.get("prefix", prefix) if prefix == "" else prefix
@@ -258,9 +256,7 @@ class _Loading:
         return keys + self.errors
 
 
-def _load_tensor(
-    module, name: str, target: Tensor, key: str, given: Any, assign: bool, errors: list[str]
-) -> None:
+def _load_tensor(module, name: str, target: Tensor, key: str, given: Any, assign: bool, errors: list[str]) -> None:
     """Load an entry into ``target``, the module's tensor ``name``; a problem becomes a line of ``errors``."""
     if not isinstance(given, Tensor):
         errors.append(
@@ -279,8 +275,8 @@ def _load_tensor(
     if target.is_meta and not given.is_meta and not assign:
         warnings.warn(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
-            "current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the state "
-            "dictionary to their corresponding key in the module instead of copying them in place?)",
+            "current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+            "state dictionary to their corresponding key in the module instead of copying them in place?)",
             stacklevel=5,
         )
     try:

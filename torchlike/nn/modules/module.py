@@ -163,8 +163,7 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
-                "(torch Tensor or None required)"
+                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
         self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
@@ -330,7 +329,7 @@ class Module(HookMethods, StateMethods, ConvertMethods):
     def named_modules(
         self, memo: "set[Module] | None" = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, "Module"]]:
-        """(dotted name, module) for this module and all below it, parents first, without those in ``memo``."""
+        """(dotted name, module) for this module and all below it, parents first, but those in ``memo``."""
         memo = set() if memo is None else memo
         if self in memo:
             return

@@ -1,0 +1,87 @@
+"""Writes docs/operators.md from the declarations: ``python docs/make_operators.py``."""
+
+import inspect
+from pathlib import Path
+
+import torchlike
+from torchlike import nn, optim
+from torchlike._core import bind
+from torchlike._core.tensor import Tensor
+from torchlike._decl import explain
+from torchlike._decl.op import REGISTRY
+
+PAGE = Path(__file__).with_name("operators.md")
+HEAD = """\
+# Operators, layers, optimizers
+
+Made from the declarations by `python docs/make_operators.py`; a test keeps it current. `python -m torchlike explain
+NAME` shows one in full. The derivative is `jax.vjp` of the kernel, a formula (where PyTorch saves other values or
+defines another value at a kink), that of a view, or none.
+"""
+
+
+def operators():
+    """Rows (name, forms, derivative) of the declared operators with a public form."""
+    rows = {}
+    for op in REGISTRY.values():
+        names = explain.surface(op)
+        if names:
+            forms, derivatives = rows.setdefault(op.schema.name, (set(), set()))
+            forms.update(n.replace(op.schema.name, "x") for n in names)
+            derivatives.add(explain.derivative(op))
+    return rows
+
+
+def composites():
+    """Names of functions and methods that are plain Python over operators."""
+    declared = set(operators())
+    functions = {n for n in bind.FUNCTIONS if n not in declared}
+    methods = {n for n, f in vars(Tensor).items() if not n.startswith("_") and n not in declared and callable(f)}
+    return functions, methods - {n + "_" for n in declared}
+
+
+def classes(module, base):
+    """Public classes of a module that derive from ``base``."""
+    return sorted(n for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base)
+
+
+def functional():
+    """Public functions of nn.functional."""
+    return sorted(n for n, f in vars(nn.functional).items() if callable(f) and not n.startswith("_"))
+
+
+def count():
+    """How many PyTorch names of functions and methods there are."""
+    functions, methods = composites()
+    return len(set(operators()) | functions | methods)
+
+
+def _forms(forms):
+    order = ["torch.x", "Tensor.x", "Tensor.x_", "torch.x(out=)"]
+    words = {"torch.x": "function", "Tensor.x": "method", "Tensor.x_": "in-place", "torch.x(out=)": "out="}
+    symbols = sorted(f"`{f}`" for f in forms if f not in words)
+    return ", ".join([words[f] for f in order if f in forms] + symbols)
+
+
+def page():
+    """The text of docs/operators.md."""
+    lines = [HEAD, "## Operators", "", "| name | forms | derivative |", "|---|---|---|"]
+    for name, (forms, derivatives) in sorted(operators().items()):
+        lines.append(f"| `{name}` | {_forms(forms).replace('|', chr(92) + '|')} | {', '.join(sorted(derivatives))} |")
+    functions, methods = composites()
+    sections = [
+        ("Functions made of them", sorted(functions)),
+        ("Methods made of them", sorted(methods - functions)),
+        ("torch.nn", classes(nn, nn.Module)),
+        ("torch.nn.functional", functional()),
+        ("torch.optim", classes(optim, optim.Optimizer)),
+        ("torch.optim.lr_scheduler", classes(optim.lr_scheduler, optim.lr_scheduler.LRScheduler)),
+    ]
+    for title, names in sections:
+        lines += ["", f"## {title}", "", ", ".join(f"`{n}`" for n in names)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"{PAGE.name}: {count()} names, torchlike {torchlike.__version__}")

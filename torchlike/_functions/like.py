@@ -1,0 +1,88 @@
+"""Tensors made after the shape, dtype, strides and device of another."""
+
+from torchlike._core import arguments, factories
+from torchlike._core.convert import tensor
+from torchlike._core.factories import constant, filled, finish, formatted, number_of, size_of, strided
+from torchlike._core.tensor import Tensor, preserve_format
+from torchlike._functions._install import function, method
+
+
+def _asked(name, t, dtype, device):
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(t).__name__}")
+    kind = t.dtype if dtype is None else arguments.as_dtype(name, "dtype", dtype)
+    return kind, t.device if device is None else device
+
+
+def _like(name, number, doc):
+    def like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+             memory_format=preserve_format):  # fmt: skip
+        kind, device = _asked(name, input, dtype, device)
+        t = finish(constant(tuple(input.shape), kind, device, number), None, device, requires_grad)
+        return formatted(t, memory_format, None if input._view is None else input._layout)
+
+    like.__name__ = like.__qualname__ = name
+    like.__doc__ = f"""{doc} of the shape, dtype, device and memory order of ``input``."""
+    return function(name)(like)
+
+
+zeros_like = _like("zeros_like", 0, "Zeros")
+ones_like = _like("ones_like", 1, "Ones")
+empty_like = _like("empty_like", 0, "A tensor whose values are not promised,")
+
+
+@function()
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+              memory_format=preserve_format):  # fmt: skip
+    """One number in the shape, dtype, device and memory order of ``input``.
+
+    >>> import torchlike as torch
+    >>> torch.full_like(torch.zeros(2), 7)
+    tensor([7., 7.])
+    """
+    kind, device = _asked("full_like", input, dtype, device)
+    number = number_of("full_like", "fill_value", fill_value, 2)
+    t = finish(filled(tuple(input.shape), number, kind, device), None, device, requires_grad)
+    return formatted(t, memory_format, None if input._view is None else input._layout)
+
+
+def _new(name, number, doc):
+    def new(self, *args, size=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+        kind, device = _asked(name, self, dtype, device)
+        return finish(constant(size_of(name, args, size), kind, device, number), None, device, requires_grad)
+
+    new.__name__, new.__qualname__ = name, f"Tensor.{name}"
+    new.__doc__ = f"""{doc} of the given size, with the dtype and device of this tensor."""
+    return method(name)(new)
+
+
+_new("new_zeros", 0, "Zeros")
+_new("new_ones", 1, "Ones")
+_new("new_empty", 0, "A tensor whose values are not promised,")
+
+
+@method()
+def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """One number in the given size, with the dtype and device of this tensor."""
+    kind, device = _asked("new_full", self, dtype, device)
+    number = number_of("new_full", "fill_value", fill_value, 2)
+    return finish(filled(size_of("new_full", (size,)), number, kind, device), None, device, requires_grad)
+
+
+@method()
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """A copy of ``data`` with the dtype and device of this tensor."""
+    kind, device = _asked("new_tensor", self, dtype, device)
+    return tensor(data, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+@method()
+def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor of these strides whose values are not promised, with the dtype and device of this tensor."""
+    kind, device = _asked("new_empty_strided", self, dtype, device)
+    return strided("new_empty_strided", size, stride, kind, device, requires_grad)
+
+
+for _name in factories.__all__:
+    if _name not in ("Tensor", "finish"):
+        function(_name)(getattr(factories, _name))

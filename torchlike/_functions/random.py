@@ -1,0 +1,581 @@
+"""Random tensors: the public forms of the operators in ``_ops.random``."""
+
+import contextlib
+
+import jax
+import numpy as np
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._base import rng
+from torchlike._core import arguments
+from torchlike._core.dispatch import call
+from torchlike._core.factories import checked_size, formatted, size_of
+from torchlike._core.inplace import call_inplace
+from torchlike._core.out import put
+from torchlike._core.tensor import Tensor, preserve_format, value_of, wrap
+from torchlike._executor.immediate import Abstract
+from torchlike._functions._install import both, function, method
+from torchlike._ops import random as ops
+
+
+class Generator(rng.Generator):
+    """A source of random numbers: a seed, and a counter of the draws made from it.
+
+    Args:
+        device: whose tensors it fills, the CPU by default. RuntimeError if it is absent.
+
+    The numbers are a function of seed and counter alone: equal on every device and in every run, and
+    not the numbers that PyTorch draws from the same seed.
+
+    >>> import torchlike as torch
+    >>> g = torch.Generator().manual_seed(3)
+    >>> before = g.get_state()
+    >>> a = torch.rand(2, generator=g)
+    >>> g.set_state(before).initial_seed()
+    3
+    >>> bool((torch.rand(2, generator=g) == a).all())
+    True
+    """
+
+    __slots__ = ()
+
+    def get_state(self):
+        """Seed and counter, as a uint8 tensor of 16 elements."""
+        return wrap(jax.numpy.array(super().get_state()))
+
+    def set_state(self, new_state):
+        """Go back to a state that :meth:`get_state` gave; returns the generator.
+
+        TypeError if it is not a uint8 tensor, RuntimeError if it has another length.
+        """
+        state = new_state._host() if isinstance(new_state, Tensor) else None
+        super().set_state(state if state is not None else new_state)
+        return self
+
+    def clone_state(self):
+        """Another generator that will make the same draws."""
+        return _rebuild(self.device, self.get_state())
+
+    def __reduce__(self):
+        return _rebuild, (self.device, self.get_state())
+
+
+def _rebuild(device, state):
+    return Generator(device).set_state(state)
+
+
+default_generator = rng.default_generator
+default_generator.__class__ = Generator  # made below the layer that knows tensors; same fields
+
+
+def _source(name, generator):
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, rng.Generator):
+        raise TypeError(f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+    return generator
+
+
+def _words(name, generator, device=None):
+    """The words of the next draw as a tensor, on ``device`` unless that is where jax works anyway."""
+    source = _source(name, generator)
+    if device is None:
+        return wrap(source.draw())
+    if generator is not None and device.type not in (source.device.type, "meta"):
+        raise RuntimeError(
+            f"Expected a '{device.type}' device type for generator but found '{source.device.type}': {name}() fills a tensor "
+            f"on {device}; make the generator with torch.Generator('{device.type}')"
+        )
+    words = source.draw()
+    target = devices.jax_device(device)
+    return wrap(words if target == jax.devices()[0] else jax.device_put(words, target))
+
+
+def _here(t):
+    """The device of ``t`` if words must be sent there."""
+    value = t._storage.value
+    return t.device if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) else None
+
+
+def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None):
+    """A new tensor of ``size`` from a draw, or ``out`` filled by it."""
+    device = devices.default_device() if device is None else devices.as_device(device, name)
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    if device.type == "meta":
+        return _flagged(wrap(Abstract(size, dtype.np)), requires_grad)
+    new = call(op, (_words(name, generator, device), *numbers), static)
+    if out is not None:
+        put(out, value_of(new))
+        return out
+    return _flagged(new, requires_grad)
+
+
+def _flagged(t, requires_grad):
+    t._rg = bool(requires_grad)
+    return t
+
+
+def _chosen(name, dtype, out, default=None):
+    """The dtype asked for, that of ``out``, or the default."""
+    if out is not None:
+        if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
+            raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one away ({name})")
+        return out.dtype
+    return dtypes.as_dtype(dtype) if dtype is not None else default or dtypes.get_default_dtype()
+
+
+# ----- factories ------------------------------------------------------------------------------------
+
+
+@function()
+def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+         requires_grad=False):  # fmt: skip
+    """Uniform samples of [0, 1).
+
+    Args:
+        size: the shape, as ints or a sequence of them. generator: default: the one ``manual_seed`` sets.
+        out: a tensor to fill instead. dtype: floating point or complex, the default dtype if None.
+
+    Raises:
+        NotImplementedError: an integer or bool dtype.
+
+    >>> import torchlike as torch
+    >>> torch.rand(2, 3).shape
+    torch.Size([2, 3])
+    """
+    shape, dtype = size_of("rand", args, size), _chosen("rand", dtype, out)
+    return _made(ops.rand, "rand", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
+
+
+@function()
+def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+          requires_grad=False):  # fmt: skip
+    """Samples of the standard normal distribution; complex ones have variance 1 (1/2 in each part).
+
+    Arguments and errors are those of :func:`rand`.
+
+    >>> import torchlike as torch
+    >>> torch.randn(2, dtype=torch.complex64).dtype
+    torch.complex64
+    """
+    shape, dtype = size_of("randn", args, size), _chosen("randn", dtype, out)
+    return _made(ops.randn, "randn", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
+
+
+@function()
+def randint(*args, low=None, high=None, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
+            pin_memory=False, requires_grad=False):  # fmt: skip
+    """Uniform integers of [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
+
+    Raises:
+        RuntimeError: ``low >= high``, or a bound that ``dtype`` (int64 by default) cannot hold.
+
+    >>> import torchlike as torch
+    >>> torch.randint(3, 4, (2,))
+    tensor([3, 3])
+    """
+    low, high, size = _bounds_and_size(args, low, high, size)
+    shape = checked_size("randint", size)
+    dtype = _chosen("randint", dtype, out, dtypes.int64)
+    low, span, wide = _span("random_", low, high, dtype)
+    return _made(
+        ops.randint, "randint", shape, (shape, dtype, wide), (low, span), dtype, device, generator, requires_grad, out
+    )
+
+
+def _bounds_and_size(args, low, high, size):
+    given = list(args)
+    if size is None and given:
+        size = given.pop()
+    if high is None and given:
+        high = given.pop()
+    if low is None:
+        low = given.pop() if given else 0
+    if given or high is None or size is None:
+        raise TypeError("randint() received an invalid combination of arguments; use randint(high, size) or (low, high, size)")
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
+    return arguments.as_int("randint", "low", low), arguments.as_int("randint", "high", high), size
+
+
+@function()
+def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A random permutation of 0..n-1 (int64 by default).
+
+    Raises:
+        RuntimeError: negative ``n``, or a ``dtype`` that cannot hold n - 1 exactly.
+
+    >>> import torchlike as torch
+    >>> torch.randperm(5).sum()
+    tensor(10)
+    """
+    n = arguments.as_int("randperm", "n", n)
+    if n < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    dtype = _chosen("randperm", dtype, out, dtypes.int64)
+    if n and n - 1 > _largest(dtype):
+        raise RuntimeError(f"randperm: value {n - 1} cannot be converted to type {dtype} without overflow")
+    return _made(ops.randperm, "randperm", (n,), (n, dtype), (), dtype, device, generator, requires_grad, out)
+
+
+def _largest(dtype):
+    """The largest integer up to which ``dtype`` holds all."""
+    if dtype.name == "bool":
+        return 1
+    if dtype.is_floating_point or dtype.is_complex:
+        return 2 ** (jax.numpy.finfo(dtype.np).nmant + 1)
+    return int(np.iinfo(dtype.np).max)
+
+
+def _smallest(dtype):
+    if dtype.name == "bool":
+        return 0
+    return -_largest(dtype) if dtype.is_floating_point else int(np.iinfo(dtype.np).min)
+
+
+def _span(name, low, high, dtype):
+    """(low, number of integers, whether it needs more than 32 bits), after the checks."""
+    if low >= high:
+        raise RuntimeError(f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        for value, what in ((low, "from"), (high - 1, "to - 1")):
+            if not _smallest(dtype) <= value <= _largest(dtype):
+                raise RuntimeError(f"{what} is out of bounds for {dtype}: {name} got from={low}, to={high}")
+    return _packed(low, high - low)
+
+
+def _packed(low, span):
+    if span == 2**64:
+        return low, None, True
+    return low, span if span < 2**63 else np.uint64(span), span >= 2**32
+
+
+# ----- like another tensor ---------------------------------------------------------------------------
+
+
+def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator):
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    shape = tuple(input.shape)
+    new = _made(op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False)
+    formatted(new, memory_format, None if input._view is None else input._layout)
+    return _flagged(new, requires_grad)
+
+
+def _like_dtype(dtype, input):
+    return dtypes.as_dtype(dtype) if dtype is not None else input.dtype
+
+
+@function()
+def rand_like(input, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+              memory_format=preserve_format):  # fmt: skip
+    """:func:`rand` with the shape, dtype, device and strides of ``input``."""
+    return _alike(
+        ops.rand, "rand_like", input, lambda *s: s, (), _like_dtype(dtype, input), device, requires_grad, memory_format, generator
+    )
+
+
+@function()
+def randn_like(input, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+               memory_format=preserve_format):  # fmt: skip
+    """:func:`randn` with the shape, dtype, device and strides of ``input``."""
+    return _alike(
+        ops.randn, "randn_like", input, lambda *s: s, (), _like_dtype(dtype, input), device, requires_grad, memory_format,
+        generator,
+    )  # fmt: skip
+
+
+@function()
+def randint_like(input, *args, low=None, high=None, generator=None, dtype=None, layout=None, device=None, pin_memory=False,
+                 requires_grad=False, memory_format=preserve_format):  # fmt: skip
+    """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input, low, high)``."""
+    low, high, _ = _bounds_and_size((*args, ()), low, high, None)
+    dtype = _like_dtype(dtype, input)
+    low, span, wide = _span("random_", low, high, dtype)
+    return _alike(
+        ops.randint, "randint_like", input, lambda *s: (*s, wide), (low, span), dtype, device, requires_grad, memory_format,
+        generator,
+    )  # fmt: skip
+
+
+# ----- filling a tensor -----------------------------------------------------------------------------
+
+
+def _filled(op, name, self, numbers, generator, static=()):
+    return call_inplace(op.inplace, (self, _words(name, generator, _here(self)), *numbers), static)
+
+
+def _numbers(name, given, named, defaults):
+    """The numbers of a call, from its positional and keyword arguments."""
+    if len(given) > len(defaults):
+        raise TypeError(f"{name}() takes at most {len(defaults)} numbers, but {len(given)} were given")
+    found = dict(zip(defaults, given, strict=False))
+    for key, value in named.items():
+        if key not in defaults or key in found:
+            problem = "multiple values for" if key in found else "an unexpected keyword"
+            raise TypeError(f"{name}() got {problem} argument '{key}'")
+        found[key] = value
+    return [arguments.as_number(name, k, found.get(k, d)) for k, d in defaults.items()]
+
+
+def _demand(ok, message):
+    if not ok:
+        raise RuntimeError(message)
+
+
+@method()
+def uniform_(self, *bounds, generator=None, **named):
+    """Fill with uniform samples of [from, to), 0 and 1 by default.
+
+    Raises:
+        RuntimeError: ``from > to``, or a leaf that requires grad. NotImplementedError: not a float dtype.
+
+    >>> import torchlike as torch
+    >>> torch.zeros(2).uniform_(3, 3)
+    tensor([3., 3.])
+    """
+    low, high = _numbers("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
+    _demand(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    return _filled(ops.uniform, "uniform_", self, (low, high), generator)
+
+
+@method()
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    """Fill with samples of the normal distribution. RuntimeError for a negative ``std``."""
+    mean, std = _numbers("normal_", (mean, std), {}, {"mean": 0, "std": 0})
+    _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
+    return _filled(ops.normal, "normal_", self, (mean, std), generator)
+
+
+@method()
+def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
+    """Fill with exponentials of normal samples. RuntimeError unless ``std > 0``."""
+    mean, std = _numbers("log_normal_", (mean, std), {}, {"mean": 0, "std": 0})
+    _demand(std > 0, f"log_normal_ expects std > 0.0, but found std={std}")
+    return _filled(ops.log_normal, "log_normal_", self, (mean, std), generator)
+
+
+@method()
+def exponential_(self, lambd=1.0, *, generator=None):
+    """Fill with samples of the exponential distribution of rate ``lambd``. RuntimeError unless ``lambd > 0``."""
+    (lambd,) = _numbers("exponential_", (lambd,), {}, {"lambd": 0})
+    _demand(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    return _filled(ops.exponential, "exponential_", self, (lambd,), generator)
+
+
+@method()
+def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
+    """Fill with samples of the Cauchy distribution. RuntimeError unless ``sigma > 0``."""
+    median, sigma = _numbers("cauchy_", (median, sigma), {}, {"median": 0, "sigma": 0})
+    _demand(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    return _filled(ops.cauchy, "cauchy_", self, (median, sigma), generator)
+
+
+@method()
+def geometric_(self, p, *, generator=None):
+    """Fill with the number of trials up to the first success of probability ``p``. RuntimeError unless 0 < p < 1."""
+    (p,) = _numbers("geometric_", (p,), {}, {"p": 0})
+    _demand(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return _filled(ops.geometric, "geometric_", self, (p,), generator)
+
+
+@method()
+def bernoulli_(self, p=0.5, *, generator=None):
+    """Fill with zeros and ones, ones with probability ``p`` (a number, or a tensor of one for each element)."""
+    if isinstance(p, Tensor):
+        return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator)
+    (p,) = _numbers("bernoulli_", (p,), {}, {"p": 0})
+    _demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    return _filled(ops.bernoulli_p, "bernoulli_", self, (p,), generator)
+
+
+@method()
+def random_(self, *bounds, generator=None, **named):
+    """Fill with uniform integers: of [from, to), of [0, to), or of all that the dtype holds.
+
+    Raises:
+        RuntimeError: ``from >= to``, or bounds that the dtype cannot hold. NotImplementedError: complex.
+    """
+    if len(bounds) == 1:
+        bounds, named = (), {"to": bounds[0], **named}
+    found = dict(zip(("from", "to"), bounds, strict=False)) | named
+    if len(bounds) > 2 or not set(found) <= {"from", "to"}:
+        raise TypeError("random_() received an invalid combination of arguments; use random_(), random_(to), random_(from, to)")
+    numbers = {k: arguments.as_int("random_", k, v) for k, v in found.items() if v is not None}
+    op = ops.random if "from" in found else ops.random_to if "to" in found else ops.random_all
+    low, span, wide = _random_range(self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()})
+    return _filled(op, "random_", self, (low, span), generator, (wide,))
+
+
+def _random_range(dtype, low=0, high=None):
+    if high is not None:
+        return _span("random_", low, high, dtype)
+    if dtype.is_complex:
+        return 0, 1, False
+    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64) else 2**63 - 1
+    return _packed(low, top + 1 - low)
+
+
+# ----- samples with a parameter for each element -------------------------------------------------------
+
+
+def _sampled(op, name, tensors, generator, out, static=()):
+    first, *rest = tensors
+    here = next((_here(t) for t in tensors if isinstance(t, Tensor)), None)
+    new = call(op, (first, _words(name, generator, here), *rest), static)
+    if out is None:
+        return new
+    if any(isinstance(t, Tensor) and t.requires_grad for t in (*tensors, out)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    put(out, value_of(new).astype(out.dtype.np))
+    return out
+
+
+@both()
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """Zeros and ones, ones with the probability that ``input`` holds (with the one number ``p`` if given).
+
+    Raises:
+        RuntimeError: a probability outside [0, 1]. NotImplementedError: probabilities that are not floating point.
+
+    >>> import torchlike as torch
+    >>> torch.bernoulli(torch.ones(3))
+    tensor([1., 1., 1.])
+    """
+    if p is None:
+        return _sampled(ops.bernoulli, "bernoulli", (input,), generator, out)
+    (p,) = _numbers("bernoulli", (p,), {}, {"p": 0})
+    _demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    return _sampled(ops.bernoulli_p, "bernoulli", (input, p), generator, out)
+
+
+@function()
+def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+           requires_grad=False):  # fmt: skip
+    """Normal samples: means and deviations from tensors (broadcast) or numbers; ``size`` when both are numbers.
+
+    Gradients with respect to tensor means and deviations are zeros, as in PyTorch.
+
+    Raises:
+        RuntimeError: a negative deviation. TypeError: two numbers without ``size``.
+
+    >>> import torchlike as torch
+    >>> torch.normal(torch.arange(2.0), 0.0)
+    tensor([0., 1.])
+    """
+    tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
+    if tensors == (False, False):
+        if size is None:
+            raise TypeError(f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size too")
+        shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
+        new = _made(ops.randn, "normal", shape, (shape, dtype), (), dtype, device, generator, False, out)
+        _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
+        return _flagged(new.mul_(std).add_(mean), requires_grad)
+    if not tensors[1]:
+        _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
+        return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out)
+    op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
+    return _sampled(op, "normal", (mean, std), generator, out)
+
+
+@function()
+def poisson(input, generator=None):
+    """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
+    return _sampled(ops.poisson, "poisson", (input,), generator, None)
+
+
+@function()
+def binomial(count, prob, generator=None):
+    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors, broadcast)."""
+    for name, x in (("count", count), ("prob", prob)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    return call(ops.binomial, (count, prob, _words("binomial", generator, _here(count))), ())
+
+
+@both()
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    """Indices drawn from each row of non-negative weights: shape [..., num_samples], int64.
+
+    Raises:
+        RuntimeError: weights that are not floating point, negative, not finite or all zero; ``input`` that is not 1- or
+            2-dimensional; more samples than weights without ``replacement``.
+
+    >>> import torchlike as torch
+    >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
+    tensor([1, 1, 1])
+    """
+    num_samples = arguments.as_int("multinomial", "num_samples", num_samples)
+    _demand(
+        input.dtype.is_floating_point,
+        f"multinomial only supports floating-point dtypes for input, got: {input.dtype.scalar_name}",
+    )
+    _demand(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got shape {list(input.shape)}")
+    _demand(num_samples > 0, f"cannot sample n_sample <= 0 samples ({num_samples})")
+    _demand(
+        replacement or num_samples <= input.shape[-1],
+        f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
+    )
+    return _sampled(ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement)))
+
+
+# ----- the default generator -------------------------------------------------------------------------
+
+
+@function()
+def manual_seed(seed):
+    """Seed the default generator; returns it. Seeds are 64 bits wide (ValueError beyond).
+
+    >>> import torchlike as torch
+    >>> torch.manual_seed(0).initial_seed()
+    0
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+@function()
+def seed():
+    """Seed the default generator with a number that cannot be foretold, and return it."""
+    return default_generator.seed()
+
+
+@function()
+def initial_seed():
+    """The seed that the default generator was last given."""
+    return default_generator.initial_seed()
+
+
+@function()
+def get_rng_state():
+    """The state of the default generator, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+@function()
+def set_rng_state(new_state):
+    """Put the default generator into a state that :func:`get_rng_state` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
+    """Inside, draws leave the state of the default generator outside as it was.
+
+    >>> import torchlike as torch
+    >>> before = torch.get_rng_state()
+    >>> with torch.random.fork_rng():
+    ...     _ = torch.rand(3)
+    >>> bool((torch.get_rng_state() == before).all())
+    True
+    """
+    state = default_generator.get_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            default_generator.set_state(state)

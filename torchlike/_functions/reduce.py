@@ -1,0 +1,180 @@
+"""Norms by name, and results whose shape depends on the values: unique elements, counts."""
+
+import jax
+import numpy as np
+
+from torchlike._base.dims import wrap_dim
+from torchlike._core.dispatch import call
+from torchlike._core.tensor import value_of, wrap
+from torchlike._executor.immediate import Abstract
+from torchlike._functions._install import both, function, method
+from torchlike._functions.linalg import matrix_norm, vector_norm
+from torchlike._ops import sort as sorting
+
+
+def _norm(input, p, dim, keepdim, dtype, out):
+    if dim is not None and not isinstance(dim, tuple | list):
+        dim = (dim,)
+    if isinstance(p, str) and p != "fro":
+        dim = tuple(range(input.ndim)) if dim is None else tuple(dim)
+        return matrix_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+    order = 2.0 if p is None or p == "fro" else p
+    return vector_norm(input, order, dim, keepdim, dtype=dtype, out=out)
+
+
+@function()
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The ``p``-norm over ``dim`` (of all elements by default): "fro" (2), "nuc" or a number.
+
+    >>> import torchlike as torch
+    >>> torch.norm(torch.tensor([3., 4.]))
+    tensor(5.)
+    """
+    return _norm(input, p, dim, keepdim, dtype, out)
+
+
+@method("norm")
+def norm_(self, p="fro", dim=None, keepdim=False, dtype=None):
+    """The ``p``-norm over ``dim`` (of all elements by default): "fro" (2), "nuc" or a number."""
+    return _norm(self, p, dim, keepdim, dtype, None)
+
+
+# -- shapes that depend on values --------------------------------------------------------------------
+
+
+def _known(name, t):
+    """The values of a tensor as numpy; an error that says why where there are none."""
+    value = value_of(t)
+    if isinstance(value, jax.core.Tracer):
+        raise jax.errors.ConcretizationTypeError(
+            value, f"the shape of the result of {name}() depends on values, which are not known while jax traces"
+        )
+    if isinstance(value, Abstract):
+        raise NotImplementedError(f"{name}(): the shape of the result depends on values, which a meta tensor does not have")
+    return np.asarray(value)
+
+
+def _packed(results, wanted):
+    """The first result, with the wanted others."""
+    chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
+    tensors = tuple(wrap(jax.numpy.asarray(r)) for r in chosen)
+    return tensors if len(tensors) > 1 else tensors[0]
+
+
+def _no_complex(name, input):
+    if input.dtype.is_complex:
+        raise NotImplementedError(f'"{name}" not implemented for \'{input.dtype.scalar_name}\'; use .real or .abs()')
+
+
+def _unique_flat(values):
+    found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True, equal_nan=False)
+    return found, inverse.reshape(values.shape).astype(np.int64), counts.astype(np.int64)
+
+
+def _check_slices(values, dim):
+    if 0 in [n for i, n in enumerate(values.shape) if i != dim]:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied "
+            f"(shape {list(values.shape)}, dim {dim})"
+        )
+
+
+def _rows(values, dim):
+    """One row for each index of ``dim``."""
+    return np.moveaxis(values, dim, 0).reshape(values.shape[dim], -1)
+
+
+def _unique_slices(values, dim):
+    _check_slices(values, dim)
+    rows = _rows(values, dim)
+    if not len(rows):
+        return values, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    order = np.lexsort(rows.T[::-1])
+    return _grouped(values, dim, rows[order], order)
+
+
+def _grouped(values, dim, rows, order):
+    """Runs of equal neighbours in ``rows``, which are the slices of ``values`` in this order."""
+    first = np.ones(len(rows), bool)
+    first[1:] = (rows[1:] != rows[:-1]).any(1)
+    group = np.cumsum(first) - 1
+    inverse = np.empty(len(rows), np.int64)
+    inverse[order] = group
+    counts = np.bincount(group, minlength=group[-1] + 1).astype(np.int64)
+    return np.take(values, order[first], dim), inverse, counts
+
+
+@both()
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements in ascending order, or the different slices of ``dim``.
+
+    With ``return_inverse`` also where each element went, with ``return_counts`` how often each occurs.
+    Each NaN is different. The shape depends on the values: not under jax tracing, not on meta.
+
+    >>> import torchlike as torch
+    >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    _no_complex("unique", input)
+    values = _known("unique", input)
+    if dim is None:
+        found = _unique_flat(values)
+    else:
+        found = _unique_slices(values, wrap_dim(dim, values.ndim))
+    return _packed(found, (return_inverse, return_counts))
+
+
+@both()
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements (or slices of ``dim``) without those equal to the one before.
+
+    >>> import torchlike as torch
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    _no_complex("unique_consecutive", input)
+    values = _known("unique_consecutive", input)
+    shape = values.shape
+    if dim is None:
+        values, dim = values.reshape(-1), None
+    else:
+        dim = wrap_dim(dim, values.ndim)
+        _check_slices(values, dim)
+    rows = _rows(values, dim or 0)
+    if not len(rows):
+        found = values, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    else:
+        found = _grouped(values, dim or 0, rows, np.arange(len(rows)))
+    if dim is None:
+        found = found[0], found[1].reshape(shape), found[2]
+    return _packed(found, (return_inverse, return_counts))
+
+
+@both()
+def bincount(input, weights=None, minlength=0):
+    """How often each of 0, 1, 2, ... occurs in a 1-D integer tensor, or the sums of their ``weights``.
+
+    At least ``minlength`` long. The shape depends on the values: not under jax tracing, not on meta.
+
+    >>> import torchlike as torch
+    >>> torch.bincount(torch.tensor([1, 3, 1]))
+    tensor([0, 2, 0, 1])
+    """
+    if minlength < 0:
+        raise RuntimeError(f"minlength should be >= 0, got {minlength} (bincount)")
+    if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype.name == "bool":
+        raise NotImplementedError(f'"bincount_cpu" not implemented for \'{input.dtype.scalar_name}\'; it counts integers')
+    values = _known("bincount", input)
+    if values.ndim != 1 or (values.size and values.min() < 0):
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, got shape {list(values.shape)}"
+            + (f" and smallest element {values.min()}" if values.size else "")
+        )
+    if weights is not None and tuple(weights.shape) != values.shape:
+        raise RuntimeError(
+            f"weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(values.shape)}"
+        )
+    length = max(int(values.max()) + 1 if values.size else 0, minlength)
+    return call(sorting.bincount, (input, weights), (length,))
+
+

@@ -1,0 +1,383 @@
+"""Activation functions. The derivative at each kink is PyTorch's."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dims import wrap_dim
+from torchlike._decl.op import op, pointwise
+from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name
+from torchlike._ops.random import uniform01
+
+_SQRT_HALF = math.sqrt(0.5)
+
+
+def _wide(f, x, *others):
+    """``f`` of arrays and numbers in the dtype that PyTorch computes ``x`` in, rounded once at the end."""
+    dtype = np.dtype(np.float32) if is_reduced(x) else x.dtype
+    return f(x.astype(dtype), *(jnp.asarray(o).astype(dtype) for o in others)).astype(x.dtype)
+
+
+def _activation(schema, f, df, *, dispatched=None, doc="", **options):
+    """Declare ``f(x, *numbers)`` whose derivative is ``df(x, *numbers)``."""
+    name = schema.partition("(")[0]
+
+    def kernel(self, *numbers):
+        demand(dispatched or f"{name}_cpu", self, "f")
+        return _wide(f, self, *numbers)
+
+    def formula(grad, self, *numbers):
+        return _wide(lambda x, g, *n: df(x, g, *n), self, grad, *numbers)
+
+    arguments = [part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]]
+    kernel, formula = _named(kernel, ["self", *arguments]), _named(formula, ["grad", "self", *arguments])
+    kernel.__doc__ = doc
+    options = {"variants": "inplace", "numbers": "", **options}
+    return pointwise(schema, vjp={"self": formula}, **options)(kernel)
+
+
+def _named(function, names):
+    """``function`` with named instead of starred parameters, which is how declarations read it."""
+    given = ", ".join(names)
+    return eval(f"lambda {given}: function({given})", {"function": function})
+
+
+def _passed(mask, grad):
+    return jnp.where(mask, grad, 0)
+
+
+leaky_relu = _activation(
+    "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+    lambda x, slope: jnp.where(x > 0, x, x * slope),
+    lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
+)
+
+
+def _elu(x, alpha, scale, input_scale):
+    low = jnp.where(x < 0, x, jnp.where(x != x, x, 0))
+    return jnp.where(x < 0, jnp.expm1(low * input_scale) * alpha, x) * scale
+
+
+def _elu_back(x, grad, alpha, scale, input_scale):
+    low = jnp.where(x <= 0, x, 0)
+    return grad * scale * jnp.where(x <= 0, input_scale * alpha * jnp.exp(low * input_scale), 1)
+
+
+elu = _activation("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back)
+
+_ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+selu = _activation(
+    "selu(Tensor self) -> Tensor",
+    lambda x: _elu(x, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
+    lambda x, grad: _elu_back(x, grad, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
+    dispatched="elu_cpu", node="EluBackward", variants="function inplace",
+    doc="``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of self-normalizing networks.",
+)  # fmt: skip
+
+
+def _celu_back(x, grad, alpha):
+    return grad * jnp.where(x > 0, 1, jnp.exp(jnp.where(x > 0, 0, x) / alpha)) if alpha is not None else grad
+
+
+celu = _activation(
+    "celu(Tensor self, Scalar alpha=1.) -> Tensor",
+    lambda x, alpha: jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0, x) / alpha)),
+    lambda x, grad, alpha: jnp.where(x != x, grad, _celu_back(x, grad, alpha)),
+    dispatched="elu_cpu",
+)
+
+
+def _cdf(x):
+    return 0.5 * (1 + lax.erf(x * _SQRT_HALF))
+
+
+def _tanh_inner(x):
+    return math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+
+
+def _gelu_tanh_back(x):
+    t = jnp.tanh(_tanh_inner(x))
+    inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner
+
+
+def _gelu_back(x, approximate):
+    if approximate == "tanh":
+        return _gelu_tanh_back(x)
+    return _cdf(x) + x * jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+@pointwise("gelu(Tensor self, *, str approximate=\"none\") -> Tensor", numbers="", variants="",
+           vjp={"self": lambda grad, self, approximate:
+                _wide(lambda x, g: g * _gelu_back(x, approximate), self, grad)})  # fmt: skip
+def gelu(self, approximate):
+    demand("GeluKernelImpl", self, "f")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate argument must be either none or tanh, not {approximate!r}")
+    if approximate == "tanh":
+        return _wide(lambda x: 0.5 * x * (1 + jnp.tanh(_tanh_inner(x))), self)
+    return _wide(lambda x: x * _cdf(x), self)
+
+
+def _logistic(x):
+    return 1 / (1 + jnp.exp(-x))
+
+
+@pointwise("silu(Tensor self) -> Tensor", numbers="", variants="inplace",
+           vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)})  # fmt: skip
+def silu(self):
+    demand("silu_cpu", self, "fc")
+    return _wide(lambda x: x / (1 + jnp.exp(-x)), self)
+
+
+def _silu_slope(x):
+    s = _logistic(x)
+    return s * (1 + x * (1 - s))
+
+
+def _softplus(x):
+    return jnp.where(x > 0, x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+def _mish_back(x, grad):
+    t = jnp.tanh(_softplus(x))
+    return grad * (t + x * _logistic(x) * (1 - t * t))
+
+
+mish = _activation("mish(Tensor self) -> Tensor", lambda x: x * jnp.tanh(_softplus(x)), _mish_back)
+
+
+def _softplus_scaled(x, beta, threshold):
+    linear = x * beta > threshold
+    return jnp.where(linear, x, jnp.log1p(jnp.exp(jnp.where(linear, 0, x * beta))) / beta)
+
+
+def _softplus_back(x, grad, beta, threshold):
+    linear = x * beta > threshold
+    z = jnp.exp(jnp.where(linear, 0, x * beta))
+    return jnp.where(linear, grad, grad * z / (1 + z))
+
+
+softplus = _activation(
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back, variants=""
+)
+
+hardshrink = _activation(
+    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
+    lambda x, grad, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, grad),
+    variants="function method out",
+    doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
+)
+
+softshrink = _activation(
+    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
+    lambda x, grad, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, grad),
+    dispatched="softshrink_check", variants="",
+)  # fmt: skip
+
+_SIXTH = float(np.float32(1 / 6))  # the constant is a float32 in PyTorch, for float64 tensors too
+
+hardsigmoid = _activation(
+    "hardsigmoid(Tensor self) -> Tensor",
+    lambda x: _clipped(x + 3, 0, 6) / 6,
+    lambda x, grad: _passed((x > -3) & (x < 3), grad * _SIXTH),
+)
+
+hardswish = _activation(
+    "hardswish(Tensor self) -> Tensor",
+    lambda x: x * _clipped(x + 3, 0, 6) / 6,
+    lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x < 3, grad * (x / 3 + 0.5), grad)),
+)
+
+
+def _clipped(x, low, high):
+    """``x`` in [low, high]; NaN stays, and a bound may be above the other (``high`` wins)."""
+    x = jnp.where(x < low, low, x)
+    return jnp.where(x > high, high, x)
+
+
+def _hardtanh(name, self, min_val, max_val):
+    if kind(self) == "b":
+        raise RuntimeError(f"Bool inputs not supported for hardtanh ({name}); convert the input with .to(torch.int64)")
+    if kind(self) == "c":
+        raise NotImplementedError(f"clamp is not supported for complex types ({name})")
+    return _clipped(self, jnp.asarray(min_val).astype(self.dtype), jnp.asarray(max_val).astype(self.dtype))
+
+
+@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="inplace",
+           vjp={"self": lambda grad, self, min_val, max_val:
+                jnp.where((self <= jnp.asarray(min_val).astype(self.dtype))
+                          | (self >= jnp.asarray(max_val).astype(self.dtype)), 0, grad)})  # fmt: skip
+def hardtanh(self, min_val, max_val):
+    return _hardtanh("hardtanh", self, min_val, max_val)
+
+
+@pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="inplace", node="HardtanhBackward",
+           vjp={"self": lambda grad, self: jnp.where((self <= 0) | (self >= 6), 0, grad)})  # fmt: skip
+def relu6(self):
+    if jnp.issubdtype(self.dtype, np.unsignedinteger):
+        # the lower bound is computed as -1 + 1 in the dtype of the tensor... of 0 and 6 only 6 acts
+        return jnp.minimum(self, self.dtype.type(6))
+    return _hardtanh("relu6", self, 0, 6)
+
+
+@pointwise("softsign(Tensor self) -> Tensor", numbers="", dtype="int_to_float", variants="", node="DivBackward")
+def softsign(self):
+    return _wide(lambda x: x / (1 + _modulus(x)), self)
+
+
+def _modulus(x):
+    """The absolute value, with derivative 0 at 0."""
+    if not jnp.iscomplexobj(x):
+        return jnp.where(x > 0, x, jnp.where(x < 0, -x, x * 0))
+    zero = x == 0
+    return jnp.where(zero, 0, jnp.abs(jnp.where(zero, 1, x)))
+
+
+@pointwise("tanhshrink(Tensor self) -> Tensor", numbers="", dtype="int_to_float", variants="", node="SubBackward",
+           vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(jnp.tanh(x) ** 2), self, grad)})  # fmt: skip
+def tanhshrink(self):
+    return self - jnp.tanh(self)
+
+
+@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward", strides=True,
+    vjp={"self": lambda grad, self: _wide(lambda x, g: g * _logistic(-x), self, grad)})  # fmt: skip
+def log_sigmoid(self):
+    demand("log_sigmoid_cpu", self, "f")
+    return _wide(lambda x: jnp.where(x < 0, x, 0 * x * (x != x)) - jnp.log1p(jnp.exp(-jnp.abs(x))), self)
+
+
+# ----- with weights, noise or halves ------------------------------------------------------------------
+
+
+def _prelu_weight(self, weight):
+    """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""
+    if weight.dtype != self.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}")
+    if weight.ndim > 1 and weight.size != 1 and self.ndim == weight.ndim:
+        pass
+    if weight.size != 1:
+        if self.ndim == 0:
+            raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight.")
+        channels = self.shape[1] if self.ndim > 1 else 1
+        if channels != weight.size:
+            raise RuntimeError(
+                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.size} and "
+                f"channel size = {channels}."
+            )
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    return weight.reshape((1, -1) + (1,) * (self.ndim - 2) if self.ndim > 1 else (1,) * self.ndim)
+
+
+def _prelu_back(grad, self, weight):
+    slope = _prelu_weight(self, weight)
+    to_weight = jnp.where(self > 0, 0, grad * self)
+    axes = tuple(i for i in range(self.ndim) if slope.shape[i] == 1)
+    return jnp.where(self > 0, grad, grad * slope), jnp.sum(to_weight, axes).reshape(weight.shape)
+
+
+@op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
+    vjp={"self, weight": _prelu_back})  # fmt: skip
+def prelu(self, weight):
+    """``x`` where positive, else ``weight * x``, with one weight or one for each channel (dimension 1)."""
+    slope = _prelu_weight(self, weight)
+    demand("prelu_cpu", self, "f")
+    return jnp.where(self > 0, self, self * slope)
+
+
+@op("rrelu_with_noise(Tensor self, Tensor words, Scalar lower, Scalar upper) -> (Tensor result, Tensor noise)", variants="",
+    nondiff=(1,), node="RreluWithNoiseBackward", vjp={"self": lambda grads, noise: grads[0] * noise})  # fmt: skip
+def rrelu_with_noise(self, words, lower, upper):
+    """``x`` where positive, else ``x`` times a slope drawn from [lower, upper); and the slopes."""
+    demand("rrelu_with_noise_out_cpu", self, "f")
+    wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
+    low, high = jnp.asarray(lower).astype(wide), jnp.asarray(upper).astype(wide)
+    drawn = uniform01(words, self.shape, wide) * (high - low) + low
+    noise = jnp.where(self <= 0, drawn, 1).astype(self.dtype)
+    return self * noise, noise
+
+
+@op("glu(Tensor self, int dim=-1) -> Tensor", variants="")
+def glu(self, dim):
+    if self.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    axis = wrap_dim(dim, self.ndim)
+    if self.shape[axis] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)")
+    demand("glu_cpu", self, "f")
+    a, b = jnp.split(self, 2, axis)
+    return _wide(lambda x, gate: x * _logistic(gate), a, b)
+
+
+# ----- softmax ----------------------------------------------------------------------------------------
+
+
+def _softmax_input(name, self, dim, dtype):
+    """The input in the dtype to compute in, the dtype of the result, and the axis."""
+    axis = wrap_dim(dim, self.ndim)
+    if dtype is not None:
+        self = self.astype(dtype.np)
+    demand(f"{name}_lastdim_kernel_impl", self, "f")
+    result = self.dtype
+    return self.astype(np.float32) if is_reduced(self) else self, result, axis
+
+
+def softmax_along(x, axis):
+    """Softmax whose maximum is not differentiated through; a row of -inf gives NaN."""
+    if x.ndim == 0:
+        return x * 0 + 1
+    if x.shape[axis] == 0:
+        return x
+    e = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis, keepdims=True)))
+    return e / jnp.sum(e, axis, keepdims=True)
+
+
+def log_softmax_along(x, axis):
+    """Logarithm of :func:`softmax_along`."""
+    if x.ndim == 0:
+        return x * 0
+    if x.shape[axis] == 0:
+        return x
+    shifted = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
+
+
+def _softmax_back(grad, result, dim):
+    def back(y, g):
+        inner = g * y
+        return inner - y * jnp.sum(inner, dim, keepdims=True) if y.ndim else inner - y * inner
+
+    return _wide(back, result, grad)
+
+
+def _log_softmax_back(grad, result, dim):
+    return _wide(lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad)
+
+
+@op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _softmax_back},
+    node="SoftmaxBackward", autocast="fp32", variants="function method out")  # fmt: skip
+def softmax(self, dim, dtype):
+    """Exponentials along ``dim``, scaled to sum 1; ``dtype`` is the dtype to cast to before."""
+    x, result, axis = _softmax_input("softmax", self, dim, dtype)
+    return softmax_along(x, axis).astype(result)
+
+
+@op("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _log_softmax_back},
+    node="LogSoftmaxBackward", autocast="fp32", variants="function method out")  # fmt: skip
+def log_softmax(self, dim, dtype):
+    """Logarithm of :func:`softmax`, computed without overflow."""
+    x, result, axis = _softmax_input("log_softmax", self, dim, dtype)
+    return log_softmax_along(x, axis).astype(result)
+
+
+@op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", node="SoftmaxBackward", variants="",
+    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)})  # fmt: skip
+def softmin(self, dim, dtype):
+    """Softmax of the negated input."""
+    x, result, axis = _softmax_input("softmax", -self, dim, dtype)
+    return softmax_along(x, axis).astype(result)

@@ -1,0 +1,230 @@
+"""Running sums, products and extremes along one dimension, and differences."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._base.dims import broadcast_shapes
+from torchlike._decl.op import op
+from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
+
+_SCAN = {"variants": "function method inplace out", "dtype": "bool_to_int"}
+
+
+def _scan(name, x, dim, dtype, run):
+    if dtype is not None and dtype.name == "bool":
+        raise NotImplementedError(f'"{name}_out_cpu" not implemented for \'Bool\'; use dtype=torch.int64')
+    x = cast(x, dtype)
+    axis = axis_of(dim, x.ndim)
+    return run(x, axis) if x.ndim else x
+
+
+@op("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN)
+def cumsum(self, dim, dtype):
+    """The running sum along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
+
+    >>> import torchlike as torch
+    >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    return _scan("cumsum", self, dim, dtype, lax.cumsum)
+
+
+@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN)
+def cumprod(self, dim, dtype):
+    """The running product along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
+
+    >>> import torchlike as torch
+    >>> torch.cumprod(torch.tensor([1., 2., 3.]), 0)
+    tensor([1., 2., 6.])
+    """
+    return _scan("cumprod", self, dim, dtype, lax.cumprod)
+
+
+@op("logcumsumexp(Tensor self, int dim) -> Tensor", variants="function method out")
+def logcumsumexp(self, dim):
+    """The logarithm of the running sum of exponentials along ``dim``, without overflow.
+
+    >>> import torchlike as torch
+    >>> torch.logcumsumexp(torch.tensor([0., 0.]), 0)
+    tensor([0.0000, 0.6931])
+    """
+    if not is_floating(self):
+        refuse("logcumsumexp_out_cpu", self, "b", "i", "u")
+    axis = axis_of(dim, self.ndim)
+    if not self.ndim or not self.size:
+        return self
+    return lax.associative_scan(_logaddexp, self, axis=axis)
+
+
+def _logaddexp(a, b):
+    """log(exp(a) + exp(b)); equal infinities are their own sum, and NaN spreads."""
+    swap = jnp.real(a) < jnp.real(b)
+    low, high = jnp.where(swap, a, b), jnp.where(swap, b, a)
+    same = (jnp.real(low) == jnp.real(high)) & jnp.isinf(jnp.real(low))
+    gap = jnp.where(same, 0, low - high)
+    return jnp.where(same & (low == high), high, high + jnp.log1p(jnp.exp(gap)))
+
+
+def _running(name, x, dim, better):
+    """(values, places) of the best so far; of equal ones the last, and NaN is best."""
+    refuse(f"{name}_cpu", x, "c")
+    axis = axis_of(dim, x.ndim)
+    if not x.ndim or not x.size:
+        return x, jnp.zeros(x.shape, jnp.int64)
+
+    def pick(a, b):
+        take = better(b[0], a[0]) | (b[0] != b[0])
+        take = take & ~((a[0] != a[0]) & (b[0] == b[0]))
+        return jnp.where(take, b[0], a[0]), jnp.where(take, b[1], a[1])
+
+    return lax.associative_scan(pick, (x, lax.broadcasted_iota(jnp.int64, x.shape, axis)), axis=axis)
+
+
+def _running_vjp(grads, indices, self_aval, dim):
+    shape = self_aval.shape
+    if not shape:
+        return grads[0]
+    return put_along(shape, axis_of(dim, len(shape)), indices, grads[0], unique=False)
+
+
+@op("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
+    vjp={"self": _running_vjp}, nondiff=(1,))  # fmt: skip
+def cummax(self, dim):
+    """The largest element so far along ``dim`` and its place (the last of equal ones). NaN is largest.
+
+    >>> import torchlike as torch
+    >>> torch.cummax(torch.tensor([1., 3., 2.]), 0).values
+    tensor([1., 3., 3.])
+    """
+    return _running("cummax", self, dim, jnp.greater_equal)
+
+
+@op("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
+    vjp={"self": _running_vjp}, nondiff=(1,))  # fmt: skip
+def cummin(self, dim):
+    """The smallest element so far along ``dim`` and its place (the last of equal ones). NaN is smallest.
+
+    >>> import torchlike as torch
+    >>> torch.cummin(torch.tensor([3., 1., 2.]), 0).values
+    tensor([3., 1., 1.])
+    """
+    return _running("cummin", self, dim, jnp.less_equal)
+
+
+@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", dtype="promote",
+    node="SubBackward", variants="function method out")  # fmt: skip
+def diff(self, n, dim, prepend, append):
+    """The ``n``-th differences of neighbours along ``dim``, after ``prepend`` and before ``append``; xor for bool.
+
+    >>> import torchlike as torch
+    >>> torch.diff(torch.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    if not self.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n} (diff)")
+    axis = axis_of(dim, self.ndim)
+    parts = [x for x in (prepend, self, append) if x is not None]
+    for x in parts:
+        if x.ndim != self.ndim:
+            raise RuntimeError(
+                f"diff expects prepend or append to be the same dimension as input, got {x.ndim}-D and {self.ndim}-D"
+            )
+        if any(a != b for i, (a, b) in enumerate(zip(x.shape, self.shape, strict=True)) if i != axis):
+            raise RuntimeError(
+                f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
+                f"dimension; input.size = {list(self.shape)}, got {list(x.shape)} (dimension {axis})"
+            )
+    out = lax.concatenate(parts, axis) if len(parts) > 1 and n else self
+    for _ in range(min(n, out.shape[axis])):
+        high = lax.slice_in_dim(out, 1, None, axis=axis)
+        low = lax.slice_in_dim(out, 0, max(out.shape[axis] - 1, 0), axis=axis)
+        out = high ^ low if out.dtype == bool else high - low
+    return out
+
+
+# -- integrals by the trapezoidal rule ---------------------------------------------------------------
+
+
+def _ends(x, axis):
+    """All but the last and all but the first of one axis."""
+    n = x.shape[axis]
+    return lax.slice_in_dim(x, 0, max(n - 1, 0), axis=axis), lax.slice_in_dim(x, min(n, 1), n, axis=axis)
+
+
+def _trapezia(name, y, width, dim, total):
+    """Half of the sum (or running sum) of ``(y[i] + y[i + 1]) * width``; ``width`` from ``_widths`` or a number."""
+    axis = axis_of(dim, y.ndim)
+    low, high = _ends(y, axis)
+    pair = low + high
+    if width.ndim:
+        broadcast_shapes(pair.shape, width.shape)
+    area = pair * width.astype(pair.dtype)
+    axis -= y.ndim
+    return (jnp.sum(area, axis) if total else lax.cumsum(area, area.ndim + axis)) / 2
+
+
+def _check_samples(name, y):
+    if not y.ndim:
+        raise IndexError(f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)")
+
+
+def _by_dx(name, y, dx, dim, total):
+    _check_samples(name, y)
+    if jnp.iscomplexobj(dx):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+    return _trapezia(name, y, jnp.asarray(dx), dim, total)
+
+
+def _by_x(name, y, x, dim, total):
+    _check_samples(name, y)
+    axis = axis_of(dim, y.ndim)
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[axis]:
+            raise RuntimeError(
+                f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for {y.shape[axis]} points"
+            )
+        x = x.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
+    elif x.ndim < y.ndim:
+        x = x.reshape((1,) * (y.ndim - x.ndim) + x.shape)
+    if not x.ndim:
+        x = x.reshape((1,) * y.ndim)
+    low, high = _ends(x, axis_of(dim, x.ndim))
+    return _trapezia(name, y, high - low, dim, total)
+
+
+def _integral(name, total, doc):
+    """The two overloads of ``trapezoid`` or its running form."""
+
+    def over(y, x, dim):
+        return _by_x(name, y, x, dim, total)
+
+    def even(y, dx, dim):
+        return _by_dx(name, y, dx, dim, total)
+
+    over.__doc__ = doc
+    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "node": "DivBackward"}
+    return (
+        op(f"{name}.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", **settings | {"policy": "y x"})(over),
+        op(f"{name}.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", **settings)(even),
+    )
+
+
+trapezoid, trapezoid_dx = _integral("trapezoid", True, """The integral along ``dim`` by the trapezoidal rule.
+
+    The samples ``y`` are at ``x`` (of one dimension or broadcast), or ``dx`` apart (1 by default).
+
+    >>> import torchlike as torch
+    >>> torch.trapezoid(torch.tensor([1., 5., 10.]))
+    tensor(10.5000)
+    """)  # fmt: skip
+trapz, trapz_dx = _integral("trapz", True, "Another name of :func:`trapezoid`.")
+cumulative_trapezoid, cumulative_trapezoid_dx = _integral("cumulative_trapezoid", False, """The running integral along ``dim``.
+
+    By the trapezoidal rule; one element fewer than ``y``. See :func:`trapezoid`.
+
+    >>> import torchlike as torch
+    >>> torch.cumulative_trapezoid(torch.tensor([1., 5., 10.]))
+    tensor([ 3.0000, 10.5000])
+    """)  # fmt: skip

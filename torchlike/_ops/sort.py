@@ -1,0 +1,382 @@
+"""Sorting, searching and counting."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op, reduction
+from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
+
+
+def _scatter(grads, indices, self_aval, dim):
+    shape = self_aval.shape
+    return put_along(shape, axis_of(dim, len(shape)), indices, grads[0]) if shape else grads[0].reshape(())
+
+
+def _no_complex(name, x):
+    if jnp.iscomplexobj(x):
+        raise RuntimeError(f"{name} does not support complex dtypes on CPU; sort by .abs() or .real")
+
+
+def _sorted(x, dim, descending):
+    """(values, places), NaN as the largest, equal elements in their order."""
+    _no_complex("Sort", x)
+    axis = axis_of(dim, x.ndim)
+    if not x.ndim:
+        return x, jnp.zeros((), jnp.int64)
+    places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
+    if not descending:
+        return lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
+    # Reversed before and after, so that equal elements keep their order.
+    pair = (lax.rev(x, (axis,)), lax.rev(places, (axis,)))
+    return tuple(lax.rev(v, (axis,)) for v in lax.sort(pair, dimension=axis, num_keys=1, is_stable=True))
+
+
+@reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+           vjp={"self": _scatter}, nondiff=(1,))  # fmt: skip
+def sort(self, dim, descending):
+    """The elements along ``dim`` in order, and where each came from. NaN is largest; the sort is stable.
+
+    >>> import torchlike as torch
+    >>> torch.sort(torch.tensor([3., 1., 2.])).indices
+    tensor([1, 2, 0])
+    """
+    return _sorted(self, dim, descending)
+
+
+@reduction("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
+           " -> (Tensor values, Tensor indices)",
+           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1")  # fmt: skip
+def sort_stable(self, stable, dim, descending):
+    return _sorted(self, dim, descending)
+
+
+@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, variants="function method")
+def argsort(self, dim, descending):
+    """The indices that sort along ``dim``. NaN is largest; the sort is stable.
+
+    >>> import torchlike as torch
+    >>> torch.argsort(torch.tensor([3., 1., 2.]), descending=True)
+    tensor([0, 2, 1])
+    """
+    return _sorted(self, dim, descending)[1]
+
+
+@reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", vjp={},
+           variants="function method")  # fmt: skip
+def argsort_stable(self, stable, dim, descending):
+    return _sorted(self, dim, descending)[1]
+
+
+@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out")
+def msort(self):
+    """The elements sorted along the first dimension.
+
+    >>> import torchlike as torch
+    >>> torch.msort(torch.tensor([[3, 1], [2, 4]]))
+    tensor([[2, 1],
+            [3, 4]])
+    """
+    _no_complex("Sort", self)
+    return lax.sort(self, dimension=0, is_stable=True) if self.ndim else self
+
+
+@reduction("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True)"
+           " -> (Tensor values, Tensor indices)",
+           vjp={"self": _scatter}, nondiff=(1,))  # fmt: skip
+def topk(self, k, dim, largest, sorted):
+    """The ``k`` largest (or smallest) elements along ``dim`` and their places, in order. NaN is largest.
+
+    >>> import torchlike as torch
+    >>> torch.topk(torch.tensor([3., 1., 2.]), 2).values
+    tensor([3., 2.])
+    """
+    _no_complex("topk", self)
+    if self.dtype == bool:
+        raise RuntimeError("topk does not support bool dtypes on CPU; cast it with .byte()")
+    axis = axis_of(dim, self.ndim)
+    if not 0 <= k <= (self.shape[axis] if self.ndim else 1):
+        raise RuntimeError(f"selected index k out of range: topk of {k} in dimension {axis} of shape {list(self.shape)}")
+    if not self.ndim:
+        return self, jnp.zeros((), jnp.int64)
+    key = _rank_key(jnp.moveaxis(self, axis, -1), largest)
+    indices = jnp.moveaxis(lax.top_k(key, k)[1], -1, axis).astype(jnp.int64)
+    return jnp.take_along_axis(self, indices, axis), indices
+
+
+def _rank_key(x, largest):
+    """What orders like ``x`` (or against it), with every NaN the largest."""
+    if not is_floating(x):
+        return x if largest else ~x
+    nan = jnp.full((), jnp.nan, x.dtype)
+    return jnp.where(x != x, nan if largest else -nan, x if largest else -x)
+
+
+# -- places in a sorted sequence ---------------------------------------------------------------------
+
+
+def _side(side, right):
+    if side is None:
+        return "right" if right else "left"
+    if side not in ("left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if right and side == "left":
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+        )
+    return side
+
+
+def _search(sequence, values, side, out_int32):
+    dtype = jnp.int32 if out_int32 else jnp.int64
+    common = jnp.promote_types(sequence.dtype, values.dtype)
+    find = lambda s, v: jnp.searchsorted(s, v, side=side).astype(dtype)  # noqa: E731
+    sequence, values = sequence.astype(common), values.astype(common)
+    if sequence.ndim == 1:
+        return find(sequence, values)
+    rows = jax.vmap(find)(sequence.reshape(-1, sequence.shape[-1]), values.reshape(-1, values.shape[-1]))
+    return rows.reshape(values.shape)
+
+
+def _check_sequence(sequence, values, sorter):
+    if not sequence.ndim:
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+    fits = sequence.ndim == 1 or (values.ndim == sequence.ndim and values.shape[:-1] == sequence.shape[:-1])
+    if not fits:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            "tensor and input value tensor must match, but we got boundaries tensor "
+            f"{list(sequence.shape)} and input value tensor {list(values.shape)}"
+        )
+    if sorter is not None and sorter.shape != sequence.shape:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+            f"{list(sequence.shape)} and got sorter tensor {list(sorter.shape)}"
+        )
+    if sorter is not None and sorter.dtype != jnp.int64:
+        raise RuntimeError(
+            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {from_np(sorter.dtype).scalar_name}"
+        )
+
+
+def _searchsorted(sequence, values, out_int32, right, side, sorter):
+    side = _side(side, right)
+    _check_sequence(sequence, values, sorter)
+    for x in (sequence, values):
+        if jnp.iscomplexobj(x):
+            raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for complex dtypes; search .real or .abs()")
+    if sorter is not None:
+        sequence = jnp.take_along_axis(sequence, sorter, -1)
+    return _search(sequence, values, side, out_int32)
+
+
+@op("searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None,"
+    " Tensor? sorter=None) -> Tensor", vjp={}, variants="function out")  # fmt: skip
+def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
+    """Where each value belongs in a sorted sequence (row by row if that has several dimensions).
+
+    Before equal elements, after them with ``side="right"``. ``sorter`` holds the indices that sort the sequence.
+
+    >>> import torchlike as torch
+    >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
+    tensor([1, 3])
+    """
+    return _searchsorted(sorted_sequence, self, out_int32, right, side, sorter)
+
+
+@op("searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None,"
+    " Tensor? sorter=None) -> Tensor", vjp={}, variants="function out")  # fmt: skip
+def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
+    if sorted_sequence.ndim != 1:
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            f"boundaries tensor dim({sorted_sequence.ndim})"
+        )
+    return _searchsorted(sorted_sequence, self, out_int32, right, side, sorter)
+
+
+def _bucketize(values, boundaries, out_int32, right):
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)")
+    return _search(boundaries, values, "right" if right else "left", out_int32)
+
+
+@op("bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", vjp={},
+    variants="function out")  # fmt: skip
+def bucketize(self, boundaries, out_int32, right):
+    """The index of the bucket between sorted ``boundaries`` that each value falls into.
+
+    A value equal to a boundary belongs below it, above it with ``right=True``.
+
+    >>> import torchlike as torch
+    >>> torch.bucketize(torch.tensor([1, 3, 6]), torch.tensor([1, 3, 5]))
+    tensor([0, 1, 3])
+    """
+    return _bucketize(self, boundaries, out_int32, right)
+
+
+@op("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", vjp={},
+    variants="function")  # fmt: skip
+def bucketize_scalar(self, boundaries, out_int32, right):
+    return _bucketize(self, boundaries, out_int32, right)
+
+
+# -- counts ------------------------------------------------------------------------------------------
+
+
+@op("_bincount(Tensor self, Tensor? weights, int length) -> Tensor", vjp={}, variants="")
+def bincount(self, weights, length):
+    """How often each of 0 to ``length`` - 1 occurs, or the sums of their weights."""
+    if weights is None:
+        return jnp.zeros(length, jnp.int64).at[self].add(1)
+    if weights.dtype != jnp.float32:
+        weights = weights.astype(jnp.float64)
+    return jnp.zeros(length, weights.dtype).at[self].add(weights)
+
+
+def _bad_range(self, bins, min, max):
+    low, high = _range(self, jnp.asarray(min), jnp.asarray(max))
+
+    def error():
+        if low > high:
+            return RuntimeError(f"torch.histc: max must be larger than min, got min={min} and max={max}")
+        return RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite; give min and max")
+
+    return ~(low <= high) | jnp.isinf(low) | jnp.isinf(high), error
+
+
+def _range(x, low, high):
+    """The given range, that of the data where both ends are equal, one wider where that is a point."""
+    low, high = low.astype(x.dtype), high.astype(x.dtype)
+    if x.size:
+        given = low != high
+        low, high = jnp.where(given, low, jnp.min(x)), jnp.where(given, high, jnp.max(x))
+    point = low == high
+    return jnp.where(point, low - 1, low), jnp.where(point, high + 1, high)
+
+
+@op("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", vjp={}, variants="function method out",
+    check=_bad_range)  # fmt: skip
+def histc(self, bins, min, max):
+    """How many elements fall into each of ``bins`` equal parts of [min, max]; others and NaN count nowhere.
+
+    The range is that of the elements if ``min`` equals ``max``. Raises RuntimeError if it is not finite.
+
+    >>> import torchlike as torch
+    >>> torch.histc(torch.tensor([1., 2., 1.]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
+    if not is_floating(self) or jnp.iscomplexobj(self):
+        raise NotImplementedError(f'"histogram_cpu" not implemented for \'{from_np(self.dtype).scalar_name}\'; use .float()')
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    low, high = _range(self, jnp.asarray(min), jnp.asarray(max))
+    x = self.reshape(-1)
+    there = (x >= low) & (x <= high)
+    place = jnp.where(there, (x - low) / (high - low) * bins, 0).astype(jnp.int64)
+    return jnp.zeros(bins, self.dtype).at[jnp.minimum(place, bins - 1)].add(there.astype(self.dtype))
+
+
+# -- quantiles ---------------------------------------------------------------------------------------
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _outside(name):
+    def check(self, q, dim, keepdim, interpolation):
+        q = jnp.asarray(q)
+        bad = jnp.any(~((q >= 0) & (q <= 1)))
+        what = "values must" if q.ndim else "must"
+        return bad, lambda: RuntimeError(f"{name}() q {what} be in the range [0, 1] but got {np.asarray(q)}")
+
+    return check
+
+
+def _check_quantile(name, x, q, interpolation):
+    if x.dtype not in (jnp.float32, jnp.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, got {from_np(x.dtype)}")
+    if not x.size:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {q.ndim}-D")
+    if q.dtype != x.dtype and not getattr(q, "weak_type", False):
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}")
+    if interpolation not in _INTERPOLATIONS:
+        raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS[:-1])} or nearest, but got {interpolation}")
+
+
+def _quantile(name, x, q, dim, keepdim, interpolation):
+    q = jnp.asarray(q)
+    _check_quantile(name, x, q, interpolation)
+    q = q.astype(x.dtype)
+    rank = x.ndim
+    axis = axis_of(dim, rank) if dim is not None else 0
+    rows = jnp.moveaxis(x, axis, -1) if dim is not None and rank else x.reshape(-1)
+    rows = lax.sort(rows, dimension=rows.ndim - 1)
+    n = rows.shape[-1]
+    nans = jnp.sum(rows != rows, -1, keepdims=True)
+    if name == "quantile":
+        last = jnp.where(nans > 0, jnp.nan, n - 1)
+    else:
+        last = jnp.where(nans == n, jnp.nan, n - nans - 1)
+    out = _between(rows, last.astype(x.dtype) * q.reshape(-1), interpolation)
+    out = jnp.moveaxis(out, -1, 0)
+    if keepdim:
+        kept = [1] * rank if dim is None else [1 if i == axis else s for i, s in enumerate(x.shape)]
+        out = out.reshape(out.shape[0], *kept)
+    return out if q.ndim else out[0]
+
+
+def _between(rows, rank, interpolation):
+    """The values at fractional ranks of sorted rows; a NaN rank gives NaN."""
+    bad = rank != rank
+    place = jnp.where(bad, 0, rank)
+    if interpolation == "lower":
+        place = jnp.floor(place)
+    elif interpolation == "higher":
+        place = jnp.ceil(place)
+    elif interpolation == "nearest":
+        place = jnp.round(place)
+    low = jnp.floor(place).astype(jnp.int64)
+    at_low = jnp.take_along_axis(rows, low, -1)
+    if interpolation in ("linear", "midpoint"):
+        at_high = jnp.take_along_axis(rows, jnp.ceil(place).astype(jnp.int64), -1)
+        weight = 0.5 if interpolation == "midpoint" else place - low.astype(place.dtype)
+        at_low = at_low + weight * (at_high - at_low)
+    return jnp.where(bad, jnp.nan, at_low)
+
+
+def _quantile_family(name, doc):
+    def tensor(self, q, dim, keepdim, interpolation):
+        return _quantile(name, self, q, dim, keepdim, interpolation)
+
+    tensor.__doc__ = doc
+    tail = 'int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'
+    settings = {"variants": "function method out", "check": _outside(name)}
+    return (
+        op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", **settings)(tensor),
+        op(f"{name}.scalar(Tensor self, float q, {tail}", node="SqueezeBackward4", **settings)(tensor),
+    )
+
+
+quantile, quantile_scalar = _quantile_family("quantile", """The ``q``-quantiles along ``dim`` (of all elements by default).
+
+    ``q`` is a number or a tensor in [0, 1]; a tensor of one dimension adds a first dimension. NaN if
+    there is one. ``interpolation``: linear, lower, higher, midpoint or nearest.
+
+    >>> import torchlike as torch
+    >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
+    tensor(2.5000)
+    """)  # fmt: skip
+nanquantile, nanquantile_scalar = _quantile_family("nanquantile", """The quantiles of the elements that are not NaN.
+
+    See :func:`quantile`.
+
+    >>> import torchlike as torch
+    >>> torch.nanquantile(torch.tensor([1., float("nan"), 3.]), 0.5)
+    tensor(2.)
+    """)  # fmt: skip
+
+

@@ -1,0 +1,199 @@
+"""Special functions: error functions, gammas, Bessel functions and their like."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy import special as jsp
+
+from torchlike._decl.op import op, pointwise
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, unary, widely
+
+_SQRT_PI = math.sqrt(math.pi)
+
+
+def _special(name, f, vjp=None, doc=None, **options):
+    """A function of ``torch.special`` alone: no method, no name in ``torch`` itself."""
+    return unary("special_" + name, f, vjp, variants="out", kinds="bif", doc=doc, **options)
+
+
+# -- error functions -------------------------------------------------------------------------------
+
+erf = unary("erf", lax.erf, lambda grad, self: grad * (2 / _SQRT_PI) * lax.exp(-self * self), kinds="bif",
+            doc="The error function.")  # fmt: skip
+erfc = unary("erfc", lax.erfc, lambda grad, self: grad * (-2 / _SQRT_PI) * lax.exp(-self * self), kinds="bif",
+             doc="The complementary error function, ``1 - erf(input)``.")  # fmt: skip
+erfinv = unary("erfinv", lax.erf_inv, lambda grad, self: grad * (_SQRT_PI / 2) * lax.exp(lax.square(lax.erf_inv(self))),
+               kinds="bif", doc="The inverse of the error function.")  # fmt: skip
+
+
+def _odds(p):
+    return lax.log(p / (1 - p))
+
+
+def _logit_grad(grad, self, eps):
+    slope = grad / (self * (1 - self))
+    if eps is None:
+        return jnp.where((self < 0) | (self > 1), np.nan, slope)
+    return jnp.where((self < eps) | (self > 1 - eps), 0, slope)
+
+
+@pointwise("logit(Tensor self, float? eps=None) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _logit_grad})
+def logit(self, eps):
+    """``log(p / (1 - p))``; with ``eps`` the input is first limited to ``[eps, 1 - eps]``."""
+    demand("logit", self, "f")
+    if eps is None:
+        return widely(_odds, self)
+    return widely(lambda p: _odds(lax.clamp(eps.astype(p.dtype), p, (1 - eps).astype(p.dtype))), self)
+
+
+# -- gamma functions -------------------------------------------------------------------------------
+
+
+def trigamma(x):
+    """The derivative of digamma; by reflection left of 0."""
+    small = x < 0.5
+    y = lax.polygamma(jnp.ones_like(x), jnp.where(small, 1 - x, x))
+    return jnp.where(small, lax.square(math.pi / jnp.sin(math.pi * x)) - y, y)
+
+
+def _digamma(x):
+    at_zero = lax.div(jnp.full_like(x, -1), x)  # -inf at 0, +inf at -0
+    return jnp.where(x == 0, at_zero, jnp.where((x < 0) & (lax.floor(x) == x), np.nan, lax.digamma(x)))
+
+
+lgamma = unary("lgamma", lax.lgamma, lambda grad, self: grad * _digamma(self), kinds="bif",
+               doc="The logarithm of the absolute value of the gamma function.")  # fmt: skip
+digamma = unary("digamma", _digamma, lambda grad, self: grad * trigamma(self), kinds="bif",
+                doc="The derivative of ``lgamma``.")  # fmt: skip
+
+
+def _polygamma(n, x):
+    if n == 0:
+        return _digamma(x)
+    return trigamma(x) if n == 1 else lax.polygamma(jnp.full_like(x, n), x)
+
+
+@op("polygamma(int n, Tensor self) -> Tensor", dtype="int_to_float", variants="function inplace out", strides=True,
+    vjp={"self": lambda grad, self, n: grad * _polygamma(n + 1, self)})  # fmt: skip
+def polygamma(n, self):
+    """The ``n``-th derivative of ``digamma``. RuntimeError for a negative ``n``."""
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
+    demand("polygamma", self, "f")
+    return widely(lambda x: _polygamma(n, x), self)
+
+
+def _shifts(p):
+    return [(1 - i) / 2 for i in range(1, p + 1)]
+
+
+def _mvlgamma(x, p):
+    total = p * (p - 1) / 4 * math.log(math.pi)
+    for shift in _shifts(p):
+        total = total + lax.lgamma(x + shift)
+    return total
+
+
+def _mvlgamma_grad(grad, self, p):
+    slope = _digamma(self)
+    for shift in _shifts(p)[1:]:
+        slope = slope + _digamma(self + shift)
+    return grad * slope
+
+
+@pointwise("mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad})
+def mvlgamma(self, p):
+    """The logarithm of the multivariate gamma function of dimension ``p``."""
+    demand("mvlgamma", self, "f")
+    if p < 1:
+        raise RuntimeError(f"p has to be greater than or equal to 1, but got {p} (mvlgamma)")
+    return widely(lambda x: _mvlgamma(x, p), self)
+
+
+def _density(grad, self, other):
+    return grad * lax.exp((self - 1) * lax.log(other) - other - lax.lgamma(self))
+
+
+def _incomplete(name, f, sign, doc):
+    def kernel(self, other):
+        self, other = broadcast(name, self, other)
+        demand(name, self, "f")
+        return widely(f, self, other)
+
+    kernel.__doc__ = doc
+    return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
+        "other": lambda grad, self, other: sign * _density(grad, self, other),
+    })(kernel)  # fmt: skip
+
+
+igamma = _incomplete("igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised.")
+igammac = _incomplete("igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised.")
+
+
+def _zeta(self, other):
+    """The Hurwitz zeta function: the sum over n >= 0 of ``(n + other) ** -input``."""
+    self, other = broadcast("zeta", self, other)
+    demand("zeta", self, "f")
+    return widely(lax.zeta, self, other)
+
+
+_ZETA_GRAD = {"other": lambda grad, self, other: grad * -self * lax.zeta(self + 1, other)}
+zeta = op("special_zeta(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", variants="out", strides=True,
+          vjp=_ZETA_GRAD)(_zeta)  # fmt: skip
+zeta_self = op("special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", dtype="int_to_float", variants="out",
+               policy="self other", strides=True, vjp=_ZETA_GRAD)(_zeta)  # fmt: skip
+zeta_other = op("special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", dtype="int_to_float", variants="out",
+                policy="self other", strides=True)(_zeta)  # fmt: skip
+
+# -- Bessel functions ------------------------------------------------------------------------------
+
+
+def _i0(x):
+    return lax.exp(lax.abs(x)) * lax.bessel_i0e(x)
+
+
+def _i1(x):
+    return lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
+
+
+def _over(numerator, x):
+    """``numerator / x`` at x != 0; the limit 1/2 of i1(x) / x at 0."""
+    return jnp.where(x == 0, 0.5, numerator / jnp.where(x == 0, 1, x))
+
+
+i0 = unary("i0", _i0, lambda grad, self: grad * _i1(self), kinds="bif",
+           doc="The modified Bessel function of the first kind, of order 0.")  # fmt: skip
+i0e = _special("i0e", lax.bessel_i0e, lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
+               "``exp(-|input|) * i0(input)``.", node="SpecialI0EBackward")  # fmt: skip
+i1 = _special("i1", _i1, lambda grad, self, result: grad * (_i0(self) - _over(result, self)),
+              "The modified Bessel function of the first kind, of order 1.")  # fmt: skip
+i1e = _special("i1e", lax.bessel_i1e,
+               lambda grad, self, result: grad * (lax.bessel_i0e(self) - lax.sign(self) * result - _over(result, self)),
+               "``exp(-|input|) * i1(input)``.", node="SpecialI1EBackward")  # fmt: skip
+
+# -- entropy, normal distribution --------------------------------------------------------------------
+
+
+def _entr(x):
+    inner = jnp.where(x > 0, -x * lax.log(jnp.where(x > 0, x, 1)), jnp.where(x == 0, 0, -np.inf))
+    return jnp.where(x != x, x, inner)
+
+
+entr = _special("entr", _entr, lambda grad, self: grad * (-lax.log(self) - 1), "``-x * log(x)``, 0 at 0, -inf below.")
+ndtri = _special("ndtri", jsp.ndtri, lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
+                 "The quantile function of the standard normal distribution.")  # fmt: skip
+
+
+def _log_ndtr_slope(grad, self, result):
+    return grad / math.sqrt(2 * math.pi) * lax.exp(-result - lax.square(self) / 2)
+
+
+log_ndtr = _special("log_ndtr", jsp.log_ndtr, _log_ndtr_slope, "The logarithm of ``ndtr``, accurate in the tail.",
+                    node="SpecialLogNdtrBackward")  # fmt: skip
+ndtr = _special("ndtr", lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
+                lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
+                "The distribution function of the standard normal distribution.")  # fmt: skip
+erfcx = _special("erfcx", jsp.erfcx, lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
+                 "The scaled complementary error function, ``exp(input ** 2) * erfc(input)``.")  # fmt: skip

@@ -1,0 +1,200 @@
+"""Functions of three tensors, element by element: selection, clamping, interpolation."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op, pointwise
+from torchlike._ops._elementwise import broadcast, conj, kind, scalar_name, widely
+
+
+@op("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", dtype="promote", policy="self other",
+    numbers="self other", strides=True, variants="function out", vjp={
+        "self": lambda grad, condition: jnp.where(condition != 0, grad, 0),
+        "other": lambda grad, condition: jnp.where(condition != 0, 0, grad),
+    })  # fmt: skip
+def where(condition, self, other):
+    """``input`` where the condition holds, ``other`` elsewhere; the three shapes broadcast.
+
+    >>> import torchlike as torch
+    >>> x = torch.tensor([-1.0, 2.0])
+    >>> torch.where(x > 0, x, 0.0)
+    tensor([0., 2.])
+    """
+    if condition.dtype not in (np.bool_, np.uint8):
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with dtype "
+            f"{scalar_name(condition)}; compare it with something or convert it with .bool()"
+        )
+    condition, self, other = broadcast("where", condition, self, other)
+    return jnp.where(condition != 0 if condition.dtype != np.bool_ else condition, self, other)
+
+
+# -- clamping ------------------------------------------------------------------------------------
+
+
+def _clamped(name, self, low, high):
+    """``self`` between bounds that may be None; a NaN bound or element gives NaN."""
+    if kind(self) == "c":
+        raise NotImplementedError(f"{name} is not supported for complex types, which have no order")
+    if kind(self) == "b":
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)")
+    if low is None and high is None:
+        raise RuntimeError(f"torch.{name}: At least one of 'min' or 'max' must not be None")
+    bounds = [b for b in (low, high) if b is not None]
+    self, *bounds = broadcast(name, self, *bounds)
+    if low is not None:
+        self = jnp.maximum(self, bounds[0])
+    return self if high is None else jnp.minimum(self, bounds[-1])
+
+
+def _outside(x, low, high):
+    """(below, above): where the result is the lower bound, and where it is the upper one."""
+    below = False if low is None else ~(x >= low) & (x == x)
+    above = False if high is None else ~(x <= high) & (x == x)
+    return below, above
+
+
+def _clamp_self(grad, self, min, max):
+    inside = True
+    if min is not None:
+        inside = inside & (self >= min)
+    if max is not None:
+        inside = inside & (self <= max)
+    return jnp.where(inside, grad, 0)
+
+
+def _clamp_min(grad, self, min, max):
+    taken = self < min
+    return jnp.where(taken if max is None else taken & (min < max), grad, 0)
+
+
+def _clamp_max(grad, self, min, max):
+    taken = self > max
+    return jnp.where(taken if min is None else taken | (max < min), grad, 0)
+
+
+def _clamp(self, min, max):
+    """The elements limited to ``[min, max]``; either may be None, both may be tensors or numbers.
+
+    RuntimeError if both are None. At a bound the derivative is 1.
+
+    >>> import torchlike as torch
+    >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return _clamped("clamp", self, min, max)
+
+
+clamp = pointwise("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", dtype="promote", policy="self min max",
+                  node="ClampBackward1", vjp={"self": _clamp_self})(_clamp)  # fmt: skip
+clamp_tensor = pointwise("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", dtype="promote", numbers="",
+                         vjp={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max})(_clamp)  # fmt: skip
+
+
+def _bounded_below(self, min):
+    """The elements, none below ``min`` (a number or a tensor)."""
+    return _clamped("clamp_min", self, min, None)
+
+
+def _bounded_above(self, max):
+    """The elements, none above ``max`` (a number or a tensor)."""
+    return _clamped("clamp_max", self, None, max)
+
+
+clamp_min = pointwise("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", dtype="promote", numbers="",
+                      node="ClampMinBackward1", vjp={
+    "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
+    "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
+})(_bounded_below)  # fmt: skip
+clamp_min_scalar = pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", dtype="promote", policy="self min", vjp={
+    "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
+})(_bounded_below)  # fmt: skip
+clamp_max = pointwise("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", dtype="promote", numbers="",
+                      node="ClampMaxBackward1", vjp={
+    "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
+    "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
+})(_bounded_above)  # fmt: skip
+clamp_max_scalar = pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", dtype="promote", policy="self max", vjp={
+    "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
+})(_bounded_above)  # fmt: skip
+
+# -- interpolation and fused products ---------------------------------------------------------------
+
+
+def _lerp(self, end, weight):
+    """``input + weight * (end - input)``; RuntimeError unless the dtypes agree.
+
+    >>> import torchlike as torch
+    >>> torch.lerp(torch.zeros(2), torch.ones(2), 0.25)
+    tensor([0.2500, 0.2500])
+    """
+    for other, what in ((end, "end"), (weight, "weight")):
+        if not getattr(other, "weak_type", False) and other.dtype != self.dtype:
+            raise RuntimeError(
+                f"expected dtype {from_np(self.dtype)} for `{what}` but got dtype {from_np(other.dtype)}; "
+                "convert it with .to(dtype)"
+            )
+    self, end, weight = broadcast("lerp", self, end, weight.astype(self.dtype))
+    if kind(self) in "bi":
+        raise NotImplementedError(f"\"lerp\" not implemented for '{scalar_name(self)}'; it takes floating point tensors")
+
+    def mix(a, b, w):
+        # From the nearer end, so that weights 0 and 1 give the ends exactly.
+        return jnp.where(jnp.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+
+    return widely(mix, self, end, weight)
+
+
+_LERP_ENDS = {"self": lambda grad, weight: grad * (1 - conj(weight)), "end": lambda grad, weight: grad * conj(weight)}
+lerp_tensor = pointwise("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", node="LerpBackward1", numbers="",
+                        vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)})(_lerp)  # fmt: skip
+lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(_lerp)
+
+
+def _value(name, value, self):
+    """The factor ``value`` of a fused operator in the result's dtype."""
+    if isinstance(value, int):
+        return value
+    if kind(self) in "bi" and kind(value) not in "bi":
+        raise RuntimeError(f"For integral input tensors, argument value must not be a floating point number in {name}()")
+    return value.astype(self.dtype)
+
+
+@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtype="promote", numbers="",
+           vjp={
+    "self": lambda grad: grad,
+    "tensor1": lambda grad, tensor2, value: grad * conj(tensor2 * value),
+    "tensor2": lambda grad, tensor1, value: grad * conj(tensor1 * value),
+})  # fmt: skip
+def addcmul(self, tensor1, tensor2, value):
+    """``input + value * tensor1 * tensor2``; the shapes broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.addcmul(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), value=0.5)
+    tensor([2.5000, 5.0000])
+    """
+    value = _value("addcmul", value, self)
+    return widely(lambda a, b, c: a + value * b * c, *broadcast("addcmul", self, tensor1, tensor2))
+
+
+@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtype="promote", numbers="",
+           vjp={
+    "self": lambda grad: grad,
+    "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
+    "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj(value * tensor1 / (tensor2 * tensor2)),
+})  # fmt: skip
+def addcdiv(self, tensor1, tensor2, value):
+    """``input + value * tensor1 / tensor2``; the shapes broadcast. RuntimeError for integer tensors.
+
+    >>> import torchlike as torch
+    >>> torch.addcdiv(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]), value=2)
+    tensor([2., 2.])
+    """
+    if kind(self) in "bi":
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
+            "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
+        )
+    value = _value("addcdiv", value, self)
+    return widely(lambda a, b, c: a + value * b / c, *broadcast("addcdiv", self, tensor1, tensor2))

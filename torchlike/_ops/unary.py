@@ -1,0 +1,230 @@
+"""Functions of one tensor, element by element."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op, pointwise
+from torchlike._ops._elementwise import conj, demand, kind, unary, widely
+
+
+def _zero(grad):
+    return jnp.zeros_like(grad)
+
+
+# -- signs and absolute values ------------------------------------------------------------------
+
+
+def _sgn(x):
+    if kind(x) == "c":
+        size = lax.abs(x)
+        return jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
+    if kind(x) == "b":
+        return x
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+@pointwise("neg(Tensor self) -> Tensor", vjp={"self": lambda grad: -grad}, operator="neg", numbers="")
+def neg(self):
+    """Elementwise ``-input``. RuntimeError for bool tensors."""
+    if self.dtype == np.bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported; "
+            "invert a mask with `~` or logical_not()"
+        )
+    return -self
+
+
+abs_ = unary("abs", lax.abs, lambda grad, self: grad * _sgn(self), dtype="same", kinds="ifc", operator="abs",
+            doc="Elementwise absolute value; the modulus of complex numbers.")  # fmt: skip
+
+
+def _sgn_grad(grad, self, result):
+    if kind(self) != "c":
+        return _zero(grad)
+    size = jnp.abs(self)
+    safe = jnp.where(size == 0, 1, size)
+    along = (grad * jnp.conj(result)).real * result
+    return jnp.where(size == 0, 0, (grad - along) / safe)
+
+
+sgn = unary("sgn", _sgn, _sgn_grad, dtype="same", doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.")
+
+
+@pointwise("sign(Tensor self) -> Tensor", vjp={"self": _zero}, numbers="")
+def sign(self):
+    """Elementwise sign: -1, 0 or 1 (0 for NaN). NotImplementedError for complex tensors: see sgn."""
+    if kind(self) == "c":
+        raise NotImplementedError("sign() does not take complex tensors: use sgn(), the direction of each element")
+    return _sgn(self)
+
+
+# -- powers, exponentials and logarithms ----------------------------------------------------------
+
+sqrt = unary("sqrt", lax.sqrt, lambda grad, result: grad / (2 * conj(result)), doc="Elementwise square root.")
+rsqrt = unary("rsqrt", lambda x: 1 / lax.sqrt(x), lambda grad, result: -0.5 * grad * conj(result * result * result),
+              doc="Elementwise ``1 / sqrt(input)``.")  # fmt: skip
+reciprocal = unary("reciprocal", lambda x: 1 / x, lambda grad, result: -grad * conj(result * result),
+                   doc="Elementwise ``1 / input``.")  # fmt: skip
+exp = unary("exp", lax.exp, lambda grad, result: grad * conj(result), doc="Elementwise exponential.")
+exp2 = unary("exp2", lax.exp2, lambda grad, result: grad * conj(result) * math.log(2), doc="Elementwise ``2 ** input``.")
+expm1 = unary("expm1", lax.expm1, lambda grad, result: grad * (conj(result) + 1),
+              doc="Elementwise ``exp(input) - 1``, accurate near 0.")  # fmt: skip
+log = unary("log", lax.log, lambda grad, self: grad / conj(self), doc="Elementwise natural logarithm.")
+log2 = unary("log2", lambda x: lax.log(x) / math.log(2), lambda grad, self: grad / (conj(self) * math.log(2)),
+             doc="Elementwise logarithm to base 2.")  # fmt: skip
+log10 = unary("log10", lambda x: lax.log(x) / math.log(10), lambda grad, self: grad / (conj(self) * math.log(10)),
+              doc="Elementwise logarithm to base 10.")  # fmt: skip
+log1p = unary("log1p", lax.log1p, lambda grad, self: grad / (conj(self) + 1),
+              doc="Elementwise ``log(1 + input)``, accurate near 0.")  # fmt: skip
+
+# -- trigonometric and hyperbolic functions ----------------------------------------------------------
+
+sin = unary("sin", lax.sin, lambda grad, self: grad * conj(lax.cos(self)), doc="Elementwise sine.")
+cos = unary("cos", lax.cos, lambda grad, self: -grad * conj(lax.sin(self)), doc="Elementwise cosine.")
+tan = unary("tan", lax.tan, lambda grad, result: grad * conj(1 + result * result), doc="Elementwise tangent.")
+asin = unary("asin", lax.asin, lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)), doc="Elementwise arc sine.")
+acos = unary("acos", lax.acos, lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
+             doc="Elementwise arc cosine.")  # fmt: skip
+atan = unary("atan", lax.atan, lambda grad, self: grad / conj(self * self + 1), doc="Elementwise arc tangent.")
+sinh = unary("sinh", lax.sinh, lambda grad, self: grad * conj(lax.cosh(self)), doc="Elementwise hyperbolic sine.")
+cosh = unary("cosh", lax.cosh, lambda grad, self: grad * conj(lax.sinh(self)), doc="Elementwise hyperbolic cosine.")
+tanh = unary("tanh", lax.tanh, lambda grad, result: grad * conj(1 - result * result), doc="Elementwise hyperbolic tangent.")
+asinh = unary("asinh", lax.asinh, lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
+              doc="Elementwise inverse hyperbolic sine.")  # fmt: skip
+acosh = unary("acosh", lax.acosh, lambda grad, self: grad * conj(1 / (lax.sqrt(self - 1) * lax.sqrt(self + 1))),
+              doc="Elementwise inverse hyperbolic cosine.")  # fmt: skip
+atanh = unary("atanh", lax.atanh, lambda grad, self: grad * conj(1 / (1 - self * self)),
+              doc="Elementwise inverse hyperbolic tangent.")  # fmt: skip
+sigmoid = unary("sigmoid", lax.logistic, lambda grad, result: grad * conj((1 - result) * result),
+                doc="Elementwise ``1 / (1 + exp(-input))``.")  # fmt: skip
+
+# -- rounding ------------------------------------------------------------------------------------
+
+
+def _rounding(name, f, doc, **options):
+    whole = lambda x: x if kind(x) == "i" else f(x)  # noqa: E731
+    return unary(name, whole, _zero, dtype="same", kinds="if", doc=doc, **options)
+
+
+def _toward_zero(x):
+    return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
+
+
+floor = _rounding("floor", lax.floor, "The largest integer not above each element.")
+ceil = _rounding("ceil", lax.ceil, "The smallest integer not below each element.")
+trunc = _rounding("trunc", _toward_zero, "Each element without its fractional part.")
+round_ = _rounding("round", lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+                  "The nearest integer, the even one of two; ``decimals`` keeps that many digits.")  # fmt: skip
+frac = unary("frac", lambda x: x - _toward_zero(x), lambda grad: grad, dtype="same", kinds="f",
+             doc="The fractional part of each element, with its sign.")  # fmt: skip
+
+
+@pointwise("round.decimals(Tensor self, *, int decimals) -> Tensor", vjp={"self": _zero}, node="RoundBackward1",
+           numbers="", runtime="decimals")  # fmt: skip
+def round_decimals(self, decimals):
+    demand("round", self, "f")
+
+    def rounded(x):
+        scale = 10.0 ** jnp.abs(decimals).astype(x.dtype)
+        up, down = jnp.where(decimals < 0, x / scale, x * scale), jnp.where(decimals < 0, scale, 1 / scale)
+        even = lax.round(up, lax.RoundingMethod.TO_NEAREST_EVEN)
+        return jnp.where(decimals < 0, even * down, even / scale)
+
+    return widely(rounded, self)
+
+
+# -- rectifiers ----------------------------------------------------------------------------------
+
+
+@pointwise("relu(Tensor self) -> Tensor", vjp={"self": lambda grad, result: jnp.where(result > 0, grad, 0)}, numbers="",
+           variants="function method inplace")  # fmt: skip
+def relu(self):
+    """Elementwise ``max(input, 0)``; the derivative at 0 is 0."""
+    if kind(self) == "b":
+        raise RuntimeError("Boolean inputs not supported for relu; convert the input with .to(torch.int64)")
+    demand("relu", self, "if")
+    return jnp.where(self < 0, 0, self)
+
+
+@pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", numbers="", variants="function out inplace",
+           vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)})  # fmt: skip
+def threshold(self, threshold, value):
+    """The elements above ``threshold``, ``value`` in place of the others."""
+    demand("threshold", self, "if")
+    return jnp.where(self <= threshold.astype(self.dtype), value.astype(self.dtype), self)
+
+
+# -- more ------------------------------------------------------------------------------------------
+
+
+def _sinc(x):
+    turn = math.pi * jnp.where(x == 0, 1, x)
+    return jnp.where(x == 0, 1, lax.sin(turn) / turn)
+
+
+def _sinc_grad(grad, self):
+    x = jnp.where(self == 0, 1, self)
+    turn = math.pi * x
+    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * x)))
+
+
+sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.")
+deg2rad = unary("deg2rad", lambda x: x * (math.pi / 180), lambda grad: grad * (math.pi / 180), kinds="bif",
+                doc="Degrees as radians.")  # fmt: skip
+rad2deg = unary("rad2deg", lambda x: x * (180 / math.pi), lambda grad: grad * (180 / math.pi), kinds="bif",
+                doc="Radians as degrees.")  # fmt: skip
+
+
+def _angle(x):
+    if kind(x) == "c":
+        return lax.atan2(jnp.imag(x), jnp.real(x))
+    return jnp.where(x < 0, math.pi, jnp.where(x != x, x, 0)).astype(x.dtype)
+
+
+def _angle_grad(grad, self):
+    if kind(self) != "c":
+        return _zero(grad)
+    square = jnp.real(self * jnp.conj(self))
+    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
+
+
+angle = unary("angle", _angle, _angle_grad, variants="function method out",
+              doc="The angle of complex numbers; 0 or pi for real ones.")  # fmt: skip
+conj_physical = unary("conj_physical", conj, lambda grad: conj(grad), dtype="same", doc="Elementwise complex conjugate, as a new tensor.")
+
+
+def _replaced(x, nan, posinf, neginf):
+    most = jnp.finfo(x.dtype)
+    high = most.max if posinf is None else posinf.astype(x.dtype)
+    low = most.min if neginf is None else neginf.astype(x.dtype)
+    x = jnp.where(x == np.inf, high, jnp.where(x == -np.inf, low, x))
+    return jnp.where(x != x, 0 if nan is None else nan.astype(x.dtype), x)
+
+
+@pointwise("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", numbers="",
+           vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)})  # fmt: skip
+def nan_to_num(self, nan, posinf, neginf):
+    """NaN and infinities replaced: by 0 and the largest numbers of the dtype, or by the numbers given.
+
+    >>> import torchlike as torch
+    >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
+    tensor([0., 9., 1.])
+    """
+    if kind(self) in "bi":
+        return self
+    if kind(self) == "c":
+        return lax.complex(*(_replaced(x, nan, posinf, neginf) for x in (jnp.real(self), jnp.imag(self))))
+    return _replaced(self, nan, posinf, neginf)
+
+
+@op("frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", strides=True, variants="function method out",
+    vjp={"self": lambda grad, exponent: grad / lax.exp2(exponent.astype(grad.dtype))})  # fmt: skip
+def frexp(self):
+    """Mantissas in [0.5, 1) and integer exponents with ``input = mantissa * 2 ** exponent``."""
+    demand("frexp", self, "f")
+    mantissa, exponent = jnp.frexp(self)
+    return mantissa, exponent.astype(np.int32)

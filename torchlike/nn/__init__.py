@@ -1,0 +1,6 @@
+"""Neural networks: ``torch.nn``."""
+
+from torchlike.nn import functional as functional
+from torchlike.nn.modules import *  # noqa: F403
+from torchlike.nn.parameter import Buffer as Buffer
+from torchlike.nn.parameter import Parameter as Parameter

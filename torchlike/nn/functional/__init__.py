@@ -1,0 +1,5 @@
+"""The functions behind the layers: ``torch.nn.functional``."""
+
+from torchlike.nn.functional.conv import *  # noqa: F403
+from torchlike.nn.functional.misc import *  # noqa: F403
+from torchlike.nn.functional.pool import *  # noqa: F403

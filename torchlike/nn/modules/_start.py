@@ -1,0 +1,21 @@
+"""How the parameters of layers start."""
+
+import math
+
+from torchlike._base.state import no_grad
+from torchlike._core.tensor import Tensor
+
+
+@no_grad()
+def uniform(tensor: Tensor | None, bound: float) -> None:
+    """Fill ``tensor`` with numbers that are uniform in +-``bound``; None is left alone."""
+    if tensor is not None and tensor.numel():
+        tensor.uniform_(-bound, bound)
+
+
+def by_fan_in(weight: Tensor, bias: Tensor | None) -> None:
+    """Fill ``weight`` [out, in, ...] and ``bias`` uniformly in +-1 / sqrt(inputs of one output)."""
+    fan_in = math.prod(weight.shape[1:])
+    bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+    uniform(weight, bound)
+    uniform(bias, bound)

@@ -1,0 +1,13 @@
+"""``torch.random``: the default generator's seed and state."""
+
+from torchlike._functions.random import (
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+
+__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
