@@ -7,7 +7,7 @@ from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import refresh
 from torchlike._core.hooks import RemovableHandle
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
 
 
@@ -151,31 +151,40 @@ def _root_edges(tensors):
 
 
 def _seeds(tensors, grads, create):
+    """The gradients of the roots: tensors with ``create``, else values."""
     out = []
-    for t, g in zip(tensors, grads, strict=True):
+    for i, (t, g) in enumerate(zip(tensors, grads, strict=True)):
         if g is None:
-            if t.numel() != 1:
-                raise RuntimeError("grad can be implicitly created only for scalar outputs")
-            if not t.dtype.is_floating_point:
-                raise RuntimeError(
-                    f"grad can be implicitly created only for real scalar outputs but got {t.dtype}"
-                )
-            g = wrap(immediate.ones(tuple(t.shape), t.dtype.np))
-        elif not isinstance(g, Tensor):
-            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-        elif g.shape != t.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[{len(out)}] has a shape of {g.shape} and output[{len(out)}] has "
-                f"a shape of {t.shape}."
-            )
-        elif g.dtype.is_complex != t.dtype.is_complex:
-            raise RuntimeError(
-                f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch "
-                f"in dtype: "
-                f"grad_output[{len(out)}] has a dtype of {g.dtype} and output[{len(out)}] has a dtype of {t.dtype}."
-            )
-        out.append(g)
+            value = _implicit_seed(t)
+            out.append(wrap(value) if create else value)
+        else:
+            g = _checked_seed(i, t, g)
+            out.append(g if create else value_of(g))
     return out
+
+
+def _implicit_seed(t):
+    shape, dtype = t._storage.value.shape if t._view is None else t._view.shape, t.dtype
+    if shape and t.numel() != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+    return immediate.one(shape, dtype.np)
+
+
+def _checked_seed(i, t, g):
+    if not isinstance(g, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if g.shape != t.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {t.shape}."
+        )
+    if g.dtype.is_complex != t.dtype.is_complex:
+        raise RuntimeError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+            f"dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {t.dtype}."
+        )
+    return g if g.dtype is t.dtype else g.to(t.dtype)
 
 
 def _as_tuple(x):

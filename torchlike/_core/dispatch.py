@@ -64,13 +64,12 @@ def call(op, inputs, static):
 def plan_for(op, inputs, static, values):
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
     key = [static]
-    for t, v in zip(inputs, values, strict=True):
-        if _get(t.__class__) != 1:
-            key.append(t.__class__)
-        else:
-            key.append(v.shape)
-            key.append(v.dtype)
+    for t, v in zip(inputs, values, strict=False):
+        if _get(t.__class__) == 1:
+            key.append(v.aval if v.__class__ is not immediate.Abstract else v)
             key.append(t._rg)
+        else:
+            key.append(t.__class__)
     key = tuple(key)
     plan = op.plans.get(key, _ABSENT)
     if plan is _ABSENT:
@@ -97,29 +96,34 @@ def _make_plan(op, inputs, static, values):
 def _record(op, inputs, static, values, out):
     """Wrap the results with a node that remembers this call."""
     plan = plan_for(op, inputs, static, values)
-    many = out.__class__ is tuple
-    if plan is None:
-        return tuple([wrap(v) for v in out]) if many else wrap(out)
-    outs = [wrap(v) for v in out] if many else [wrap(out)]
-    node = _node(op, plan, inputs, outs)
-    for i in plan.diff:
-        t = outs[i]
-        t._edge = (node, i)
-        t._rg = True
-    return tuple(outs) if many else outs[0]
+    outs = [wrap(v) for v in out] if out.__class__ is tuple else [wrap(out)]
+    if plan is not None:
+        node = _node(op, plan, inputs, outs)
+        for i in plan.diff:
+            t = outs[i]
+            t._edge = (node, i)
+            t._rg = True
+    return tuple(outs) if out.__class__ is tuple else outs[0]
 
 
 def _node(op, plan, inputs, outs):
-    edges = []
+    edges, saved, versions = [], [], []
     for i in plan.wanted:
         t = inputs[i]
-        edges.append(t._edge or (nodes.accumulator(t), 0))
-    saved = [inputs[i] for i in plan.inputs]
-    versions = [t._vc.version if _get(t.__class__) == 1 else None for t in saved]
+        edge = t._edge
+        if edge is None:
+            sink = t._acc
+            sink = None if sink is None else sink()
+            edge = (nodes.accumulator(t) if sink is None else sink, 0)
+        edges.append(edge)
+    for i in plan.inputs:
+        t = inputs[i]
+        saved.append(t)
+        versions.append(t._vc.version if _get(t.__class__) == 1 else None)
     for i in plan.outputs:
-        shell = alias(outs[i])
-        saved.append(shell)
-        versions.append(shell._vc.version)
+        t = alias(outs[i])
+        saved.append(t)
+        versions.append(t._vc.version)
     return nodes.make(op, plan, edges, saved, versions)
 
 

@@ -5,20 +5,25 @@ them directly; with it they travel as tensors through dispatch, and so have hist
 Hooks always see tensors.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from itertools import repeat
 
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
 
+plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
+
 
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
-    """Propagate ``grads`` (tensors) from ``roots`` ((node, output number) each).
+    """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
     Args:
+        grads: one for each root: tensors with ``create``, else plain values.
         keep: retain saved tensors. create: record the backward itself.
         accumulate: whether leaves receive ``.grad``.
         captures: edges whose gradient is wanted; only nodes that lead to them run.
@@ -28,7 +33,8 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=())
     state.grad = create
     task = _Task(roots, keep, create, accumulate, captures)
     try:
-        task.seed(roots, grads)
+        for (node, nr), grad in zip(roots, grads, strict=True):
+            task.deliver(node, nr, grad)
         task.run()
         return task.captured
     finally:
@@ -38,53 +44,56 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=())
 class _Task:
     """One backward pass: what is still awaited, what has arrived."""
 
+    __slots__ = ("keep", "create", "accumulate", "wanted", "captured", "awaited", "needed", "buffers", "ready")
+
     def __init__(self, roots, keep, create, accumulate, captures):
         self.keep, self.create, self.accumulate = keep, create, accumulate
-        self.wanted = {}
-        for node, nr in captures:
-            self.wanted.setdefault(node, set()).add(nr)
-        self.captured = {}
-        self.awaited, order = _count_edges(roots)
-        self.needed = _leading_to(order, self.wanted) if captures else None
+        self.captured, self.wanted, self.needed = {}, {}, None
+        self.awaited = awaited = _count_edges(roots)
+        if captures:
+            for node, nr in captures:
+                self.wanted.setdefault(node, set()).add(nr)
+            self.needed = _leading_to(awaited, self.wanted)
         self.buffers = {}
-        self.ready = []
-        self.live = True
-
-    def seed(self, roots, grads):
-        for (node, nr), grad in zip(roots, grads, strict=True):
-            self.deliver(node, nr, grad if self.create else value_of(grad))
-        for node in {node for node, _ in roots}:
-            if not self.awaited.get(node):
-                heappush(self.ready, (-node.seq, node))
+        self.ready = [(-node.seq, node) for node in {node: None for node, _ in roots} if not awaited[node]]
+        heapify(self.ready)
 
     def deliver(self, node, nr, grad):
         """Add a gradient to the buffer of output ``nr`` of ``node``."""
         buffer = self.buffers.get(node)
         if buffer is None:
-            n = 1 if node.__class__ is nodes.AccumulateGrad else len(node.outs())
-            buffer = self.buffers[node] = [None] * n
+            buffer = self.buffers[node] = [None] * node.arity
         old = buffer[nr]
         if old is None:
             buffer[nr] = grad
         elif self.create:
             buffer[nr] = call(add, (old, grad, None), ())
         else:
-            buffer[nr] = immediate.run(add, (), (old, grad, None))
+            buffer[nr] = immediate.run(plus, (), (old, grad))
 
     def run(self):
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
+        plain = needed is None and not self.create  # no captures, gradients are values: the short way
         while ready:
             node = heappop(ready)[1]
             grads = buffers.pop(node, None)
-            results = (
-                self.step(node, grads) if grads is not None and (needed is None or node in needed) else None
-            )
-            for i, edge in enumerate(node.edges):
+            if grads is None or (needed is not None and node not in needed):
+                results = repeat(None)
+            elif plain and node._ex is None and node.simple:
+                results = node.apply(grads)
+                if not self.keep:
+                    node.release()
+            else:
+                results = self.step(node, grads) or repeat(None)
+            for edge, grad in zip(node.edges, results, strict=False):
                 if edge is None:
                     continue
                 target, nr = edge
-                if results is not None and results[i] is not None:
-                    self.deliver(target, nr, results[i])
+                if grad is not None:
+                    if target.arity == 1 and target not in buffers:
+                        buffers[target] = [grad]
+                    else:
+                        self.deliver(target, nr, grad)
                 left = awaited[target] = awaited[target] - 1
                 if not left:
                     heappush(ready, (-target.seq, target))
@@ -189,31 +198,29 @@ class _Task:
         elif self.create:
             leaf._grad = call(add, (old, grad, None), ())
         else:
-            write(old, immediate.run(add, (), (value_of(old), grad, None)))
+            write(old, immediate.run(plus, (), (value_of(old), grad)))
 
 
 def _count_edges(roots):
-    """{node: number of edges into it} over the graph below the roots, and the nodes in visit order."""
-    awaited, order = {}, []
-    stack = list({node: None for node, _ in roots})
-    seen = set(stack)
+    """{node: number of edges into it} over the graph below the roots."""
+    awaited = dict.fromkeys([node for node, _ in roots], 0)
+    stack = list(awaited)
     while stack:
-        node = stack.pop()
-        order.append(node)
-        for edge in node.edges:
+        for edge in stack.pop().edges:
             if edge is not None:
                 target = edge[0]
-                awaited[target] = awaited.get(target, 0) + 1
-                if target not in seen:
-                    seen.add(target)
+                if target in awaited:
+                    awaited[target] += 1
+                else:
+                    awaited[target] = 1
                     stack.append(target)
-    return awaited, order
+    return awaited
 
 
-def _leading_to(order, wanted):
+def _leading_to(graph, wanted):
     """The nodes from which a captured edge can be reached, the captured nodes included."""
     needed = set(wanted)
-    for node in sorted(order, key=lambda n: n.seq):
+    for node in sorted(graph, key=lambda n: n.seq):
         if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
             needed.add(node)
     return needed

@@ -26,7 +26,7 @@ from torchlike._ops import view as views
 
 _INTS = (int, np.integer)
 _VALUES = (Tensor, bool, int, float, complex, np.number, np.bool_)
-_MASKS = (dtypes.bool, dtypes.uint8)
+MASKS = (dtypes.bool, dtypes.uint8)
 _KINDS = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool)
 _FULL = slice(None)
 
@@ -163,7 +163,7 @@ def _width(x):
     """How many dimensions one index uses."""
     if x is None or x is Ellipsis or x is True or x is False:
         return 0
-    return x.ndim if isinstance(x, Tensor) and x.dtype in _MASKS else 1
+    return x.ndim if isinstance(x, Tensor) and x.dtype in MASKS else 1
 
 
 def _item(t, x):
@@ -205,7 +205,7 @@ def _tensor_item(x):
     if x.ndim or isinstance(value_of(x), jax.core.Tracer):
         return x
     number = host(x).item()
-    return bool(number) if dtype in _MASKS else number
+    return bool(number) if dtype in MASKS else number
 
 
 def _positions(t, indices):
@@ -214,15 +214,15 @@ def _positions(t, indices):
     for x in indices:
         if x is ...:
             continue
-        if x is not None and x.dtype in _MASKS:
-            _check_mask(t, len(out), x)
-            out += [wrap(place(i, t.device)) for i in np.nonzero(_known(x))]
+        if x is not None and x.dtype in MASKS:
+            check_mask(t, len(out), x)
+            out += [wrap(place(i, t.device)) for i in np.nonzero(known(x))]
         else:
             out.append(x)
     return out
 
 
-def _check_mask(t, dim, mask):
+def check_mask(t, dim, mask):
     shape = tuple(t.shape)
     for i, n in enumerate(mask.shape):
         if n != shape[dim + i]:
@@ -232,7 +232,7 @@ def _check_mask(t, dim, mask):
             )
 
 
-def _known(mask):
+def known(mask):
     if isinstance(value_of(mask), jax.core.Tracer):
         raise RuntimeError(
             "indexing with a mask gives a tensor whose shape depends on the mask's values, which are not known while jax "
@@ -323,8 +323,8 @@ def put(view, indices, value):
 def _single_mask(view, indices):
     """(the mask, its first dimension) if that is all there is to index with, else (None, 0)."""
     found = [x for x in indices if x is not None and x is not ...]
-    if len(found) > 1 or found[0].dtype not in _MASKS:
+    if len(found) > 1 or found[0].dtype not in MASKS:
         return None, 0
     dim = next(i for i, x in enumerate(indices) if x is not None)
-    _check_mask(view, dim, found[0])
+    check_mask(view, dim, found[0])
     return found[0], dim

@@ -20,7 +20,9 @@ class Node:
     """
 
     __slots__ = ("edges", "seq", "_ex", "__weakref__")
-    python = False
+    python = False  # whether the backward is Python code over tensors
+    simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
+    arity = 1  # how many outputs the recorded call had
 
     def name(self):
         """The name that users see, ``MulBackward0``."""
@@ -62,7 +64,8 @@ class OpNode(Node):
     After ``release`` both are None.
     """
 
-    __slots__ = ("plan", "saved", "versions")
+    __slots__ = ("plan", "saved", "versions", "arity")
+    simple = True
 
     @property
     def next_functions(self):
@@ -107,10 +110,20 @@ class OpNode(Node):
     def apply(self, grads):
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
         plan = self.plan
-        saved = self.values()
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        arguments = self.values() if self.saved else []
         for i in plan.diff:
-            saved.append(_zeros(plan.outs[i]) if grads[i] is None else grads[i])
-        return _routed(plan, saved, immediate.run(plan.kernel, (), saved) if plan.kernel else ())
+            grad = grads[i]
+            arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
+        results = ()
+        if plan.kernel is not None:
+            compiled = plan.kernel.kernels.get(()) or immediate.compiled(plan.kernel, ())
+            try:
+                results = compiled(*arguments)
+            except TypeError:
+                results = immediate.run(plan.kernel, (), arguments)
+        return results if plan.route is None else _routed(plan, arguments, results)
 
     def apply_tensors(self, grads, call):
         """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
@@ -119,7 +132,7 @@ class OpNode(Node):
         for i in plan.diff:
             saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
         out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
-        return _routed(plan, saved, out)
+        return out if plan.route is None else _routed(plan, saved, out)
 
 
 FREED = (
@@ -131,8 +144,6 @@ FREED = (
 
 
 def _routed(plan, arguments, results):
-    if plan.route is None:
-        return results
     return [arguments[r] if r >= 0 else results[-1 - r] for r in plan.route]
 
 
@@ -223,6 +234,7 @@ def make(op, plan, edges, saved, versions):
         cls = op.node_class = node_class(op.node if op.node[-1].isdigit() else op.node + "0")
     node = cls()
     node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
+    node.arity = len(plan.outs)
     node.seq = next(_sequence)
     node._ex = None
     return node

@@ -17,6 +17,11 @@ class Shaped:
     def __init__(self, shape, dtype):
         self.shape, self.dtype = shape, dtype
 
+    @property
+    def aval(self):
+        """What identifies it in the key of a plan."""
+        return self.shape, self.dtype
+
 
 class DiffView:
     """How a view is tied to its base.

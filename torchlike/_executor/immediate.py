@@ -66,3 +66,9 @@ def zeros(shape, dtype):
 def ones(shape, dtype):
     """An array of ones."""
     return _filler(shape, dtype, True)()
+
+
+@functools.lru_cache(64)
+def one(shape, dtype):
+    """The array of ones of a shape with one element; it is made once, since arrays never change."""
+    return ones(shape, dtype)

@@ -1,8 +1,310 @@
-"""Indexing under its public names."""
+"""Indexing and its functions under their public names."""
 
-from torchlike._core import indexing
-from torchlike._core.tensor import Tensor
+import jax
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base import dims
+from torchlike._base.layout import contiguous_strides, preserve_strides
+from torchlike._core import arguments, indexing
+from torchlike._core.convert import host, place
+from torchlike._core.dispatch import call
+from torchlike._core.follow import restride
+from torchlike._core.indexing import MASKS, check_mask, known
+from torchlike._core.inplace import call_inplace
+from torchlike._core.moving import move
+from torchlike._core.numbers import fitting
+from torchlike._core.out import call_out, put
+from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._functions._install import FUNCTIONS, both, function, method
+from torchlike._ops import index as ops
+from torchlike._ops.join import unravel_index as coordinates
 
 Tensor.__getitem__ = indexing.getitem
 Tensor.__setitem__ = indexing.setitem
 Tensor.__delitem__ = indexing.delitem
+
+
+# -- index_put -----------------------------------------------------------------------------------
+
+
+def _put(run, op, input, indices, values, accumulate):
+    name = op.name
+    if not isinstance(indices, list | tuple):
+        raise TypeError(
+            f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}"
+        )
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name}(): argument 'values' (position 3) must be Tensor, not {type(values).__name__}")
+    where = _positions(input, arguments.as_tensors(name, "indices", list(indices)))
+    if values.device != input.device and not values.ndim:
+        values = move(values, input.device)
+    return run(op, (input, *where, values), (bool(accumulate), (len(where),)))
+
+
+def _positions(input, indices):
+    """Index tensors by dimension, masks replaced by the places where they are true."""
+    out = []
+    for x in indices:
+        if x.dtype in MASKS:
+            check_mask(input, len(out), x)
+            out += [wrap(place(i, input.device)) for i in np.nonzero(known(x))]
+        elif x.dtype in (dtypes.int64, dtypes.int32):
+            out.append(x)
+        else:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if len(out) > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(out)})")
+    return out
+
+
+@both()
+def index_put(input, indices, values, accumulate=False):
+    """``input`` with ``values`` written (or added, with ``accumulate``) at the places that ``indices`` name.
+
+    >>> import torchlike as torch
+    >>> torch.zeros(3).index_put((torch.tensor([0, 0]),), torch.ones(2), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    return _put(call, ops.index_put, input, indices, values, accumulate)
+
+
+@method()
+def index_put_(self, indices, values, accumulate=False):
+    """In-place ``index_put``."""
+    return _put(call_inplace, ops.index_put.inplace, self, indices, values, accumulate)
+
+
+function("index_put_")(index_put_)
+
+
+# -- masks ---------------------------------------------------------------------------------------
+
+
+def _mask_fill(run, input, mask, value, number, tensor):
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"masked_fill(): argument 'mask' (position 2) must be Tensor, not {type(mask).__name__}")
+    if isinstance(value, Tensor):
+        if not value.ndim and value.device != input.device:
+            value = move(value, input.device)
+        return run(tensor, (input, mask, value), ())
+    if not isinstance(value, bool | int | float | complex | np.generic):
+        raise TypeError(
+            f"masked_fill(): argument 'value' (position 3) must be a Number or a Tensor, not {type(value).__name__}"
+        )
+    return run(number, (input, mask, fitting(input.dtype, value)), ())
+
+
+@both()
+def masked_fill(input, mask, value):
+    """``input`` with ``value`` (a number or a tensor of no dimensions) where the bool ``mask`` is true.
+
+    >>> import torchlike as torch
+    >>> torch.ones(2).masked_fill(torch.tensor([True, False]), 0)
+    tensor([0., 1.])
+    """
+    out = _mask_fill(call, input, mask, value, ops.masked_fill_number, ops.masked_fill_tensor)
+    if input._view is not None and tuple(out.shape) == input._layout.shape:
+        strides = preserve_strides(input._layout)
+        if strides != contiguous_strides(input._layout.shape):
+            restride(out, strides)
+    return out
+
+
+@method()
+def masked_fill_(self, mask, value):
+    """In-place ``masked_fill``."""
+    return _mask_fill(call_inplace, self, mask, value, ops.masked_fill_number.inplace, ops.masked_fill_tensor.inplace)
+
+
+@both()
+def masked_select(input, mask, *, out=None):
+    """The elements of ``input`` where the bool ``mask`` is true, in order, as a vector; the shapes broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.masked_select(torch.tensor([1, 2, 3]), torch.tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    if not isinstance(mask, Tensor) or mask.dtype is not dtypes.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    where = np.flatnonzero(np.broadcast_to(known(mask), shape))
+    inputs = (input, mask, wrap(place(where, input.device)))
+    return call(ops.masked_select, inputs, ()) if out is None else call_out(ops.masked_select, inputs, (), out)
+
+
+# -- where the nonzero elements are --------------------------------------------------------------
+
+
+def _nonzero(input):
+    if isinstance(value_of(input), jax.core.Tracer):
+        raise RuntimeError(
+            "nonzero() gives a tensor whose shape depends on the input's values, which are not known while jax traces the code"
+        )
+    value = host(input)
+    return value, np.nonzero(np.atleast_1d(value))
+
+
+@both()
+def nonzero(input, *, out=None, as_tuple=False):
+    """The indices of the nonzero elements: a row for each, or with ``as_tuple`` a vector for each dimension.
+
+    >>> import torchlike as torch
+    >>> torch.nonzero(torch.tensor([0, 3, 4]))
+    tensor([[1],
+            [2]])
+    """
+    value, where = _nonzero(input)
+    if as_tuple:
+        return tuple(wrap(place(i, input.device)) for i in where)
+    rows = np.stack(where, 1) if value.ndim else np.zeros((len(where[0]), 0), np.int64)
+    if out is not None:
+        put(out, place(rows, out.device))
+        return out
+    t = wrap(place(rows, input.device))
+    if rows.shape[1] and len(rows) and rows.shape != (1, 1):
+        restride(t, (1, rows.shape[0]))
+    return t
+
+
+@both()
+def argwhere(input):
+    """The indices of the nonzero elements, a row for each."""
+    return nonzero(input)
+
+
+_choose = FUNCTIONS.get("where")
+
+
+@function()
+def where(condition, input=None, other=None, *, out=None):
+    """``input`` where the condition holds and ``other`` elsewhere; with the condition alone, ``nonzero(as_tuple=True)``.
+
+    >>> import torchlike as torch
+    >>> torch.where(torch.tensor([True, False]), 1, 2)
+    tensor([1, 2])
+    """
+    if input is None and other is None and out is None:
+        return nonzero(condition, as_tuple=True)
+    return _choose(condition, input, other) if out is None else _choose(condition, input, other, out=out)
+
+
+# -- along a dimension ---------------------------------------------------------------------------
+
+
+@both()
+def take_along_dim(input, indices, dim=None, *, out=None):
+    """``input`` at ``indices`` along ``dim`` (of the flattened tensor without it); other dimensions broadcast.
+
+    >>> import torchlike as torch
+    >>> x = torch.tensor([[2, 1], [3, 4]])
+    >>> torch.take_along_dim(x, torch.tensor([[1], [0]]), 1)
+    tensor([[1],
+            [3]])
+    """
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}")
+    if dim is None:
+        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    dim = dims.wrap_dim(arguments.as_int("take_along_dim", "dim", dim), input.ndim)
+    mine, theirs = list(input.shape), list(indices.shape)
+    length, count = mine[dim] if mine else 1, theirs[dim] if theirs else 1
+    if mine:
+        mine[dim] = theirs[dim] = 1
+    shape = list(dims.broadcast_shapes(tuple(mine), tuple(theirs)))
+    if shape:
+        input = input.expand((*shape[:dim], length, *shape[dim + 1 :]))
+        indices = indices.expand((*shape[:dim], count, *shape[dim + 1 :]))
+    inputs = (input, indices)
+    return call(ops.take_around, inputs, (dim,)) if out is None else call_out(ops.take_around, inputs, (dim,), out)
+
+
+def one_hot(tensor, num_classes=-1):
+    """A one in the place that each class number names, zeros elsewhere, along a new last dimension.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.one_hot(torch.tensor([1, 0]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1:
+        if not tensor.numel():
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if isinstance(value_of(tensor), jax.core.Tracer):
+            raise RuntimeError("one_hot() needs num_classes while jax traces the code: the largest class is not known")
+        num_classes = max(int(host(tensor).max()) + 1, 1)
+    elif num_classes < 1:
+        raise RuntimeError(
+            f"one_hot: Class values must be smaller than num_classes. (num_classes must be positive, got {num_classes})"
+        )
+    return call(ops.one_hot, (tensor,), (num_classes,))
+
+
+@function()
+def unravel_index(indices, shape):
+    """For each dimension of ``shape`` a tensor of coordinates of the flat ``indices``."""
+    if isinstance(shape, int):
+        shape = (shape,)
+    shape = arguments.as_ints("unravel_index", "shape", tuple(shape))
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is dtypes.bool:
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    return call(coordinates, (indices,), (shape,)).unbind(0)
+
+
+# -- a copy with a part replaced -----------------------------------------------------------------
+
+
+def _replaced(name, input, src, cut):
+    """A copy of ``input`` whose view ``cut(copy)`` holds ``src``."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"{name}(): argument 'src' (position 2) must be Tensor, not {type(src).__name__}")
+    new = input.clone()
+    part = cut(new)
+    if part.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = "
+            f"{list(part.shape)} (in {name})"
+        )
+    part.copy_(src)
+    return new
+
+
+@both()
+def select_scatter(input, src, dim, index):
+    """A copy of ``input`` with ``src`` in place of ``input.select(dim, index)``."""
+    return _replaced("select_scatter", input, src, lambda x: x.select(dim, index))
+
+
+@both()
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    """A copy of ``input`` with ``src`` in place of a slice along ``dim``."""
+    dim = dims.wrap_dim(dim, input.ndim)
+    return _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
+
+
+@both()
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    """A copy of ``input`` with ``src`` in place of a diagonal."""
+    return _replaced("diagonal_scatter", input, src, lambda x: x.diagonal(offset, dim1, dim2))
+
+
+@both()
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """A copy of ``input`` with ``src`` in place of ``input.as_strided(size, stride, storage_offset)``."""
+    return _replaced("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
+
+
+@both()
+def narrow_copy(input, dim, start, length):
+    """A copy of ``length`` indices of one dimension from ``start``."""
+    return input.narrow(dim, start, length).clone()
+

@@ -93,11 +93,6 @@ def __pow__(self, exponent):
 
 
 @method()
-def __rpow__(self, base):
-    return call(binary.pow_from, (base, self), ()) if isinstance(base, _NUMBERS) else NotImplemented
-
-
-@method()
 def __ipow__(self, exponent):
     found = _power(self, exponent)
     return NotImplemented if found is None else _write(*found)
@@ -221,23 +216,31 @@ def __imod__(self, other):
     return _modulo(self, other, _write)
 
 
-def _reflected(name, op, tail=(), swapped=True):
+def _reflected(name, of_number, of_tensor):
+    """Install ``__r...__``: each operator is a function of (the tensor, what stood on its left)."""
+
     def reflected(self, other):
-        if not isinstance(other, _NUMBERS):
-            return NotImplemented
-        return call(op, ((other, self) if swapped else (self, other)) + tail, ())
+        if isinstance(other, Tensor):
+            return of_tensor(self, other)
+        return of_number(self, other) if isinstance(other, _NUMBERS) else NotImplemented
 
     reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, reflected)
 
 
-_reflected("__rsub__", arithmetic.rsub_scalar, (None,), swapped=False)
-_reflected("__rtruediv__", arithmetic.over)
-_reflected("__rdiv__", arithmetic.over)
-_reflected("__rmod__", arithmetic.remainder_from)
-_reflected("__rfloordiv__", arithmetic.floor_divide)
-_reflected("__rlshift__", bitwise.bitwise_left_shift)
-_reflected("__rrshift__", bitwise.bitwise_right_shift)
+def _swapped(op):
+    return lambda self, other: call(op, (other, self), ())
+
+
+_reflected("__rsub__", lambda self, other: call(arithmetic.rsub_scalar, (self, other, None), ()),
+           lambda self, other: call(arithmetic.rsub, (self, other, None), ()))  # fmt: skip
+_reflected("__rtruediv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
+_reflected("__rdiv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
+_reflected("__rpow__", _swapped(binary.pow_from), _swapped(binary.pow_tensor))
+_reflected("__rmod__", _swapped(arithmetic.remainder_from), _swapped(arithmetic.remainder))
+_reflected("__rfloordiv__", _swapped(arithmetic.floor_divide), _swapped(arithmetic.floor_divide))
+_reflected("__rlshift__", _swapped(bitwise.bitwise_left_shift), _swapped(bitwise.bitwise_left_shift))
+_reflected("__rrshift__", _swapped(bitwise.bitwise_right_shift), _swapped(bitwise.bitwise_right_shift))
 
 
 @both()

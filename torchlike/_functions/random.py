@@ -249,7 +249,7 @@ def _span(name, low, high, dtype):
 def _packed(low, span):
     if span == 2**64:
         return low, None, True
-    return low, span if span < 2**63 else np.uint64(span), span >= 2**32
+    return low, span if span < 2**63 else span - 2**64, span >= 2**32
 
 
 # ----- like another tensor ---------------------------------------------------------------------------

@@ -1,19 +1,31 @@
 """Joining, repeating, filling and rearranging under their public names."""
 
+import itertools
+import warnings
+
+import jax
 import numpy as np
 
-import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._base import dims
+from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._core import arguments
-from torchlike._core.convert import place
+from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
+from torchlike._core.factories import checked_size
+from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.size import Size
+from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.viewing import call_view
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
+from torchlike._ops import pad as pads
 from torchlike._ops import shape as ops
+from torchlike._ops import view as views
 
 
 def _joined(op, tensors, dim, out):
@@ -101,4 +113,360 @@ def fill_function(input, value):
 
 
 function("zero_")(Tensor.zero_)
-__all__ = ["both", "devices"]
+
+
+# -- joining -------------------------------------------------------------------------------------
+
+
+def _sequence(name, tensors):
+    """A non-empty list of tensors."""
+    if isinstance(tensors, Tensor):
+        tensors = tuple(tensors)
+    tensors = arguments.as_tensors(name, "tensors", tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
+@function()
+def hstack(tensors, *, out=None):
+    """Tensors side by side: joined along dimension 1, vectors along 0."""
+    tensors = tuple(atleast_1d(t) for t in _sequence("hstack", tensors))
+    return _joined(join.cat, tensors, 0 if tensors[0].ndim == 1 else 1, out)
+
+
+@function("vstack", "row_stack")
+def vstack(tensors, *, out=None):
+    """Tensors on top of each other: joined along dimension 0, vectors as rows."""
+    return _joined(join.cat, tuple(atleast_2d(t) for t in _sequence("vstack", tensors)), 0, out)
+
+
+@function()
+def dstack(tensors, *, out=None):
+    """Tensors behind each other: joined along dimension 2."""
+    return _joined(join.cat, tuple(atleast_3d(t) for t in _sequence("dstack", tensors)), 2, out)
+
+
+@function()
+def column_stack(tensors, *, out=None):
+    """Matrices side by side; vectors are columns."""
+    columns = [t if t.ndim > 1 else t.reshape(t.numel(), 1) for t in _sequence("column_stack", tensors)]
+    return _joined(join.cat, tuple(columns), 1, out)
+
+
+@function()
+def block_diag(*tensors):
+    """Matrices along the diagonal of a larger one, zeros elsewhere; vectors are rows.
+
+    >>> import torchlike as torch
+    >>> torch.block_diag(torch.tensor([1]), torch.tensor([[2, 3]]))
+    tensor([[1, 0, 0],
+            [0, 2, 3]])
+    """
+    tensors = arguments.as_tensors("block_diag", "tensors", tensors)
+    return call(join.block_diag, tensors, ((len(tensors),),)) if tensors else wrap(place(np.zeros((1, 0), np.float32), None))
+
+
+# -- broadcasting --------------------------------------------------------------------------------
+
+
+@both()
+def broadcast_to(input, size):
+    """``input`` expanded to ``size``; a view."""
+    return input.expand(size)
+
+
+@function()
+def broadcast_tensors(*tensors):
+    """The tensors expanded to their common shape; a tuple of views."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    shape = dims.broadcast_shapes(*(tuple(t.shape) for t in tensors))
+    return tuple(t.expand(shape) for t in tensors)
+
+
+@function()
+def broadcast_shapes(*shapes):
+    """The common shape of operands of these shapes.
+
+    >>> import torchlike as torch
+    >>> torch.broadcast_shapes((3, 1), (4,))
+    torch.Size([3, 4])
+    """
+    wanted = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    if any(n < 0 for s in wanted for n in s):
+        raise ValueError("Attempting to broadcast a dimension with negative length!")
+    return Size(dims.broadcast_shapes(*wanted))
+
+
+def _atleast(name, one):
+    def several(*tensors):
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return one(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+            tensors = tensors[0]
+        return tuple(one(t) for t in arguments.as_tensors(name, "tensors", tuple(tensors)))
+
+    several.__name__ = several.__qualname__ = name
+    several.__doc__ = f"""Each tensor with at least {name[8]} dimension(s), by new ones of size 1; views."""
+    return function(name)(several)
+
+
+atleast_1d = _atleast("atleast_1d", lambda t: t if t.ndim else t.reshape(1))
+atleast_2d = _atleast("atleast_2d", lambda t: t if t.ndim > 1 else t.unsqueeze(0) if t.ndim else t.reshape(1, 1))
+atleast_3d = _atleast(
+    "atleast_3d",
+    lambda t: t if t.ndim > 2 else t.unsqueeze(-1) if t.ndim == 2 else t[None, :, None] if t.ndim else t.reshape(1, 1, 1),
+)
+
+
+@function()
+def meshgrid(*tensors, indexing=None):
+    """Coordinates of a grid: each vector expanded over the dimensions of all of them; a tuple of views.
+
+    With ``indexing="xy"`` the first two dimensions are exchanged.
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+        )
+        indexing = "ij"
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    _check_grid(tensors)
+    swap = indexing == "xy" and len(tensors) > 1
+    if swap:
+        tensors = (tensors[1], tensors[0], *tensors[2:])
+    n = len(tensors)
+    shape = tuple(t.numel() for t in tensors)
+    grids = [t.view((1,) * i + (t.numel(),) + (1,) * (n - 1 - i)).expand(shape) for i, t in enumerate(tensors)]
+    if swap:
+        grids = [g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])]
+        grids = [g.transpose(0, 1) for g in grids]
+    return tuple(grids)
+
+
+def _check_grid(tensors):
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for t in tensors:
+        if t.ndim > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of shape {list(t.shape)}"
+            )
+        if t.dtype is not tensors[0].dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+
+
+def _demand_vector(t):
+    if t.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(t.shape)}")
+
+
+@function()
+def cartesian_prod(*tensors):
+    """Every way of taking one element of each vector, a row for each."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    for t in tensors:
+        _demand_vector(t)
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([g.flatten() for g in meshgrid(*tensors, indexing="ij")], 1)
+
+
+@function()
+def combinations(input, r=2, with_replacement=False):
+    """Every choice of ``r`` elements of a vector, in order, a row for each.
+
+    >>> import torchlike as torch
+    >>> torch.combinations(torch.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    _demand_vector(input)
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input.new_empty(0)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
+    return call(join.gathered, (input, wrap(place(rows, input.device))), (0,))
+
+
+# -- turning and repeating -----------------------------------------------------------------------
+
+
+@both()
+def fliplr(input):
+    """The columns in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Input must be >= 2-d. (fliplr got {input.ndim} dimensions)")
+    return call(join.flip, (input,), ((1,),))
+
+
+@both()
+def flipud(input):
+    """The rows in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError(f"Input must be >= 1-d. (flipud got {input.ndim} dimensions)")
+    return call(join.flip, (input,), ((0,),))
+
+
+@both()
+def rot90(input, k=1, dims=(0, 1)):
+    """``input`` turned by ``k`` right angles in the plane of two dimensions, from the first towards the second.
+
+    >>> import torchlike as torch
+    >>> torch.rot90(torch.tensor([[1, 2], [3, 4]]))
+    tensor([[2, 4],
+            [1, 3]])
+    """
+    order = arguments.as_ints("rot90", "dims", dims)
+    out = call(join.rot90, (input,), (k, order))
+    if k % 2:
+        a, b = order[0] % input.ndim, order[1] % input.ndim
+        strides = list(contiguous_strides(tuple(input.shape)))
+        strides[a], strides[b] = strides[b], strides[a]
+        if tuple(strides) != contiguous_strides(tuple(out.shape)):
+            restride(out, tuple(strides))
+    return out
+
+
+def _repeat_index(repeats, output_size):
+    """A vector with each index as often as ``repeats`` says."""
+    if repeats.ndim > 1:
+        raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor (got {repeats.ndim} dimensions)")
+    if repeats.dtype not in (dtypes.int64, dtypes.int32):
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
+    if isinstance(value_of(repeats), jax.core.Tracer):
+        if output_size is None:
+            raise RuntimeError("repeat_interleave() with a tensor of counts needs output_size while jax traces the code")
+        return call(join.repeat_index, (repeats,), (output_size,))
+    counts = host(repeats)
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and counts.sum() != output_size:
+        raise RuntimeError(f"allocated size does not match required size: output_size is {output_size}, not {counts.sum()}")
+    return wrap(place(np.repeat(np.arange(len(counts)), counts), repeats.device))
+
+
+@both()
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each element (or slice along ``dim``) repeated, next to itself; ``repeats`` is a number or a count for each.
+
+    >>> import torchlike as torch
+    >>> torch.repeat_interleave(torch.tensor([1, 2]), 2)
+    tensor([1, 1, 2, 2])
+    """
+    if repeats is None:
+        return _repeat_index(input, output_size)
+    if not isinstance(repeats, Tensor):
+        repeats = arguments.as_int("repeat_interleave", "repeats", repeats)
+        return call(join.repeat_interleave, (input,), (repeats, dim))
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    dim = dims.wrap_dim(dim, input.ndim)
+    n = input.shape[dim]
+    if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
+        repeats = repeats.reshape(1).expand(n)
+    if repeats.ndim == 1 and repeats.shape[0] != n:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and "
+            f"input.size({dim}) = {n}"
+        )
+    return call(join.gathered, (input, _repeat_index(repeats, output_size)), (dim,))
+
+
+# -- padding -------------------------------------------------------------------------------------
+
+
+
+def pad(input, pad, mode="constant", value=None):
+    """``input`` with a border: ``pad`` lists (before, after) sizes from the last dimension on; negative sizes cut.
+
+    Args:
+        mode: "constant" (of ``value``), "reflect", "replicate" or "circular"; all but the first need an
+            input of one or two dimensions more than are padded.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.pad(torch.tensor([1, 2]), (1, 2))
+    tensor([0, 1, 2, 0, 0])
+    """
+    sizes = arguments.as_ints("pad", "pad", pad)
+    if len(sizes) % 2:
+        raise RuntimeError(f"Padding length must be divisible by 2 (got {len(sizes)})")
+    if mode == "constant":
+        if isinstance(value, complex):
+            raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
+        return call(pads.constant_pad_nd, (input, value or None), (sizes,))
+    if value is not None and value != 0:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if mode == "circular":
+        return call(pads.circular, (input,), (sizes,))
+    chosen = {"reflect": pads.REFLECT, "replicate": pads.REPLICATE}.get(mode)
+    if chosen is None:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    return call(chosen.get(len(sizes) // 2, chosen[1]), (input,), (sizes,))
+
+
+# -- storage -------------------------------------------------------------------------------------
+
+
+@method()
+def resize_(self, *size, memory_format=None):
+    """This tensor with another size over the same storage, which grows (by zeros) where it must.
+
+    Growing gives the tensor a storage of its own; other tensors over the old one keep it.
+    """
+    shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if shape == tuple(self.shape):
+        return self
+    storage = self._storage.value
+    offset, count = self._layout.offset, numel(shape)
+    if offset + count > numel(storage.shape):
+        _grow(self, offset + count)
+        storage = self._storage.value
+    layout = Layout(shape, contiguous_strides(shape), offset)
+    if storage.shape == shape and self._storage.strides is None:
+        self._view = None
+    else:
+        new = call_view(views.as_strided, (self.detach(),), layout)
+        self._view = new._view
+    self._cache = None
+    return self
+
+
+def _grow(t, count):
+    flat = call_view(views.as_strided, (t.detach(),), ((numel(t._storage.value.shape),), (1,), 0))
+    grown = call(pads.constant_pad_nd, (flat, None), ((0, count - flat.shape[0]),))
+    t._storage, t._view, t._cache = grown._storage, None, None
+    t._vc = grown._storage
+
+
+@method()
+def resize_as_(self, other, memory_format=None):
+    """``resize_`` to the size of another tensor."""
+    return self.resize_(tuple(other.shape))
+
+
+@method()
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Make this tensor share the storage, size and strides of ``source``; without it, be empty."""
+    if source is None:
+        source = wrap(place(np.zeros(0, self.dtype.np), self.device))
+    if not isinstance(source, Tensor):
+        raise NotImplementedError(f"set_() takes a Tensor as source, not {type(source).__name__}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {source.dtype.scalar_name} to a tensor of type {self.dtype.scalar_name}"
+        )
+    if size is not None:
+        source = source.detach().as_strided(size, contiguous_strides(tuple(size)) if stride is None else stride, storage_offset)
+    self._storage, self._view, self._cache, self._vc = source._storage, source._view, None, source._vc
+    return self

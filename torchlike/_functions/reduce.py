@@ -50,7 +50,9 @@ def _known(name, t):
             value, f"the shape of the result of {name}() depends on values, which are not known while jax traces"
         )
     if isinstance(value, Abstract):
-        raise NotImplementedError(f"{name}(): the shape of the result depends on values, which a meta tensor does not have")
+        raise NotImplementedError(
+            f"{name}(): the shape of the result depends on values, which a meta tensor does not have"
+        )
     return np.asarray(value)
 
 
@@ -172,7 +174,8 @@ def bincount(input, weights=None, minlength=0):
         )
     if weights is not None and tuple(weights.shape) != values.shape:
         raise RuntimeError(
-            f"weights should be 1-d and have the same length as input, got {list(weights.shape)} and {list(values.shape)}"
+            f"weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
+            f"{list(values.shape)}"
         )
     length = max(int(values.max()) + 1 if values.size else 0, minlength)
     return call(sorting.bincount, (input, weights), (length,))

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dims import wrap_dim
-from torchlike._decl.op import op, pointwise
+from torchlike._decl.op import Inplace, op, pointwise
 from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name
 from torchlike._ops.random import uniform01
 
@@ -34,8 +34,14 @@ def _activation(schema, f, df, *, dispatched=None, doc="", **options):
     arguments = [part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]]
     kernel, formula = _named(kernel, ["self", *arguments]), _named(formula, ["grad", "self", *arguments])
     kernel.__doc__ = doc
-    options = {"variants": "inplace", "numbers": "", **options}
-    return pointwise(schema, vjp={"self": formula}, **options)(kernel)
+    options = {"variants": "", "numbers": "", **options}
+    return with_inplace(pointwise(schema, vjp={"self": formula}, **options)(kernel))
+
+
+def with_inplace(op):
+    """Give an operator the in-place form that only functions use (Tensor has no such method)."""
+    op.inplace = Inplace(op)
+    return op
 
 
 def _named(function, names):
@@ -56,7 +62,7 @@ leaky_relu = _activation(
 
 
 def _elu(x, alpha, scale, input_scale):
-    low = jnp.where(x < 0, x, jnp.where(x != x, x, 0))
+    low = jnp.where(x < 0, x, 0)
     return jnp.where(x < 0, jnp.expm1(low * input_scale) * alpha, x) * scale
 
 
@@ -72,21 +78,17 @@ selu = _activation(
     "selu(Tensor self) -> Tensor",
     lambda x: _elu(x, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
     lambda x, grad: _elu_back(x, grad, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
-    dispatched="elu_cpu", node="EluBackward", variants="function inplace",
+    dispatched="elu_cpu", node="EluBackward", variants="function",
     doc="``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of self-normalizing networks.",
 )  # fmt: skip
 
 
-def _celu_back(x, grad, alpha):
-    return grad * jnp.where(x > 0, 1, jnp.exp(jnp.where(x > 0, 0, x) / alpha)) if alpha is not None else grad
-
-
 celu = _activation(
     "celu(Tensor self, Scalar alpha=1.) -> Tensor",
-    lambda x, alpha: jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0, x) / alpha)),
-    lambda x, grad, alpha: jnp.where(x != x, grad, _celu_back(x, grad, alpha)),
-    dispatched="elu_cpu",
-)
+    lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
+    lambda x, grad, alpha: _elu_back(x, grad, alpha, 1, 1 / alpha),
+    dispatched="elu_cpu", variants="function",
+)  # fmt: skip
 
 
 def _cdf(x):
@@ -125,7 +127,8 @@ def _logistic(x):
     return 1 / (1 + jnp.exp(-x))
 
 
-@pointwise("silu(Tensor self) -> Tensor", numbers="", variants="inplace",
+@with_inplace
+@pointwise("silu(Tensor self) -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)})  # fmt: skip
 def silu(self):
     demand("silu_cpu", self, "fc")
@@ -161,7 +164,7 @@ def _softplus_back(x, grad, beta, threshold):
 
 
 softplus = _activation(
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back, variants=""
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back
 )
 
 hardshrink = _activation(
@@ -176,8 +179,8 @@ softshrink = _activation(
     "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
     lambda x, grad, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, grad),
-    dispatched="softshrink_check", variants="",
-)  # fmt: skip
+    dispatched="softshrink_check",
+)
 
 _SIXTH = float(np.float32(1 / 6))  # the constant is a float32 in PyTorch, for float64 tensors too
 
@@ -208,7 +211,8 @@ def _hardtanh(name, self, min_val, max_val):
     return _clipped(self, jnp.asarray(min_val).astype(self.dtype), jnp.asarray(max_val).astype(self.dtype))
 
 
-@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="inplace",
+@with_inplace
+@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self, min_val, max_val:
                 jnp.where((self <= jnp.asarray(min_val).astype(self.dtype))
                           | (self >= jnp.asarray(max_val).astype(self.dtype)), 0, grad)})  # fmt: skip
@@ -216,12 +220,10 @@ def hardtanh(self, min_val, max_val):
     return _hardtanh("hardtanh", self, min_val, max_val)
 
 
-@pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="inplace", node="HardtanhBackward",
+@with_inplace
+@pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
            vjp={"self": lambda grad, self: jnp.where((self <= 0) | (self >= 6), 0, grad)})  # fmt: skip
 def relu6(self):
-    if jnp.issubdtype(self.dtype, np.unsignedinteger):
-        # the lower bound is computed as -1 + 1 in the dtype of the tensor... of 0 and 6 only 6 acts
-        return jnp.minimum(self, self.dtype.type(6))
     return _hardtanh("relu6", self, 0, 6)
 
 
@@ -248,7 +250,7 @@ def tanhshrink(self):
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * _logistic(-x), self, grad)})  # fmt: skip
 def log_sigmoid(self):
     demand("log_sigmoid_cpu", self, "f")
-    return _wide(lambda x: jnp.where(x < 0, x, 0 * x * (x != x)) - jnp.log1p(jnp.exp(-jnp.abs(x))), self)
+    return _wide(lambda x: jnp.where(x < 0, x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x))), self)
 
 
 # ----- with weights, noise or halves ------------------------------------------------------------------
@@ -258,8 +260,6 @@ def _prelu_weight(self, weight):
     """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""
     if weight.dtype != self.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}")
-    if weight.ndim > 1 and weight.size != 1 and self.ndim == weight.ndim:
-        pass
     if weight.size != 1:
         if self.ndim == 0:
             raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight.")
@@ -381,3 +381,19 @@ def softmin(self, dim, dtype):
     """Softmax of the negated input."""
     x, result, axis = _softmax_input("softmax", -self, dim, dtype)
     return softmax_along(x, axis).astype(result)
+
+
+@op("_gumbel(Tensor self, Tensor words) -> Tensor", variants="", vjp={})
+def gumbel(self, words):
+    """Samples of the standard Gumbel distribution in the shape of ``self``."""
+    demand("exponential", self, "f")
+    wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
+    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(self.dtype)
+
+
+@op("_one_hot_argmax(Tensor self, int dim) -> Tensor", variants="", vjp={})
+def one_hot_argmax(self, dim):
+    """1 at the first maximum along ``dim``, 0 elsewhere."""
+    axis = wrap_dim(dim, self.ndim)
+    place = lax.broadcasted_iota(np.int32, self.shape, axis)
+    return (place == jnp.argmax(self, axis, keepdims=True)).astype(self.dtype)

@@ -1,6 +1,7 @@
 """Every family of operators."""
 
 from torchlike._ops import (
+    activation,
     arithmetic,
     binary,
     bitwise,
@@ -11,12 +12,15 @@ from torchlike._ops import (
     join,
     matmul,
     minmax,
+    norm,
+    pad,
     pool,
     random,
     reduce,
     scan,
-    sort,
+    scatter,
     shape,
+    sort,
     special,
     ternary,
     unary,
@@ -24,6 +28,7 @@ from torchlike._ops import (
 )
 
 __all__ = [
+    "activation",
     "arithmetic",
     "binary",
     "bitwise",
@@ -34,12 +39,15 @@ __all__ = [
     "join",
     "matmul",
     "minmax",
+    "norm",
+    "pad",
     "pool",
     "random",
     "reduce",
     "scan",
-    "sort",
+    "scatter",
     "shape",
+    "sort",
     "special",
     "ternary",
     "unary",

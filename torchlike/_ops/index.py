@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.dims import broadcast_shapes
+from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 
@@ -131,3 +131,279 @@ def _spread(mask, dim, ndim):
 def index_mask(self, mask, values, dim):
     """``self`` with one value where ``mask``, which covers the dimensions from ``dim``, is true."""
     return jnp.where(_spread(mask, dim, self.ndim), values.reshape(()), self)
+
+
+# -- reading along a dimension -------------------------------------------------------------------
+
+
+def check_range(error, text, negative=False, name="index"):
+    """A ``check`` that every index lies in its dimension; ``text`` may name {i}, {dim} and {n}."""
+
+    def check(self, dim, **arguments):
+        index = arguments[name]
+        dim = wrap_dim(dim, self.ndim)
+        n = self.shape[dim] if self.ndim else 1
+        if not index.size:
+            return False, None
+        low = -n if negative else 0
+
+        def raised():
+            found = np.asarray(index)
+            found = found[(found >= n) | (found < low)]
+            return error(text.format(i=int(found.reshape(-1)[0]), dim=dim, n=n))
+
+        return jnp.any((index >= n) | (index < low)), raised
+
+    return check
+
+
+def demand_index(name, index, kinds=("int32", "int64")):
+    """RuntimeError unless the index tensor has one of these dtypes."""
+    if index.dtype.name not in kinds:
+        raise RuntimeError(
+            f"{name}(): Expected dtype {'/'.join(kinds)} for index, but got {from_np(index.dtype).name}; convert it with .long()"
+        )
+
+
+def at_least_1d(x):
+    return x if x.ndim else x.reshape(1)
+
+
+def demand_fits(name, self, dim, index):
+    """RuntimeError unless ``index`` has the dimensions of ``self`` and, but for ``dim``, no larger sizes."""
+    if max(index.ndim, 1) != max(self.ndim, 1):
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as input tensor; {name}() got {index.ndim} for index and "
+            f"{self.ndim} for input"
+        )
+    pairs = zip(at_least_1d(index).shape, at_least_1d(self).shape, strict=True)
+    for d, (n, m) in enumerate(pairs):
+        if d != dim and n > m:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self "
+                f"{list(self.shape)} apart from dimension {dim} (in {name}())"
+            )
+
+
+def take_along(x, dim, index):
+    """``x`` at ``index`` along ``dim``, cut to the size of ``index`` in the other dimensions."""
+    shape = index.shape
+    x, index = at_least_1d(x), at_least_1d(index)
+    if not index.size or not x.size:
+        return jnp.zeros(shape, x.dtype)
+    limits = [n if d == dim else m for d, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))]
+    x = jax.lax.slice(x, [0] * x.ndim, limits)
+    return jnp.take_along_axis(x, index, axis=dim).reshape(shape)
+
+
+_OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
+
+
+@op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    variants="function method out", check=check_range(RuntimeError, _OUTSIDE))  # fmt: skip
+def gather(self, dim, index, sparse_grad):
+    """``input`` at ``index`` along ``dim``: ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``.
+
+    ``index`` (int32 or int64) has as many dimensions as ``input`` and, but for ``dim``, no larger sizes.
+    RuntimeError for an index out of range.
+
+    >>> import torchlike as torch
+    >>> torch.gather(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
+    """
+    dim = wrap_dim(dim, self.ndim)
+    if sparse_grad:
+        raise NotImplementedError("gather(): sparse_grad=True is not supported (torchlike has no sparse tensors)")
+    demand_index("gather", index)
+    if index.size:
+        demand_fits("gather", self, dim, index)
+    return take_along(self, dim, index)
+
+
+@op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward")
+def take_around(self, indices, dim):
+    """As ``gather``, with indices taken modulo the length."""
+    n = self.shape[dim] if self.ndim else 1
+    return take_along(self, dim, indices % n if n else indices)
+
+
+@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function method out",
+    check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"))  # fmt: skip
+def index_select(self, dim, index):
+    """The slices of ``input`` along ``dim`` at the numbers in the vector ``index``.
+
+    >>> import torchlike as torch
+    >>> torch.index_select(torch.tensor([[1, 2], [3, 4]]), 1, torch.tensor([1]))
+    tensor([[2],
+            [4]])
+    """
+    dim = wrap_dim(dim, self.ndim)
+    demand_index("index_select", index)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if not self.ndim:
+        if index.size != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
+        return self
+    if not self.shape[dim]:
+        return jnp.zeros((*self.shape[:dim], index.size, *self.shape[dim + 1 :]), self.dtype)
+    return jnp.take(self, index.reshape(-1), axis=dim)
+
+
+def _check_flat(self, index, **_):
+    n = self.size
+    if not index.size:
+        return False, None
+    if not n:
+        return True, IndexError("take(): tried to take from an empty tensor")
+    return out_of_range(index, n), lambda: IndexError(
+        f"out of range: tried to access index {first_outside(index, n)} on a tensor of {n} elements."
+    )
+
+
+def demand_long(name, index):
+    """RuntimeError unless the index tensor is int64."""
+    if index.dtype != np.int64:
+        raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {from_np(index.dtype).scalar_name}")
+
+
+@op("take(Tensor self, Tensor index) -> Tensor", variants="function method out", check=_check_flat)
+def take(self, index):
+    """The elements of ``input``, seen as one row, at ``index``; negative numbers count from the end.
+
+    >>> import torchlike as torch
+    >>> torch.take(torch.tensor([[4, 3], [2, 1]]), torch.tensor([0, -1]))
+    tensor([4, 1])
+    """
+    demand_long("take", index)
+    return self.reshape(-1)[index] if index.size and self.size else jnp.zeros(index.shape, self.dtype)
+
+
+# -- embeddings ----------------------------------------------------------------------------------
+
+
+def _embedding_grad(grad, indices, weight_aval, padding_idx, scale_grad_by_freq):
+    rows, width = weight_aval.shape
+    flat, grad = indices.reshape(-1), grad.reshape(-1, width)
+    if scale_grad_by_freq:
+        grad = grad / jnp.zeros(rows, grad.dtype).at[flat].add(1)[flat][:, None]
+    if padding_idx >= 0:
+        grad = jnp.where((flat == padding_idx)[:, None], 0, grad)
+    return jnp.zeros((rows, width), grad.dtype).at[flat].add(grad)
+
+
+def _check_rows(weight, indices, **_):
+    n = weight.shape[0]
+    if not indices.size:
+        return False, None
+    return jnp.any((indices >= n) | (indices < 0)), lambda: IndexError(
+        f"index out of range in self: embedding() got indices from {int(np.min(indices))} to {int(np.max(indices))} for a "
+        f"table of {n} rows"
+    )
+
+
+@op("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
+    "bool sparse=False) -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad})  # fmt: skip
+def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
+    """The rows of ``weight`` at ``indices``; row ``padding_idx`` gets no gradient."""
+    if indices.dtype.name not in ("int32", "int64"):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"torch.{from_np(indices.dtype).scalar_name}Tensor instead (while checking arguments for embedding)"
+        )
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but embedding() got shape {list(weight.shape)}")
+    if sparse:
+        raise NotImplementedError("embedding(): sparse=True is not supported (torchlike has no sparse gradients)")
+    if not weight.shape[0]:
+        return jnp.zeros((*indices.shape, weight.shape[1]), weight.dtype)
+    return weight[indices]
+
+
+def _check_classes(self, num_classes):
+    if not self.size:
+        return False, None
+
+    def error():
+        if int(np.min(self)) < 0:
+            return RuntimeError("Class values must be non-negative.")
+        return RuntimeError(f"Class values must be smaller than num_classes. (one_hot: {int(np.max(self))} with {num_classes})")
+
+    return jnp.any((self < 0) | (self >= num_classes)), error
+
+
+@op("one_hot(Tensor self, int num_classes=-1) -> Tensor", variants="", check=_check_classes)
+def one_hot(self, num_classes):
+    return (self[..., None] == jnp.arange(num_classes)).astype(np.int64)
+
+
+# -- masks ---------------------------------------------------------------------------------------
+
+
+def demand_mask(name, mask):
+    if mask.dtype != bool:
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {from_np(mask.dtype).name}")
+
+
+def _filled(self, mask, value):
+    demand_mask("masked_fill_", mask)
+    shape = broadcast_shapes(self.shape, mask.shape)
+    value = jnp.asarray(value)
+    if value.ndim:
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
+        name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(self.dtype.name, self.dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow (masked_fill got a complex value)")
+    value = value != 0 if self.dtype == bool else value.astype(self.dtype)
+    return jnp.broadcast_to(jnp.where(mask, value, self), shape)
+
+
+def _unmasked(grad, mask):
+    return jnp.where(mask, 0, grad)
+
+
+@op("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", variants="inplace", vjp={"self": _unmasked})
+def masked_fill_number(self, mask, value):
+    return _filled(self, mask, value)
+
+
+@op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace", node="MaskedFillBackward1",
+    vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
+def masked_fill_tensor(self, mask, value):
+    return _filled(self, mask, value)
+
+
+@op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward")
+def masked_select(self, mask, index):
+    """Elements of ``self``, broadcast with ``mask``, at flat positions."""
+    shape = broadcast_shapes(self.shape, mask.shape)
+    return jnp.broadcast_to(self, shape).reshape(-1)[index] if index.size else jnp.zeros(0, self.dtype)
+
+
+def _check_source(self, mask, source):
+    count = jnp.sum(jnp.broadcast_to(mask, broadcast_shapes(self.shape, mask.shape)))
+    return count > source.size, lambda: RuntimeError(
+        f"masked_scatter: expected self and source: Number of elements of source < number of ones in mask ({source.size} "
+        f"and {int(count)})"
+    )
+
+
+@op("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="function method inplace",
+    check=_check_source)  # fmt: skip
+def masked_scatter(self, mask, source):
+    """``input`` with the elements of ``source``, in order, where ``mask`` is true."""
+    demand_mask("masked_scatter_", mask)
+    if source.dtype != self.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got "
+            f"{from_np(self.dtype).scalar_name} and {from_np(source.dtype).scalar_name}"
+        )
+    shape = broadcast_shapes(self.shape, mask.shape)
+    mask, self = jnp.broadcast_to(mask, shape), jnp.broadcast_to(self, shape)
+    if not source.size:
+        return self
+    position = jnp.clip(jnp.cumsum(mask.reshape(-1)) - 1, 0, source.size - 1)
+    return jnp.where(mask, source.reshape(-1)[position].reshape(shape), self)

@@ -1,8 +1,9 @@
-"""Joining and repeating."""
+"""Joining, repeating, turning."""
 
 import jax.numpy as jnp
+import numpy as np
 
-from torchlike._base.dims import wrap_dim
+from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
 
 
@@ -48,3 +49,144 @@ def stack(tensors, dim):
                 f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(t.shape)} at entry {i}"
             )
     return jnp.stack(tensors, axis=dim)
+
+
+@op("block_diag(Tensor[] tensors) -> Tensor", dtype="promote", variants="")
+def block_diag(tensors):
+    for i, t in enumerate(tensors):
+        if t.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+            )
+    blocks = [jnp.atleast_2d(t) for t in tensors]
+    width, left, rows = sum(b.shape[1] for b in blocks), 0, []
+    for b in blocks:
+        rows.append(jnp.pad(b, ((0, 0), (left, width - left - b.shape[1]))))
+        left += b.shape[1]
+    return jnp.concatenate(rows, 0)
+
+
+# -- turning -------------------------------------------------------------------------------------
+
+
+@op("flip(Tensor self, int[] dims) -> Tensor", strides=True)
+def flip(self, dims):
+    """``input`` with the order of elements reversed along ``dims``; a copy.
+
+    >>> import torchlike as torch
+    >>> torch.flip(torch.tensor([1, 2, 3]), [0])
+    tensor([3, 2, 1])
+    """
+    dims = wrap_dims(dims, self.ndim)
+    return jnp.flip(self, dims) if self.ndim and dims else self
+
+
+@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor")
+def roll(self, shifts, dims):
+    """``input`` shifted along ``dims``; what leaves at one end comes in at the other.
+
+    Without ``dims`` the tensor is seen as one row.
+
+    >>> import torchlike as torch
+    >>> torch.roll(torch.tensor([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    if not dims and len(shifts) == 1:
+        return jnp.roll(self, shifts[0])
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    dims = [wrap_dim(d, self.ndim, scalar_ok=False) for d in dims]
+    return jnp.roll(self, shifts, dims)
+
+
+@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="")
+def rot90(self, k, dims):
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if self.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+    first, second = (wrap_dim(d, self.ndim) for d in dims)
+    if first == second:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    return jnp.rot90(self, k, (first, second))
+
+
+# -- repeating -----------------------------------------------------------------------------------
+
+
+@op("repeat(Tensor self, SymInt[] repeats) -> Tensor", variants="method")
+def repeat(self, repeats):
+    """The tensor repeated ``repeats[i]`` times along dimension ``i``; extra counts come first.
+
+    >>> import torchlike as torch
+    >>> torch.tensor([1, 2]).repeat(2, 1)
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    if len(repeats) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    return _tiled("repeat", self, repeats)
+
+
+def _tiled(name, x, repeats):
+    x = x.reshape((1,) * (len(repeats) - x.ndim) + x.shape)
+    shape = [n * m for n, m in zip(x.shape, repeats, strict=True)]
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {shape} (in {name}())")
+    return jnp.tile(x, repeats) if repeats else x
+
+
+@op("tile(Tensor self, SymInt[] dims) -> Tensor", node="RepeatBackward")
+def tile(self, dims):
+    """The tensor repeated; missing counts are ones. See ``repeat``."""
+    return _tiled("tile", self, (1,) * (self.ndim - len(dims)) + dims)
+
+
+@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="")
+def repeat_interleave(self, repeats, dim):
+    if repeats < 0:
+        raise RuntimeError(f"Repeats must be non-negative (repeat_interleave got {repeats})")
+    if dim is None:
+        return jnp.repeat(self.reshape(-1), repeats)
+    return jnp.repeat(self, repeats, wrap_dim(dim, self.ndim))
+
+
+@op("_repeat_index(Tensor repeats, int output_size) -> Tensor", variants="")
+def repeat_index(repeats, output_size):
+    """Each index as often as ``repeats`` says."""
+    return jnp.repeat(jnp.arange(repeats.shape[0]), repeats, total_repeat_length=output_size)
+
+
+@op("_gathered(Tensor self, Tensor index, int dim) -> Tensor", variants="", node="IndexSelectBackward")
+def gathered(self, index, dim):
+    """``index_select`` of indices that are known to be in range."""
+    return jnp.take(self, index, axis=dim, mode="clip")
+
+
+# -- sequences -----------------------------------------------------------------------------------
+
+
+@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor")
+def vander(x, N, increasing):
+    """The matrix of powers of a vector: columns ``x**(N-1), ..., x, 1``, or the other way when ``increasing``."""
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor. (vander got {x.ndim} dimensions)")
+    N = x.shape[0] if N is None else N
+    if N < 0:
+        raise RuntimeError(f"N must be non-negative. (vander got {N})")
+    x = x if jnp.issubdtype(x.dtype, jnp.inexact) else x.astype(np.int64)
+    if not N:
+        return jnp.zeros((x.shape[0], 0), x.dtype)
+    ones = jnp.ones((x.shape[0], 1), x.dtype)
+    powers = jnp.cumprod(jnp.concatenate([ones, jnp.broadcast_to(x[:, None], (x.shape[0], N - 1))], 1), 1)
+    return powers if increasing else jnp.flip(powers, 1)
+
+
+@op("_unravel_index(Tensor indices, int[] shape) -> Tensor", variants="")
+def unravel_index(indices, shape):
+    out = []
+    for n in reversed(shape):
+        out.append(indices % n)
+        indices = indices // n
+    return jnp.stack(out[::-1]) if out else jnp.zeros((0, *indices.shape), indices.dtype)

@@ -1,5 +1,6 @@
 """Matrix products."""
 
+import warnings
 from functools import partial
 
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
-from torchlike._ops._axes import is_floating, refuse
+from torchlike._ops._axes import refuse
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
 blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp")
@@ -26,7 +27,7 @@ def set_float32_matmul_precision(precision):
     """Set the precision of float32 matrix products, for the whole process.
 
     "highest" computes in float32; "high" and "medium" let an accelerator use faster, shorter formats.
-    Raises RuntimeError for any other value.
+    Warns about any other value, and ignores it.
 
     >>> import torchlike as torch
     >>> torch.set_float32_matmul_precision("high")
@@ -36,10 +37,11 @@ def set_float32_matmul_precision(precision):
     """
     global _precision
     if precision not in _PRECISIONS:
-        raise RuntimeError(
-            f"set_float32_matmul_precision: {precision!r} is not one of 'highest', 'high', 'medium' (the default is 'highest')"
+        warnings.warn(
+            f"{precision!r} is not one of 'highest', 'high', and 'medium'; the precision stays "
+            f"{_precision!r}.", stacklevel=2
         )
-    if precision != _precision:
+    elif precision != _precision:
         _precision = precision
         reset_kernels()
 
@@ -49,12 +51,18 @@ def precision():
     return _PRECISIONS[_precision]
 
 
-def _check(name, a, b):
-    """Equal dtypes, and one that has products."""
+def demand_same(name, a, b):
+    """RuntimeError unless the operands have one dtype."""
     if a.dtype != b.dtype:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_cpp(a)} != {_cpp(b)} ({name}; convert one with .to(dtype))"
+            f"expected m1 and m2 to have the same dtype, but got: {_cpp(a)} != {_cpp(b)} ({name}; convert "
+            "one with .to(dtype))"
         )
+
+
+def _check(name, a, b):
+    """Equal dtypes, and one that has products."""
+    demand_same(name, a, b)
     refuse(name, a, "b", hint="convert the operands to an integer or floating dtype")
 
 
@@ -89,7 +97,8 @@ def _mm(name, a, b, first="self"):
 
 def _no_match(n, k, k2, m):
     raise RuntimeError(
-        f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m}): the columns of the first must be the rows of the second"
+        f"mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {k2}x{m}): the columns of the first must "
+        "be the rows of the second"
     )
 
 
@@ -98,7 +107,8 @@ def _bmm(name, a, b):
     _rank(name, "batch2", b, 3, "a 3D tensor")
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] "
+            "but got: "
             f"[{b.shape[0]}, {b.shape[1]}] ({name})."
         )
     _check(name, a, b)
@@ -107,11 +117,14 @@ def _bmm(name, a, b):
 
 def _mv(name, mat, vec):
     if mat.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec")
+        raise RuntimeError(
+            f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec"
+        )
     if mat.shape[1] != vec.shape[0]:
         n, m = mat.shape
         raise RuntimeError(
-            f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of {m} elements"
+            f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of "
+            f"{m} elements"
         )
     _check(name, mat, vec)
     return _contract(mat, vec, 1, 0)
@@ -126,7 +139,10 @@ def _scale(x, number):
 
 def _as(number, dtype):
     if jnp.iscomplexobj(number) and not jnp.issubdtype(dtype, jnp.complexfloating):
-        raise RuntimeError(f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must be real")
+        raise RuntimeError(
+            f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must "
+            "be real"
+        )
     return number.astype(dtype)
 
 
@@ -135,7 +151,8 @@ def _blend(name, self, product, beta, alpha):
     _expandable(name, self, product.shape)
     if self.dtype != product.dtype:
         raise RuntimeError(
-            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and {from_np(product.dtype)}"
+            f"{name}: self and mat2 must have the same dtype, but got {from_np(self.dtype)} and "
+            f"{from_np(product.dtype)}"
         )
     old = _scale(self, beta)
     if not isinstance(beta, int):
@@ -148,8 +165,10 @@ def _expandable(name, x, shape):
     for i in range(x.ndim):
         if lead < 0 or x.shape[i] not in (1, shape[lead + i]):
             raise RuntimeError(
-                f"The expanded size of the tensor ({shape[max(lead + i, 0)] if shape else 1}) must match the existing size "
-                f"({x.shape[i]}) at non-singleton dimension {max(lead + i, 0)}.  Target sizes: {list(shape)}.  Tensor sizes: "
+                f"The expanded size of the tensor ({shape[max(lead + i, 0)] if shape else 1}) must match "
+                "the existing size "
+                f"({x.shape[i]}) at non-singleton dimension {max(lead + i, 0)}.  Target sizes: "
+                f"{list(shape)}.  Tensor sizes: "
                 f"{list(x.shape)} ({name})"
             )
 
@@ -194,11 +213,13 @@ def _dot(name, a, b):
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors ({name})")
     if a.dtype != b.dtype:
         raise RuntimeError(
-            f"{name} : expected both vectors to have same dtype, but found {_cpp(a)} and {_cpp(b)}; convert one with .to(dtype)"
+            f"{name} : expected both vectors to have same dtype, but found {_cpp(a)} and {_cpp(b)}; convert "
+            "one with .to(dtype)"
         )
     if a.shape != b.shape:
         raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of "
+            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the "
+            "same number of "
             f"elements, but got {a.shape[0]} and {b.shape[0]} elements respectively ({name})"
         )
     refuse(name, a, "b")
@@ -240,7 +261,8 @@ def matmul(self, other):
     """
     if not self.ndim or not other.ndim:
         raise RuntimeError(
-            f"both arguments to matmul need to be at least 1D, but they are {self.ndim}D and {other.ndim}D; use * for scalars"
+            f"both arguments to matmul need to be at least 1D, but they are {self.ndim}D and {other.ndim}D; "
+            "use * for scalars"
         )
     if self.ndim == other.ndim == 1:
         return _dot("matmul", self, other)
@@ -259,7 +281,8 @@ def _fits(a, b):
         if a.ndim > 2 and b.ndim > 2:
             batch = max(a.shape[0], b.shape[0])
             raise RuntimeError(
-                f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] but got: "
+                f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] "
+                "but got: "
                 f"[{batch}, {inner}] (matmul)."
             )
         _no_match(_rows(a), a.shape[-1], inner, b.shape[-1] if b.ndim > 1 else 1)
@@ -276,7 +299,8 @@ def _batches(a, b):
     for i in range(1, min(len(a), len(b)) + 1):
         if a[-i] != b[-i] and 1 not in (a[-i], b[-i]):
             raise RuntimeError(
-                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at non-singleton dimension "
+                f"The size of tensor a ({a[-i]}) must match the size of tensor b ({b[-i]}) at non-singleton "
+                "dimension "
                 f"{max(len(a), len(b)) - i} (the leading dimensions of matmul are broadcast)"
             )
 
@@ -337,7 +361,9 @@ def addr(self, vec1, vec2, beta, alpha):
     """
     for x in (vec1, vec2):
         if x.ndim != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
+            raise RuntimeError(
+                f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D"
+            )
     return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
 
 
@@ -347,7 +373,8 @@ def linear(input, weight, bias):
     """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
     if input.ndim == 0 or weight.ndim not in (1, 2):
         raise RuntimeError(
-            f"linear: expected an input of at least 1-D and a 2-D (or 1-D) weight, got {input.ndim}-D and {weight.ndim}-D"
+            f"linear: expected an input of at least 1-D and a 2-D (or 1-D) weight, got {input.ndim}-D and "
+            f"{weight.ndim}-D"
         )
     if input.shape[-1] != weight.shape[-1]:
         _no_match(_rows(input), input.shape[-1], weight.shape[-1], weight.shape[0] if weight.ndim > 1 else 1)
@@ -358,13 +385,8 @@ def linear(input, weight, bias):
     _expandable("linear", bias, out.shape)
     if bias.dtype != out.dtype:
         raise RuntimeError(
-            f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and {from_np(out.dtype)}"
+            f"linear: self and mat2 must have the same dtype, but got {from_np(bias.dtype)} and "
+            f"{from_np(out.dtype)}"
             " (the bias is cast with .to(dtype))"
         )
     return out + bias
-
-
-def floating(name, x):
-    """RuntimeError unless ``x`` is floating or complex."""
-    if not is_floating(x):
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {from_np(x.dtype)}")

@@ -43,12 +43,15 @@ def _non_empty(name, x, axes, error=RuntimeError):
         return
     if len(axes) == x.ndim:
         raise error(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+            "reduction dim with the "
             "'dim' argument."
         )
     for a in axes:
         if not x.shape[a]:
-            raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size, got shape {list(x.shape)}.")
+            raise IndexError(
+                f"{name}(): Expected reduction dim {a} to have non-zero size, got shape {list(x.shape)}."
+            )
 
 
 def _whole(name, x, reduce):
@@ -64,7 +67,9 @@ def _along(name, x, dim, keepdim, arg):
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
     if not x.shape[axis]:
-        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
+        raise IndexError(
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
+        )
     indices = arg(x, axis, keepdims=True).astype(jnp.int64)
     values = jnp.take_along_axis(x, indices, axis)
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
@@ -150,7 +155,9 @@ def _extreme_place(name, x, dim, keepdim, arg):
     if not x.ndim:
         return jnp.zeros((), jnp.int64)
     if not x.shape[axis]:
-        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
+        raise IndexError(
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
+        )
     return arg(x, axis, keepdims=keepdim).astype(jnp.int64)
 
 
@@ -221,7 +228,8 @@ def aminmax(self, dim, keepdim):
     if not self.size:
         if dim is None:
             raise RuntimeError(
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity; give a dim"
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
+                "identity; give a dim"
             )
         _non_empty("aminmax", self, axes, IndexError)
     return jnp.min(self, axes, keepdims=keepdim), jnp.max(self, axes, keepdims=keepdim)
@@ -257,7 +265,9 @@ def _is_nan(x):
 def _median_of(name, x, axis, keepdim, skip_nan):
     n = x.shape[axis]
     if not n:
-        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
+        raise IndexError(
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
+        )
     ranked = _ranked(x, axis)
     nans = jnp.sum(_is_nan(x), axis, keepdims=True, dtype=jnp.int64)
     if skip_nan:
@@ -334,8 +344,12 @@ def kthvalue(self, k, dim, keepdim):
     n = self.shape[axis] if self.ndim else 1
     if not 1 <= k <= n:
         if not n:
-            raise IndexError(f"kthvalue(): Expected reduction dim {axis} to have non-zero size, got {list(self.shape)}.")
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}")
+            raise IndexError(
+                f"kthvalue(): Expected reduction dim {axis} to have non-zero size, got {list(self.shape)}."
+            )
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}"
+        )
     return _pick(_ranked(self, axis), k - 1, axis, keepdim) if self.ndim else (self, jnp.zeros((), jnp.int64))
 
 
@@ -353,7 +367,9 @@ def mode(self, dim, keepdim):
     if not self.ndim:
         return self, jnp.zeros((), jnp.int64)
     if not self.shape[axis]:
-        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}.")
+        raise IndexError(
+            f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}."
+        )
     ranked = _ranked(self, axis)
     values = ranked[0]
     first = lax.broadcasted_iota(jnp.int64, values.shape, axis)

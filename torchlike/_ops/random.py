@@ -14,6 +14,7 @@ from jax import lax
 from torchlike._base import rng
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import broadcast
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -104,13 +105,15 @@ def randn(words, size, dtype):
 
 
 def _integers(words, shape, low, span, wide):
-    """Uniform integers of [low, low + span) as int64; ``wide`` where span needs more than 32 bits."""
+    """Uniform integers of [low, low + span) as int64; ``wide`` where span needs more than 32 bits.
+
+    A span of 2**63 and more comes as the negative int64 of the same bits."""
     n = math.prod(shape)
     low = jnp.asarray(low).astype(np.int64)
     if span is None:  # all 2**64 of them
         pair = bits(words, 2 * n).astype(np.uint64)
         return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(shape)
-    span = jnp.asarray(span).astype(np.uint64)
+    span = jnp.asarray(span).astype(np.int64).astype(np.uint64)
     if wide:
         pair = bits(words, 2 * n).astype(np.uint64)
         offset = (lax.shift_left(pair[:n], np.uint64(32)) | pair[n:]) % span
@@ -234,11 +237,12 @@ def _probable(p):
         raise NotImplementedError(f'"bernoulli_tensor_cpu_p_" not implemented for \'{name}\': probabilities are floating point')
 
 
-_BAD_P = RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities")
+def _bad_p():
+    return RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities")
 
 
 @op("bernoulli(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
-    check=lambda self, words: (_outside(self), _BAD_P))  # fmt: skip
+    check=lambda self, words: (_outside(self), _bad_p))  # fmt: skip
 def bernoulli(self, words):
     _probable(self)
     return _bernoulli(words, self.shape, self, self.dtype)
@@ -252,18 +256,20 @@ def bernoulli_p(self, words, p):
 
 @op("bernoulli.Tensor(Tensor self, Tensor words, Tensor p) -> Tensor", variants="inplace", node="BernoulliBackward1",
     vjp={"self, p": lambda grad, p_aval: (jnp.zeros_like(grad), jnp.zeros(p_aval.shape, p_aval.dtype))},
-    check=lambda self, words, p: (_outside(p), _BAD_P))  # fmt: skip
+    check=lambda self, words, p: (_outside(p), _bad_p))  # fmt: skip
 def bernoulli_tensor(self, words, p):
     _probable(p)
-    return _bernoulli(words, self.shape, jnp.broadcast_to(p, self.shape), self.dtype)
+    return _bernoulli(words, self.shape, broadcast("bernoulli_", p, self)[0], self.dtype)
 
 
 def _scaled(words, mean, std, kind):
-    z = gaussian(words, jnp.broadcast_shapes(jnp.shape(mean), jnp.shape(std)), kind)
+    mean, std = broadcast("normal", jnp.asarray(mean), jnp.asarray(std))
+    z = gaussian(words, mean.shape, kind)
     return z * jnp.asarray(std).astype(z.real.dtype) + jnp.asarray(mean).astype(kind)
 
 
-_BAD_STD = RuntimeError("normal expects all elements of std >= 0.0")
+def _bad_std():
+    return RuntimeError("normal expects all elements of std >= 0.0")
 
 
 def _normal_kind(x):
@@ -283,21 +289,21 @@ def normal_tensor_float(mean, words, std):
 
 @op("normal.float_Tensor(float mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward2",
     vjp={"std": lambda std_aval: _zeros(std_aval)},
-    check=lambda mean, words, std: (jnp.any(std < 0), _BAD_STD))  # fmt: skip
+    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std))  # fmt: skip
 def normal_float_tensor(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(std))
 
 
 @op("normal.Tensor_Tensor(Tensor mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward3",
     vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},
-    check=lambda mean, words, std: (jnp.any(std < 0), _BAD_STD))  # fmt: skip
+    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std))  # fmt: skip
 def normal_tensor_tensor(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(mean))
 
 
 @op("poisson(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
     check=lambda self, words: (jnp.any(self < 0),
-                               RuntimeError("invalid Poisson rate, expected rate to be non-negative")))  # fmt: skip
+                               lambda: RuntimeError("invalid Poisson rate, expected rate to be non-negative")))  # fmt: skip
 def poisson(self, words):
     if not jnp.issubdtype(self.dtype, jnp.floating):
         name = from_np(self.dtype).scalar_name
@@ -308,7 +314,7 @@ def poisson(self, words):
 @op("binomial(Tensor count, Tensor prob, Tensor words) -> Tensor", variants="",
     vjp={"count, prob": lambda count_aval, prob_aval: (_zeros(count_aval), _zeros(prob_aval))},
     check=lambda count, prob, words: (jnp.any(count < 0) | _outside(prob),
-                                      RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]")))  # fmt: skip
+                                      lambda: RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]")))  # fmt: skip
 def binomial(count, prob, words):
     if count.dtype != prob.dtype or not jnp.issubdtype(prob.dtype, jnp.floating):
         raise RuntimeError(
@@ -321,7 +327,7 @@ def binomial(count, prob, words):
 
 def _no_distribution(self, words, num_samples, replacement):
     bad = ~jnp.all((self >= 0) & (self < jnp.inf)) | jnp.any(jnp.sum(self, -1) <= 0)
-    return bad, RuntimeError(
+    return bad, lambda: RuntimeError(
         "invalid multinomial distribution: the probability tensor contains either `inf`, `nan` or element < 0, or the sum "
         "of probabilities <= 0"
     )
@@ -353,18 +359,41 @@ def _search(total, point):
 # ----- dropout --------------------------------------------------------------------------------------
 
 
-@op("dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)", variants="", nondiff=(1,),
-    node="MulBackward", vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)})  # fmt: skip
-def dropout(input, words, p, channels):
-    """Elements kept with probability 1 - p and scaled by its inverse; with ``channels`` > 0, one choice
-    for each position of the first ``channels`` dimensions."""
+def _keeps(input, words, p, channels):
+    """Which elements stay, each with probability 1 - p; with ``channels`` > 0, one choice for each position
+    of the first ``channels`` dimensions."""
+    name = from_np(input.dtype).scalar_name
+    if jnp.iscomplexobj(input):
+        raise NotImplementedError(f'"bernoulli_scalar_cpu_" not implemented for \'{name}\': dropout takes real tensors')
+    if not jnp.issubdtype(input.dtype, jnp.floating):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {name} (dropout)")
     shape = input.shape if not channels else input.shape[:channels] + (1,) * (input.ndim - channels)
-    keep = uniform01(words, shape, np.float32) >= jnp.asarray(p).astype(np.float32)
-    return _dropped(input, keep, p), keep
+    return uniform01(words, shape, np.float32) >= jnp.asarray(p).astype(np.float32)
 
 
 def _dropped(x, keep, p):
-    kind = x.real.dtype
-    rest = 1 - jnp.asarray(p).astype(np.float32)
-    scale = jnp.where(rest > 0, 1 / jnp.where(rest > 0, rest, 1), 0)
-    return x * jnp.where(keep, scale, 0).astype(kind)
+    return x * jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(x.dtype)
+
+
+@op("dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)", variants="", nondiff=(1,),
+    node="MulBackward", vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)})  # fmt: skip
+def dropout(input, words, p, channels):
+    """The elements that stay, scaled by 1 / (1 - p), zeros in place of the others; and which stay. p < 1."""
+    keep = _keeps(input, words, p, channels)
+    return _dropped(input, keep, p), keep
+
+
+_SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
+
+
+@op("alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, Tensor shift)",
+    variants="", nondiff=(1, 2), node="AddBackward", vjp={"input": lambda grads, scale: grads[0] * scale})  # fmt: skip
+def alpha_dropout(input, words, p, channels):
+    """``input * scale + shift``: dropped elements take SELU's lower bound, then all are scaled and shifted
+    so that mean 0 and variance 1 stay (Klambauer et al. 2017, section "Alpha dropout")."""
+    keep = _keeps(input, words, p, channels)
+    p = jnp.asarray(p).astype(np.float64)
+    a = 1 / jnp.sqrt((_SELU_BOUND**2 * p + 1) * (1 - p))
+    scale = jnp.where(keep, a, 0).astype(input.dtype)
+    shift = (jnp.where(keep, 0, -a * _SELU_BOUND) + a * _SELU_BOUND * p).astype(input.dtype)
+    return input * scale + shift, scale, shift

@@ -37,12 +37,14 @@ def sum_dim(self, dim, keepdim, dtype):
 def _mean(name, x, dim, keepdim, dtype):
     if dtype is None and not is_floating(x):
         raise RuntimeError(
-            f"{name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"{name}(): could not infer output dtype. Input dtype must be either a floating point or "
+            "complex dtype. "
             f"Got: {from_np(x.dtype).scalar_name}; cast it with .float() or give dtype="
         )
     if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(
-            f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. "
+            f"{name}(): could not infer output dtype. Optional dtype must be either a floating point or "
+            "complex dtype. "
             f"Got: {dtype.scalar_name}"
         )
     x = cast(x, dtype)
@@ -119,7 +121,8 @@ def nanmean(self, dim, keepdim, dtype):
     """
     if not is_floating(self):
         raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {from_np(self.dtype).scalar_name}"
+            "nanmean(): expected input to have floating point or complex dtype but got "
+            f"{from_np(self.dtype).scalar_name}"
         )
     axes = axes_of(dim, self.ndim)
     there = jnp.sum(self == self, axes, keepdims=keepdim, dtype=jnp.int64)
@@ -237,7 +240,10 @@ def _correction(unbiased=True, correction=None):
 def _moments(x, dim, correction, keepdim):
     """(variance, mean) over the dimensions, halves computed in float32."""
     if not is_floating(x):
-        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {from_np(x.dtype)}; use .float()")
+        raise RuntimeError(
+            f"std and var only support floating point and complex dtypes, got {from_np(x.dtype)}; use "
+            ".float()"
+        )
     axes = axes_of(dim, x.ndim)
     n = count(x.shape, axes)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
@@ -379,7 +385,8 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
     if not is_floating(self):
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype).scalar_name}"
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{from_np(self.dtype).scalar_name}"
         )
     _check_norm_dtype(self, dtype)
     self = cast(self, dtype)
@@ -387,7 +394,8 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     ord = float(ord)
     if (ord < 0 or ord == math.inf) and not count(self.shape, axes) and not _all_lengths(self.shape, axes):
         raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation does not have an "
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation "
+            "does not have an "
             "identity"
         )
     size = jnp.abs(self.astype(jnp.promote_types(self.dtype, jnp.float32)))
@@ -399,7 +407,9 @@ def _check_norm_dtype(x, dtype):
         return
     if dtype.is_complex is not bool(jnp.iscomplexobj(x)) or not (dtype.is_complex or dtype.is_floating_point):
         kind = "complex" if jnp.iscomplexobj(x) else "real"
-        raise RuntimeError(f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}")
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}"
+        )
 
 
 def _all_lengths(shape, axes):

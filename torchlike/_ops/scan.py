@@ -129,11 +129,13 @@ def diff(self, n, dim, prepend, append):
     for x in parts:
         if x.ndim != self.ndim:
             raise RuntimeError(
-                f"diff expects prepend or append to be the same dimension as input, got {x.ndim}-D and {self.ndim}-D"
+                f"diff expects prepend or append to be the same dimension as input, got {x.ndim}-D and "
+                f"{self.ndim}-D"
             )
         if any(a != b for i, (a, b) in enumerate(zip(x.shape, self.shape, strict=True)) if i != axis):
             raise RuntimeError(
-                f"diff expects the shape of tensor to prepend or append to match that of input except along the differencing "
+                "diff expects the shape of tensor to prepend or append to match that of input except along "
+                "the differencing "
                 f"dimension; input.size = {list(self.shape)}, got {list(x.shape)} (dimension {axis})"
             )
     out = lax.concatenate(parts, axis) if len(parts) > 1 and n else self
@@ -154,7 +156,8 @@ def _ends(x, axis):
 
 
 def _trapezia(name, y, width, dim, total):
-    """Half of the sum (or running sum) of ``(y[i] + y[i + 1]) * width``; ``width`` from ``_widths`` or a number."""
+    """Half of the sum (or running sum) of ``(y[i] + y[i + 1]) * width``; ``width`` from ``_widths`` or a "
+    "number."""
     axis = axis_of(dim, y.ndim)
     low, high = _ends(y, axis)
     pair = low + high
@@ -167,7 +170,9 @@ def _trapezia(name, y, width, dim, total):
 
 def _check_samples(name, y):
     if not y.ndim:
-        raise IndexError(f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)")
+        raise IndexError(
+            f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)"
+        )
 
 
 def _by_dx(name, y, dx, dim, total):
@@ -183,7 +188,8 @@ def _by_x(name, y, x, dim, total):
     if x.ndim == 1:
         if x.shape[0] != y.shape[axis]:
             raise RuntimeError(
-                f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for {y.shape[axis]} points"
+                f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for "
+                f"{y.shape[axis]} points"
             )
         x = x.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
     elif x.ndim < y.ndim:

@@ -98,7 +98,9 @@ def topk(self, k, dim, largest, sorted):
         raise RuntimeError("topk does not support bool dtypes on CPU; cast it with .byte()")
     axis = axis_of(dim, self.ndim)
     if not 0 <= k <= (self.shape[axis] if self.ndim else 1):
-        raise RuntimeError(f"selected index k out of range: topk of {k} in dimension {axis} of shape {list(self.shape)}")
+        raise RuntimeError(
+            f"selected index k out of range: topk of {k} in dimension {axis} of shape {list(self.shape)}"
+        )
     if not self.ndim:
         return self, jnp.zeros((), jnp.int64)
     key = _rank_key(jnp.moveaxis(self, axis, -1), largest)
@@ -124,7 +126,8 @@ def _side(side, right):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
+            "was True"
         )
     return side
 
@@ -142,11 +145,14 @@ def _search(sequence, values, side, out_int32):
 
 def _check_sequence(sequence, values, sorter):
     if not sequence.ndim:
-        raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+        )
     fits = sequence.ndim == 1 or (values.ndim == sequence.ndim and values.shape[:-1] == sequence.shape[:-1])
     if not fits:
         raise RuntimeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+            "boundaries "
             "tensor and input value tensor must match, but we got boundaries tensor "
             f"{list(sequence.shape)} and input value tensor {list(values.shape)}"
         )
@@ -157,7 +163,8 @@ def _check_sequence(sequence, values, sorter):
         )
     if sorter is not None and sorter.dtype != jnp.int64:
         raise RuntimeError(
-            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {from_np(sorter.dtype).scalar_name}"
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{from_np(sorter.dtype).scalar_name}"
         )
 
 
@@ -166,7 +173,9 @@ def _searchsorted(sequence, values, out_int32, right, side, sorter):
     _check_sequence(sequence, values, sorter)
     for x in (sequence, values):
         if jnp.iscomplexobj(x):
-            raise NotImplementedError("\"searchsorted_out_cpu\" not implemented for complex dtypes; search .real or .abs()")
+            raise NotImplementedError(
+                "\"searchsorted_out_cpu\" not implemented for complex dtypes; search .real or .abs()"
+            )
     if sorter is not None:
         sequence = jnp.take_along_axis(sequence, sorter, -1)
     return _search(sequence, values, side, out_int32)
@@ -191,7 +200,8 @@ def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     if sorted_sequence.ndim != 1:
         raise RuntimeError(
-            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, "
+            "but we got "
             f"boundaries tensor dim({sorted_sequence.ndim})"
         )
     return _searchsorted(sorted_sequence, self, out_int32, right, side, sorter)
@@ -199,7 +209,9 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
 
 def _bucketize(values, boundaries, out_int32, right):
     if boundaries.ndim != 1:
-        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)")
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)"
+        )
     return _search(boundaries, values, "right" if right else "left", out_int32)
 
 
@@ -296,15 +308,22 @@ def _outside(name):
 
 def _check_quantile(name, x, q, interpolation):
     if x.dtype not in (jnp.float32, jnp.float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, got {from_np(x.dtype)}")
+        raise RuntimeError(
+            f"{name}() input tensor must be either float or double dtype, got {from_np(x.dtype)}"
+        )
     if not x.size:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {q.ndim}-D")
     if q.dtype != x.dtype and not getattr(q, "weak_type", False):
-        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}")
+        raise RuntimeError(
+            f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}"
+        )
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS[:-1])} or nearest, but got {interpolation}")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS[:-1])} or nearest, but got "
+            f"{interpolation}"
+        )
 
 
 def _quantile(name, x, q, dim, keepdim, interpolation):

@@ -44,15 +44,10 @@ def _clamped(name, self, low, high):
     bounds = [b for b in (low, high) if b is not None]
     self, *bounds = broadcast(name, self, *bounds)
     if low is not None:
-        self = jnp.maximum(self, bounds[0])
-    return self if high is None else jnp.minimum(self, bounds[-1])
-
-
-def _outside(x, low, high):
-    """(below, above): where the result is the lower bound, and where it is the upper one."""
-    below = False if low is None else ~(x >= low) & (x == x)
-    above = False if high is None else ~(x <= high) & (x == x)
-    return below, above
+        self = jnp.where((self < bounds[0]) | (bounds[0] != bounds[0]), bounds[0], self)
+    if high is not None:
+        self = jnp.where((self > bounds[-1]) | (bounds[-1] != bounds[-1]), bounds[-1], self)
+    return self
 
 
 def _clamp_self(grad, self, min, max):

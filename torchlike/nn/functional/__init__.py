@@ -1,5 +1,8 @@
 """The functions behind the layers: ``torch.nn.functional``."""
 
+from torchlike.nn.functional.activation import *  # noqa: F403
 from torchlike.nn.functional.conv import *  # noqa: F403
+from torchlike.nn.functional.dropout import *  # noqa: F403
 from torchlike.nn.functional.misc import *  # noqa: F403
+from torchlike.nn.functional.norm import *  # noqa: F403
 from torchlike.nn.functional.pool import *  # noqa: F403

@@ -1,0 +1,221 @@
+"""Losses over classes: negative log likelihood and cross entropy, from indices or probabilities.
+
+Classes lie along dimension 1, or 0 of a 1-dimensional input; targets have the input's shape without it.
+Cross entropy is one operator, not log_softmax and nll_loss: its gradient ``softmax - one_hot`` needs no scatter.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._decl.op import op
+from torchlike._ops._elementwise import demand, is_reduced, scalar_name
+from torchlike._ops.activation import log_softmax_along, softmax_along
+
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def reduce(x, reduction):
+    """The mean or the sum, or ``x`` itself."""
+    if reduction == MEAN:
+        return jnp.mean(x)
+    return jnp.sum(x) if reduction == SUM else x
+
+
+def wide(x):
+    """16-bit floats as float32, which PyTorch accumulates them in."""
+    return x.astype(np.float32) if is_reduced(x) else x
+
+
+def _axis(x):
+    return 0 if x.ndim == 1 else 1
+
+
+def _check_shapes(name, self, target, weight):
+    if self.ndim == 0:
+        raise ValueError(f"{name}: Expected 1 or more dimensions (got {self.ndim})")
+    if target.dtype not in (np.int64, np.uint8):
+        raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
+    classes = self.shape[_axis(self)]
+    _check_target(name, self, target)
+    if weight is None:
+        return
+    if weight.shape != (classes,):
+        raise RuntimeError(
+            f"{name}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
+            f"of shape: {list(weight.shape)}"
+        )
+    if weight.dtype != self.dtype:
+        raise RuntimeError(f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)")
+
+
+def _check_target(name, self, target):
+    if self.ndim == 1:
+        if target.ndim > 1 or target.size != 1:
+            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {target.size}")
+        return
+    if target.ndim == 0 or target.shape[0] != self.shape[0]:
+        got = target.shape[0] if target.ndim else 0
+        raise ValueError(f"{name}: Expected input batch_size ({self.shape[0]}) to match target batch_size ({got}).")
+    if self.ndim == 2 and target.ndim > 1:
+        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {target.ndim}D")
+    if self.ndim == 4 and target.ndim != 3:
+        raise RuntimeError(
+            f"{name}: only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+        )
+    wanted = (self.shape[0], *self.shape[2:])
+    if target.shape != wanted:
+        raise RuntimeError(f"{name}: Expected target size {list(wanted)}, got {list(target.shape)}: a size mismatch with "
+                           f"input {list(self.shape)}")  # fmt: skip
+
+
+def out_of_bounds(self, target, ignore_index, **others):
+    """The check of class indices."""
+    if self.ndim == 0:
+        return jnp.asarray(False), None
+    bad = (target != ignore_index) & ((target < 0) | (target >= self.shape[_axis(self)]))
+
+    def error():
+        first = np.asarray(target)[np.asarray(bad)].flat[0]
+        return IndexError(f"Target {first} is out of bounds.")
+
+    return jnp.any(bad), error
+
+
+def _index_check(self, target, weight, reduction, ignore_index):
+    return out_of_bounds(self, target, ignore_index)
+
+
+def _class_mask(x, target):
+    """Where the class index along the class axis is the target."""
+    axis = _axis(x)
+    if x.ndim == 1:
+        target = target.reshape(())
+    return lax.broadcasted_iota(target.dtype, x.shape, axis) == jnp.expand_dims(target, axis)
+
+
+def _pick(x, target):
+    """``x`` at the target class (any value where the target is out of range)."""
+    axis = _axis(x)
+    index = jnp.clip(target.reshape(()) if x.ndim == 1 else target, 0, max(x.shape[axis] - 1, 0))
+    if x.shape[axis] == 0:
+        return jnp.zeros(index.shape, x.dtype)
+    return jnp.squeeze(jnp.take_along_axis(x, jnp.expand_dims(index, axis), axis), axis)
+
+
+def _weights(self, target, weight, ignore_index):
+    """The weight of each target: 0 where it is ignored."""
+    target = target.reshape(()) if self.ndim == 1 else target
+    valid = target != ignore_index
+    if weight is None:
+        return valid.astype(wide(self).dtype)
+    return jnp.where(valid, jnp.take(wide(weight), jnp.clip(target, 0, max(weight.size - 1, 0)), axis=0), 0)
+
+
+def _total(losses, weights, reduction):
+    weighted = jnp.where(weights == 0, 0, losses * weights)
+    if reduction == MEAN:
+        return jnp.sum(weighted) / jnp.sum(weights)
+    return jnp.sum(weighted) if reduction == SUM else weighted
+
+
+def _shares(grad, weights, reduction):
+    """The gradient that reaches the loss of each target."""
+    if reduction == MEAN:
+        return jnp.where(weights == 0, 0, weights * grad / jnp.sum(weights))
+    return weights * grad
+
+
+def _nll(self, target, weight, reduction, ignore_index):
+    demand("nll_loss_out_frame", self, "f")
+    _check_shapes("nll_loss", self, target, weight)
+    losses = -_pick(wide(self), target)
+    return _total(losses, _weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
+
+
+def _nll_back(grad, target, weight, reduction, ignore_index, self_aval):
+    like = jnp.zeros(self_aval.shape, self_aval.dtype)
+    shares = _shares(wide(grad), _weights(like, target, weight, ignore_index), reduction)
+    return jnp.where(_class_mask(like, target), -jnp.expand_dims(shares, _axis(like)), 0)
+
+
+def _cross(self, target, weight, reduction, ignore_index):
+    demand("log_softmax_lastdim_kernel_impl", self, "f")
+    _check_shapes("cross_entropy", self, target, weight)
+    x, axis = wide(self), _axis(self)
+    if x.shape[axis] == 0:
+        return jnp.full(() if reduction else target.shape, jnp.nan, self.dtype)
+    top = jnp.max(x, axis, keepdims=True)
+    log_sum = jnp.log(jnp.sum(jnp.exp(x - top), axis))
+    losses = jnp.squeeze(top, axis) - _pick(x, target) + log_sum
+    return _total(losses, _weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
+
+
+def _cross_back(grad, self, target, weight, reduction, ignore_index):
+    shares = _shares(wide(grad), _weights(self, target, weight, ignore_index), reduction)
+    one_hot = _class_mask(self, target).astype(wide(self).dtype)
+    return jnp.expand_dims(shares, _axis(self)) * (softmax_along(wide(self), _axis(self)) - one_hot)
+
+
+def _over_classes(name, kernel, back, node):
+    schema = f"{name}(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor"
+    return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check)(kernel)
+
+
+nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward")
+nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward")
+cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward")
+cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward")
+
+
+@op("_cross_entropy_smooth(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "
+    "float label_smoothing) -> Tensor", variants="", node="AddBackward", autocast="fp32",
+    check=lambda self, target, weight, reduction, ignore_index, label_smoothing:
+    out_of_bounds(self, target, ignore_index))  # fmt: skip
+def cross_entropy_smooth(self, target, weight, reduction, ignore_index, label_smoothing):
+    """The target class has probability 1 - label_smoothing, and all share the rest evenly."""
+    demand("log_softmax_lastdim_kernel_impl", self, "f")
+    _check_shapes("cross_entropy", self, target, weight)
+    axis = _axis(self)
+    if self.ndim == 1 and target.ndim == 1:
+        raise RuntimeError("cross_entropy: output with shape [] doesn't match the broadcast shape [1]; give a 0-dim target")
+    logp = log_softmax_along(wide(self), axis)
+    share = jnp.asarray(label_smoothing).astype(logp.dtype)
+    weights = _weights(self, target, weight, ignore_index)
+    spread = logp if weight is None else logp * _along(wide(weight), logp)
+    valid = (target != ignore_index).astype(logp.dtype)
+    smooth = jnp.where(valid == 0, 0, -jnp.sum(spread, axis))
+    hard = _total(-_pick(logp, target), weights, reduction)
+    soft = jnp.sum(smooth) if reduction else smooth
+    if reduction == MEAN:
+        soft = soft / jnp.sum(weights if weight is not None else valid)
+    return ((1 - share) * hard + share / self.shape[axis] * soft).astype(self.dtype)
+
+
+def _along(weight, like):
+    return weight.reshape((1,) * _axis(like) + (-1,) + (1,) * (like.ndim - _axis(like) - 1))
+
+
+def _of_probabilities(reduction, node):
+    @op(f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float label_smoothing) -> Tensor",
+        variants="", dtype="promote", node=node, autocast="fp32")  # fmt: skip
+    def cross_entropy_prob(self, target, weight, label_smoothing):
+        demand("log_softmax_lastdim_kernel_impl", self, "f")
+        if self.shape != target.shape:
+            raise RuntimeError(
+                f"cross_entropy: expected input and target of class probabilities to have the same shape, but got "
+                f"{list(self.shape)} and {list(target.shape)}"
+            )
+        axis = _axis(self)
+        share = jnp.asarray(label_smoothing).astype(wide(self).dtype)
+        aim = wide(target) * (1 - share) + share / max(self.shape[axis], 1)
+        logp = log_softmax_along(wide(self), axis)
+        losses = -jnp.sum(logp * aim if weight is None else logp * aim * _along(wide(weight), logp), axis)
+        return reduce(losses, reduction).astype(self.dtype)
+
+    return cross_entropy_prob
+
+
+cross_entropy_prob = tuple(
+    _of_probabilities(r, node) for r, node in ((NONE, "NegBackward"), (MEAN, "DivBackward1"), (SUM, "NegBackward"))
+)

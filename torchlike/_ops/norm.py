@@ -1,0 +1,330 @@
+"""Normalisation: standardized values and the statistics they were made with."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+
+
+def known(compute):
+    """``f(saved, *inputs)``: the saved value of ``compute(*inputs)``, with the derivative of ``compute``.
+
+    A backward formula reads statistics that the forward pass has saved; where the formula itself is
+    differentiated, they depend on the inputs (every tracer that ``compute`` reads must be one).
+    """
+
+    @jax.custom_jvp
+    def f(saved, *inputs):
+        return saved
+
+    @f.defjvp
+    def _(primals, tangents):
+        saved, *inputs = primals
+        _, dots = jax.jvp(compute, tuple(inputs), tuple(tangents[1:]))
+        return saved, dots
+
+    return f
+
+
+def wide(x):
+    """``x`` in float32 if its dtype is shorter."""
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+
+
+def _mean(x, axes):
+    return jnp.mean(x, axes, keepdims=True)
+
+
+def statistics(x, axes, eps):
+    """(mean, 1 / sqrt(variance + eps)) over ``axes``, which keep length one."""
+    mean = _mean(x, axes)
+    return mean, lax.rsqrt(_mean(jnp.square(x - mean), axes) + jnp.asarray(eps, x.dtype))
+
+
+def standardized(x, axes, eps, mean, rstd):
+    """``(x - mean) * rstd`` from statistics that were saved."""
+    saved = known(lambda x, eps: statistics(x, axes, eps))((mean, rstd), x, jnp.asarray(eps, x.dtype))
+    return (x - saved[0]) * saved[1], saved[1]
+
+
+def input_gradient(grad, unit, rstd, axes):
+    """Gradient of the input of a standardization, from that of its result ``unit``."""
+    return rstd * (grad - _mean(grad, axes) - unit * _mean(grad * unit, axes))
+
+
+def _demand_floating(x, kernel):
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise NotImplementedError(
+            f'"{kernel}" not implemented for \'{from_np(x.dtype).scalar_name}\' (floating-point tensors only)'
+        )
+
+
+def _demand_dtypes(name, x, parameters):
+    """Parameters have the input's dtype, or float32 where that is shorter."""
+    for p in parameters:
+        if p is not None and p.dtype != x.dtype and not (x.dtype.itemsize < 4 and p.dtype == jnp.float32):
+            raise RuntimeError(
+                f"mixed dtype (CPU): expect parameter to have scalar type of {from_np(x.dtype).scalar_name}, "
+                f"but {name} got {from_np(p.dtype).scalar_name}; convert one with .to(dtype)"
+            )
+
+
+def _affine(unit, weight, bias, shape, dtype):
+    """``unit * weight + bias`` in ``dtype``, the parameters laid out as ``shape``."""
+    if weight is not None:
+        unit = unit * weight.astype(unit.dtype).reshape(shape)
+    if bias is not None:
+        unit = unit + bias.astype(unit.dtype).reshape(shape)
+    return unit.astype(dtype)
+
+
+# -- batch and instance normalisation ----------------------------------------------------------------
+
+
+def _channel_shape(x):
+    return (1, x.shape[1], *(1,) * (x.ndim - 2))
+
+
+def _over(x, instances):
+    """The axes that statistics are taken over: all but the channels, and with ``instances`` the batch."""
+    return tuple(range(2, x.ndim)) if instances else (0, *range(2, x.ndim))
+
+
+def _check_channels(name, x, **vectors):
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
+    for what, v in vectors.items():
+        if v is not None and v.shape != (x.shape[1],):
+            count = math.prod(v.shape)
+            raise RuntimeError(f"{what} should contain {x.shape[1]} elements not {count} (in {name})")
+
+
+def _frozen(running_mean):
+    raise RuntimeError(
+        "The function 'native_batch_norm' is not differentiable with respect to argument 'running_mean'. "
+        "This input cannot have requires_grad True."
+    )
+
+
+def _moved(running, value, momentum):
+    if running is None:
+        return jnp.zeros((0,), value.dtype)
+    momentum = jnp.asarray(momentum).astype(running.dtype)
+    return (1 - momentum) * running + momentum * value.astype(running.dtype)
+
+
+def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps, instances):
+    axes, shape = _over(input, instances), _channel_shape(input)
+    x, grad = wide(input), wide(grads[0])
+    unit, rstd = standardized(x, axes, eps, result1, result2)
+    scaled = grad if weight is None else grad * weight.astype(grad.dtype).reshape(shape)
+    rest = (0, *range(2, x.ndim))
+    return (
+        input_gradient(scaled, unit, rstd, axes),
+        None if weight is None else jnp.sum(grad * unit, rest),
+        None if bias_aval is None else jnp.sum(grad, rest),
+    )
+
+
+@op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor result2, "
+    "Tensor running_mean, Tensor running_var)",
+    variants="", vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
+    nondiff=(1, 2, 3, 4))  # fmt: skip
+def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
+    """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
+
+    ``instances``: every element of the batch has statistics of its own.
+    """
+    name = "instance_norm" if instances else "batch_norm"
+    _demand_floating(input, "batch_norm")
+    _check_channels(name, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _demand_dtypes(name, input, (weight, bias, running_mean, running_var))
+    axes = _over(input, instances)
+    x = wide(input)
+    mean, rstd = statistics(x, axes, eps)
+    out = _affine((x - mean) * rstd, weight, bias, _channel_shape(input), input.dtype)
+    n = math.prod(input.shape[i] for i in axes)
+    variance = _mean(jnp.square(x - mean), axes) * (n / max(n - 1, 1))
+    rest = (0, *range(2, x.ndim))
+    moved = [_moved(r, jnp.mean(v, rest), momentum) for r, v in ((running_mean, mean), (running_var, variance))]
+    return out, mean, rstd, *moved
+
+
+def _batch_norm_eval_backward(grad, input, weight, bias_aval, running_mean, running_var, eps):
+    shape, rest = _channel_shape(input), (0, *range(2, input.ndim))
+    x, grad = wide(input), wide(grad)
+    mean, rstd = _fixed(running_mean, running_var, eps, x.dtype)
+    scale = rstd if weight is None else rstd * weight.astype(x.dtype)
+    unit = (x - mean.reshape(shape)) * rstd.reshape(shape)
+    return (
+        grad * scale.reshape(shape),
+        None if weight is None else jnp.sum(grad * unit, rest),
+        None if bias_aval is None else jnp.sum(grad, rest),
+    )
+
+
+def _fixed(mean, variance, eps, dtype):
+    return mean.astype(dtype), lax.rsqrt(variance.astype(dtype) + jnp.asarray(eps, dtype))
+
+
+@op("_native_batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+    "float eps) -> Tensor", variants="", node="NativeBatchNormBackward",
+    vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
+         "running_var": lambda running_var: _frozen(running_var)})  # fmt: skip
+def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
+    """The batch normalized by the running statistics."""
+    _demand_floating(input, "batch_norm")
+    _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _demand_dtypes("batch_norm", input, (weight, bias, running_mean, running_var))
+    x, shape = wide(input), _channel_shape(input)
+    mean, rstd = _fixed(running_mean, running_var, eps, x.dtype)
+    scale = rstd if weight is None else rstd * weight.astype(x.dtype)
+    return _affine((x - mean.reshape(shape)) * scale.reshape(shape), None, bias, shape, input.dtype)
+
+
+# -- layer, group and root-mean-square normalisation -------------------------------------------------
+
+
+def _check_normalized(name, input, normalized_shape, star, **parameters):
+    shape, n = list(normalized_shape), len(normalized_shape)
+    if not n:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            f"normalized_shape = [] (in {name})"
+        )
+    for what, p in parameters.items():
+        if p is not None and p.shape != tuple(normalized_shape):
+            raise RuntimeError(
+                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape {list(p.shape)} "
+                f"and normalized_shape = {shape} (in {name})"
+            )
+    if input.ndim < n or input.shape[input.ndim - n :] != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Given normalized_shape={shape}, expected input with shape [*{star}{', '.join(map(str, shape))}], but got "
+            f"input of size{list(input.shape)} (in {name})"
+        )
+
+
+def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, normalized_shape, eps):
+    n = len(normalized_shape)
+    axes, rest = tuple(range(input.ndim - n, input.ndim)), tuple(range(input.ndim - n))
+    x, grad = wide(input), wide(grads[0])
+    unit, rstd = standardized(x, axes, eps, result1, result2)
+    scaled = grad if weight is None else grad * weight.astype(grad.dtype)
+    return (
+        input_gradient(scaled, unit, rstd, axes),
+        None if weight is None else jnp.sum(grad * unit, rest),
+        None if bias_aval is None else jnp.sum(grad, rest),
+    )
+
+
+@op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+    "-> (Tensor result0, Tensor result1, Tensor result2)",
+    variants="", autocast="fp32", vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2))  # fmt: skip
+def layer_norm(input, normalized_shape, weight, bias, eps):
+    """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
+    _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
+    _demand_floating(input, "LayerNormKernelImpl")
+    _demand_dtypes("layer_norm", input, (weight, bias))
+    axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    x = wide(input)
+    mean, rstd = statistics(x, axes, eps)
+    return _affine((x - mean) * rstd, weight, bias, normalized_shape, input.dtype), mean, rstd
+
+
+def _grouped(x, groups):
+    """[N, C, ...] as [N, groups, C / groups, positions]."""
+    n, c = x.shape[:2]
+    return x.reshape(n, groups, c // groups, math.prod(x.shape[2:]))
+
+
+def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_groups, eps):
+    x, grad = _grouped(wide(input), num_groups), _grouped(wide(grads[0]), num_groups)
+    unit, rstd = standardized(x, (2, 3), eps, result1, result2)
+    scaled = grad if weight is None else grad * weight.astype(grad.dtype).reshape(1, num_groups, -1, 1)
+    return (
+        input_gradient(scaled, unit, rstd, (2, 3)).reshape(input.shape),
+        None if weight is None else jnp.sum(grad * unit, (0, 3)).reshape(-1),
+        None if bias_aval is None else jnp.sum(grad, (0, 3)).reshape(-1),
+    )
+
+
+@op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
+    "-> (Tensor result0, Tensor result1, Tensor result2)",
+    variants="", autocast="fp32", vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2))  # fmt: skip
+def group_norm(input, num_groups, weight, bias, eps):
+    """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim} (in group_norm)")
+    if num_groups <= 0 or input.shape[1] % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for what, p in (("weight", weight), ("bias", bias)):
+        if p is not None and p.shape != (input.shape[1],):
+            raise RuntimeError(
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of "
+                f"shape {list(p.shape)} and input of shape {list(input.shape)}"
+            )
+    _demand_floating(input, "GroupNormKernelImpl")
+    _demand_dtypes("group_norm", input, (weight, bias))
+    x = _grouped(wide(input), num_groups)
+    mean, rstd = statistics(x, (2, 3), eps)
+    shape = (1, num_groups, -1, 1)
+    return _affine((x - mean) * rstd, weight, bias, shape, input.dtype).reshape(input.shape), mean, rstd
+
+
+def _root_mean_square(x, axes, eps):
+    return lax.rsqrt(_mean(jnp.square(jnp.abs(x)), axes) + eps)
+
+
+def _rms_eps(eps, x):
+    return jnp.asarray(jnp.finfo(x.dtype).eps if eps is None else eps, jnp.real(x).dtype)
+
+
+def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
+    n = len(normalized_shape)
+    axes, rest = tuple(range(input.ndim - n, input.ndim)), tuple(range(input.ndim - n))
+    x, grad = wide(input), wide(grads[0])
+    rms = known(lambda x, eps: _root_mean_square(x, axes, eps))(result1, x, _rms_eps(eps, x))
+    unit = x * rms
+    scaled = grad if weight is None else grad * jnp.conj(weight.astype(grad.dtype))
+    inner = _mean(jnp.real(scaled * jnp.conj(unit)), axes)
+    return rms * (scaled - unit * inner), None if weight is None else jnp.sum(grad * jnp.conj(unit), rest)
+
+
+@op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
+    "-> (Tensor result0, Tensor result1)",
+    variants="", node="FusedRmsNormBackward", autocast="fp32", vjp={"input, weight": _rms_norm_backward},
+    nondiff=(1,))  # fmt: skip
+def rms_norm(input, normalized_shape, weight, eps):
+    """The input over its root mean square in the last dimensions, and 1 / that root."""
+    _check_normalized("rms_norm", input, normalized_shape, "", weight=weight)
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        raise NotImplementedError(f'"rms_norm" not implemented for \'{from_np(input.dtype).scalar_name}\'')
+    axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    x = wide(input)
+    rms = _root_mean_square(x, axes, _rms_eps(eps, x))
+    out = x * rms
+    if weight is not None:
+        out = out * weight.astype(out.dtype)
+    return out.astype(input.dtype), rms
+
+
+@op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor", variants="",
+    node="DivBackward")  # fmt: skip
+def local_response_norm(input, size, alpha, beta, k):
+    """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""
+    squares = jnp.square(input)
+    edges = [(0, 0)] * input.ndim
+    edges[1] = (size // 2, (size - 1) // 2)
+    padded = jnp.pad(squares, edges)
+    total = sum(lax.slice_in_dim(padded, i, i + input.shape[1], axis=1) for i in range(size))
+    scale = jnp.asarray(k, input.dtype) + jnp.asarray(alpha, input.dtype) * total / size
+    return input / scale ** jnp.asarray(beta, input.dtype)

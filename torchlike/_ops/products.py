@@ -1,0 +1,574 @@
+"""Products by name or by index notation, and what is made of matrices element by element."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._base.dims import broadcast_shapes, wrap_dim, wrap_dims
+from torchlike._decl.op import op
+from torchlike._ops._axes import is_floating, refuse, type_name
+from torchlike._ops.matmul import demand_same, precision, product
+
+# -- products of two tensors -------------------------------------------------------------------------
+
+
+@product("inner(Tensor self, Tensor other) -> Tensor", node="ViewBackward")
+def inner(self, other):
+    """The products summed over the last dimension of both; a 0-dim tensor scales the other.
+
+    >>> import torchlike as torch
+    >>> torch.inner(torch.ones(2, 3), torch.ones(4, 3)).shape
+    torch.Size([2, 4])
+    """
+    demand_same("inner", self, other)
+    if not self.ndim or not other.ndim:
+        return self * other
+    if self.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(self.shape)} "
+            "and "
+            f"{list(other.shape)}"
+        )
+    refuse("inner", self, "b")
+    return lax.dot_general(self, other, (((self.ndim - 1,), (other.ndim - 1,)), ((), ())), precision=precision())
+
+
+def _outer(name, a, b):
+    for which, x in (("self", a), ("vec2", b)):
+        if x.ndim != 1:
+            raise RuntimeError(f"{name}: Expected 1-D argument {which}, but got {x.ndim}-D")
+    return a[:, None] * b[None, :]
+
+
+@op("outer(Tensor self, Tensor vec2) -> Tensor", dtype="promote", node="MulBackward", variants="function method out")
+def outer(self, vec2):
+    """All products of an element of one vector and one of another, [n] and [m] to [n, m].
+
+    >>> import torchlike as torch
+    >>> torch.outer(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    return _outer("outer", self, vec2)
+
+
+@op("ger(Tensor self, Tensor vec2) -> Tensor", dtype="promote", node="MulBackward", variants="function method out")
+def ger(self, vec2):
+    """Another name of :func:`outer`."""
+    return _outer("ger", self, vec2)
+
+
+@product("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", node="ViewBackward")
+def tensordot(self, other, dims_self, dims_other):
+    """The products summed over pairs of dimensions; the others of both remain, in order."""
+    if len(dims_self) != len(dims_other):
+        raise RuntimeError(
+            f"tensordot: both dimension lists should have same length, got {list(dims_self)} and "
+            f"{list(dims_other)}"
+        )
+    if self.dtype != other.dtype:
+        raise RuntimeError(
+            f"tensordot: both inputs should have same dtype, got {self.dtype} and {other.dtype}"
+        )
+    refuse("tensordot", self, "b")
+    left, right = wrap_dims(dims_self, self.ndim), wrap_dims(dims_other, other.ndim)
+    for i, j in zip(left, right, strict=True):
+        n, m = self.shape[i], other.shape[j]
+        if n != m and n == 1:
+            other = jnp.sum(other, j, keepdims=True, dtype=other.dtype)
+        elif n != m and m == 1:
+            self = jnp.sum(self, i, keepdims=True, dtype=self.dtype)
+        elif n != m:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {n} in dim {i} and second has "
+                f"size {m} in dim {j}"
+            )
+    return lax.dot_general(self, other, ((left, right), ((), ())), precision=precision())
+
+
+@op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward",
+    variants="function method out")  # fmt: skip
+def kron(self, other):
+    """The Kronecker product: every element of the first times the whole second.
+
+    >>> import torchlike as torch
+    >>> torch.kron(torch.tensor([1, 10]), torch.tensor([1, 2]))
+    tensor([ 1,  2, 10, 20])
+    """
+    n = max(self.ndim, other.ndim)
+    a = self.reshape((1,) * (n - self.ndim) + self.shape)
+    b = other.reshape((1,) * (n - other.ndim) + other.shape)
+    a_shape = [s for pair in zip(a.shape, (1,) * n, strict=True) for s in pair]
+    b_shape = [s for pair in zip((1,) * n, b.shape, strict=True) for s in pair]
+    return (a.reshape(a_shape) * b.reshape(b_shape)).reshape([i * j for i, j in zip(a.shape, b.shape, strict=True)])
+
+
+def _cross(name, a, b, axis):
+    if a.shape[axis] != 3 or b.shape[axis] != 3:
+        raise RuntimeError(
+            f"{name}: inputs dimension {axis} must have length 3. Got {a.shape[axis]} and {b.shape[axis]}"
+        )
+    shape = broadcast_shapes(a.shape, b.shape)
+    a, b = jnp.broadcast_to(a, shape), jnp.broadcast_to(b, shape)
+    ahead, behind = (lambda x: jnp.roll(x, -1, axis)), (lambda x: jnp.roll(x, 1, axis))
+    return ahead(a) * behind(b) - behind(a) * ahead(b)
+
+
+def _same_rank(name, a, b):
+    if a.ndim != b.ndim:
+        raise RuntimeError(
+            f"{name}: inputs must have the same number of dimensions, got {a.ndim} and {b.ndim}."
+        )
+
+
+@op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", dtype="promote", node="LinalgCrossBackward",
+    variants="function method out")  # fmt: skip
+def cross(self, other, dim):
+    """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]), dim=0)
+    tensor([0., 0., 1.])
+    """
+    _same_rank("linalg.cross", self, other)
+    if dim is None:
+        if 3 not in self.shape:
+            raise RuntimeError(f"no dimension of size 3 in input: torch.cross() of shape {list(self.shape)}")
+        return _cross("linalg.cross", self, other, self.shape.index(3))
+    return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
+
+
+@op("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtype="promote", variants="out")
+def linalg_cross(self, other, dim):
+    """The cross product along ``dim`` (the last by default); other dimensions are broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.cross(torch.tensor([1., 0., 0.]), torch.tensor([0., 1., 0.]))
+    tensor([0., 0., 1.])
+    """
+    _same_rank("linalg.cross", self, other)
+    return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
+
+
+@op("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", node="SumBackward1", variants="out")
+def vecdot(x, y, dim):
+    """The inner products of vectors along ``dim``, the first conjugated; other dimensions are broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.vecdot(torch.ones(2, 3), torch.ones(3))
+    tensor([3., 3.])
+    """
+    if not is_floating(x):
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x)}"
+        )
+    if x.dtype != y.dtype:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {type_name(x)} "
+            "and y of type "
+            f"{type_name(y)} instead"
+        )
+    broadcast_shapes(x.shape, y.shape)
+    out = (jnp.conj(x) if jnp.iscomplexobj(x) else x) * y
+    return jnp.sum(out, wrap_dim(dim, out.ndim), dtype=out.dtype) if out.ndim else out
+
+
+# -- index notation ----------------------------------------------------------------------------------
+
+
+def _fail(message):
+    raise RuntimeError(f"einsum(): {message}")
+
+
+def _labels(term, ndim, i):
+    """One label per dimension of operand ``i``; the dimensions of ``...`` are numbered from the last."""
+    named = len(term.replace("...", ""))
+    if "..." not in term:
+        if named != ndim:
+            _fail(
+                f"the number of subscripts in the equation ({named}) does not match the number of "
+                f"dimensions ({ndim}) for "
+                f"operand {i} and no ellipsis was given"
+            )
+        return list(term)
+    if named > ndim:
+        _fail(
+            f"the number of subscripts in the equation ({named}) is more than the number of dimensions "
+            f"({ndim}) for operand {i}"
+        )
+    before, after = term.split("...", 1)
+    return [*before, *range(ndim - named - 1, -1, -1), *after]
+
+
+def parse(equation, ndims):
+    """(labels of each operand, labels of the result) of an equation; letters, and ints for ``...``."""
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    for c in left.replace("...", "").replace(",", "") + right.replace("...", ""):
+        if not (c.isascii() and c.isalpha()):
+            _fail(
+                f"invalid subscript given at {c!r} in the equation string {equation!r}, subscripts must be "
+                "in [a-zA-Z]"
+            )
+    terms = left.split(",")
+    if len(terms) > len(ndims):
+        _fail(
+            f"fewer operands were provided than specified in the equation {equation!r}: {len(ndims)} of "
+            f"{len(terms)}"
+        )
+    if len(terms) < len(ndims):
+        _fail(
+            f"more operands were provided than specified in the equation {equation!r}: {len(ndims)} of "
+            f"{len(terms)}"
+        )
+    inputs = [_labels(term, n, i) for i, (term, n) in enumerate(zip(terms, ndims, strict=True))]
+    everything = [label for labels in inputs for label in labels]
+    dots = sorted({x for x in everything if isinstance(x, int)}, reverse=True)
+    if not arrow:
+        once = sorted({x for x in everything if isinstance(x, str) and everything.count(x) == 1})
+        return inputs, [*dots, *once]
+    return inputs, _output(right, everything, dots)
+
+
+def _output(right, everything, dots):
+    before, _, after = right.partition("...")
+    for c in before + after:
+        if (before + after).count(c) > 1:
+            _fail(f"output subscript {c} appears more than once in the output")
+        if c not in everything:
+            _fail(f"output subscript {c} does not appear in the equation for any input operand")
+    return [*before, *dots, *after] if "..." in right else [*before]
+
+
+def _narrowed(tensors, inputs):
+    """Dimensions of length 1 dropped where another operand gives their label a length."""
+    sizes: dict = {}
+    for i, (x, labels) in enumerate(zip(tensors, inputs, strict=True)):
+        own: dict = {}
+        for n, label in zip(x.shape, labels, strict=True):
+            if own.setdefault(label, n) != n:
+                _fail(
+                    f"subscript {label} is repeated for operand {i} but the sizes don't match, {n} != "
+                    f"{own[label]}"
+                )
+            if sizes.get(label, 1) == 1:
+                sizes[label] = n
+            elif n not in (1, sizes[label]):
+                _fail(
+                    f"subscript {label} has size {n} for operand {i} which does not broadcast with "
+                    "previously seen size "
+                    f"{sizes[label]}"
+                )
+    for x, labels in zip(tensors, inputs, strict=True):
+        drop = {i for i, label in enumerate(labels) if x.shape[i] != sizes[label]}
+        yield x.squeeze(tuple(drop)), [label for i, label in enumerate(labels) if i not in drop]
+
+
+@op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
+    autocast="lower_precision_fp")  # fmt: skip
+def einsum(equation, tensors, path):
+    """The sum of products in Einstein's notation."""
+    inputs, output = parse(equation, [x.ndim for x in tensors])
+    for x in tensors[1:]:
+        if x.dtype != tensors[0].dtype:
+            raise RuntimeError(
+                f"einsum(): expected scalar type {type_name(tensors[0])} but found {type_name(x)}; use "
+                ".to(dtype)"
+            )
+    numbers: dict = {}
+    arguments = []
+    for x, labels in _narrowed(tensors, inputs):
+        arguments += [x, [numbers.setdefault(label, len(numbers)) for label in labels]]
+    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(tensors[0].dtype)
+
+
+@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out")
+def multi_dot(tensors):
+    """The product of several matrices, in the order of multiplication that costs least.
+
+    The first and the last may be vectors.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.multi_dot([torch.ones(2, 3), torch.ones(3, 4), torch.ones(4)])
+    tensor([12., 12.])
+    """
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    return chain("multi_dot", tensors)
+
+
+def chain(name, tensors):
+    """The product of a chain of matrices after PyTorch's checks."""
+    last = len(tensors) - 1
+    for i, x in enumerate(tensors):
+        if not (x.ndim == 2 or (x.ndim == 1 and i in (0, last))):
+            raise RuntimeError(
+                f"{name}(): tensor {i} must be {'1D or ' if i in (0, last) else ''}2D but got {x.ndim}D"
+            )
+        if x.dtype != tensors[0].dtype:
+            raise RuntimeError(
+                f"{name}(): all tensors must have be the same dtype, got {tensors[0].dtype} and {x.dtype}"
+            )
+        if i and tensors[i - 1].shape[-1] != x.shape[0]:
+            raise RuntimeError(
+                f"{name}(): tensors {i - 1} and {i} with shapes {list(tensors[i - 1].shape)} and "
+                f"{list(x.shape)} cannot be "
+                "multiplied"
+            )
+    if len(tensors) == 1:
+        return tensors[0]
+    if len(tensors) == 2:
+        return jnp.matmul(*tensors, precision=precision())
+    return jnp.linalg.multi_dot(tensors, precision=precision())
+
+
+# -- parts of matrices -------------------------------------------------------------------------------
+
+
+@op("trace(Tensor self) -> Tensor", dtype="bool_to_int")
+def trace(self):
+    """The sum of the diagonal of a matrix.
+
+    >>> import torchlike as torch
+    >>> torch.trace(torch.tensor([[1., 2.], [3., 4.]]))
+    tensor(5.)
+    """
+    if self.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
+    return jnp.trace(self, dtype=self.dtype)
+
+
+def _triangle(name, x, keep):
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {x.ndim}")
+    rows, columns = (lax.broadcasted_iota(jnp.int64, x.shape[-2:], i) for i in (0, 1))
+    return jnp.where(keep(columns - rows), x, jnp.zeros((), x.dtype))
+
+
+@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+def tril(self, diagonal):
+    """The lower triangle of matrices, zero above the ``diagonal``-th diagonal (0: the main one).
+
+    >>> import torchlike as torch
+    >>> torch.tril(torch.ones(2, 2))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
+    return _triangle("tril", self, lambda d: d <= diagonal)
+
+
+@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+def triu(self, diagonal):
+    """The upper triangle of matrices, zero below the ``diagonal``-th diagonal (0: the main one).
+
+    >>> import torchlike as torch
+    >>> torch.triu(torch.ones(2, 2))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    return _triangle("triu", self, lambda d: d >= diagonal)
+
+
+@op("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
+def diag_embed(self, offset, dim1, dim2):
+    """Matrices of zeros with the last dimension as a diagonal of ``dim1`` and ``dim2``.
+
+    >>> import torchlike as torch
+    >>> torch.diag_embed(torch.tensor([1., 2.]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    rank = self.ndim + 1
+    first, second = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if first == second:
+        raise RuntimeError(f"diag_embed: diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = (self.shape[-1] if self.ndim else 1) + abs(offset)
+    rows, columns = (lax.broadcasted_iota(jnp.int64, (n, n), i) for i in (0, 1))
+    x = self if self.ndim else self[None]
+    padding = [(0, 0, 0)] * (x.ndim - 1) + [(max(offset, 0), max(-offset, 0), 0)]
+    wide = lax.pad(x, jnp.zeros((), x.dtype), padding)  # element j is at column j
+    out = jnp.where(columns - rows == offset, wide[..., None, :], jnp.zeros((), x.dtype))
+    return jnp.moveaxis(out, (-2, -1), (first, second))
+
+
+@op("_diagonal(Tensor self, int diagonal) -> Tensor", variants="", node="DiagonalBackward0")
+def diagonal_copy(self, diagonal):
+    """A copy of one diagonal of a matrix."""
+    return jnp.diagonal(self, diagonal)
+
+
+# -- distances and covariance ------------------------------------------------------------------------
+
+
+@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="function",
+    vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)})  # fmt: skip
+def cdist(x1, x2, p, compute_mode):
+    """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].
+
+    >>> import torchlike as torch
+    >>> torch.cdist(torch.zeros(1, 2), torch.tensor([[3., 4.], [0., 1.]]))
+    tensor([[5., 1.]])
+    """
+    for i, x in ((1, x1), (2, x2)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
+        if not is_floating(x) or jnp.iscomplexobj(x):
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {type_name(x)}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+    demand_same("cdist", x1, x2)
+    size = jnp.abs(_differences(x1, x2))
+    if p == 0:
+        return jnp.sum(size != 0, -1, dtype=size.dtype)
+    if p == math.inf:
+        return jnp.max(size, -1, initial=0)
+    if p == 1:
+        return jnp.sum(size, -1)
+    return jnp.sqrt(jnp.sum(size * size, -1)) if p == 2 else jnp.power(jnp.sum(jnp.power(size, p), -1), 1 / p)
+
+
+def _differences(x1, x2):
+    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return x1[..., :, None, :] - x2[..., None, :, :]
+
+
+def _cdist_vjp(grad, x1, x2, result, p):
+    """Zero between equal rows; of several largest differences each counts (as in PyTorch)."""
+    d = _differences(x1, x2)
+    grad, far = grad[..., None], (result != 0)[..., None]
+    size, norm = jnp.abs(d), jnp.where(far, result[..., None], 1)
+    if p == 0:
+        g = jnp.zeros_like(d)
+    elif p == math.inf:
+        g = jnp.where(size == result[..., None], jnp.sign(d) * grad, 0)
+    elif p == 1:
+        g = jnp.sign(d) * grad
+    elif p == 2:
+        g = jnp.where(far, d / norm * grad, 0)
+    else:
+        apart = size != 0
+        g = jnp.sign(d) * jnp.power(jnp.where(apart, size, 1) / norm, p - 1) * grad
+        g = jnp.where(far & apart, g, 0)
+    return jnp.sum(g, -2), -jnp.sum(g, -3)
+
+
+def _cov_weights(fweights, aweights, n):
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None:
+            continue
+        if w.ndim > 1:
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {w.ndim} dimensions"
+            )
+        if (w.shape[0] if w.ndim else 1) != n:
+            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
+                               f"got {w.size} numel, expected {n}")  # fmt: skip
+    if fweights is not None and not jnp.issubdtype(fweights.dtype, jnp.integer):
+        raise RuntimeError(
+            f"cov(): expected fweights to have integral dtype but got fweights with {type_name(fweights)} "
+            "dtype"
+        )
+    if aweights is not None and not jnp.issubdtype(aweights.dtype, jnp.floating):
+        raise RuntimeError(
+            "cov(): expected aweights to have floating point dtype but got aweights with "
+            f"{type_name(aweights)} dtype"
+        )
+
+
+def _negative_weights(self, correction, fweights, aweights):
+    bad = jnp.zeros((), bool)
+    for w in (fweights, aweights):
+        if w is not None:
+            bad = bad | jnp.any(w < 0)
+    return bad, RuntimeError("cov(): fweights and aweights cannot be negative")
+
+
+@op("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", policy="self",
+    node="SqueezeBackward", check=_negative_weights)  # fmt: skip
+def cov(self, correction, fweights, aweights):
+    """The covariance matrix of the variables in the rows, observed in the columns.
+
+    ``correction`` is taken from the number of observations; ``fweights`` count observations, ``aweights`` weigh them.
+
+    >>> import torchlike as torch
+    >>> torch.cov(torch.tensor([[1., 2., 3.], [3., 2., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    return _cov(self, correction, fweights, aweights)
+
+
+def _cov(self, correction, fweights, aweights):
+    if self.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
+            "dimensions"
+        )
+    refuse("cov", self, "b")
+    x = self if self.ndim == 2 else self.reshape(1, -1)
+    x = x if is_floating(x) else x.astype(jnp.float32)
+    real = jnp.real(x).dtype
+    n = x.shape[1]
+    _cov_weights(fweights, aweights, n)
+    w = None
+    if fweights is not None:
+        w = fweights.reshape(-1).astype(real)
+    if aweights is not None:
+        w = aweights.reshape(-1).astype(real) if w is None else w * aweights.reshape(-1).astype(real)
+    total = jnp.asarray(n, real) if w is None else jnp.sum(w)
+    mean = jnp.sum(x if w is None else x * w, 1, keepdims=True) / total
+    if aweights is not None and correction:
+        square = w * aweights.reshape(-1).astype(real)
+        freedom = total - correction * jnp.sum(square) / total
+    else:
+        freedom = total - correction
+    off = x - mean
+    weighted = off if w is None else off * w
+    out = jnp.matmul(weighted, jnp.conj(off.T) if jnp.iscomplexobj(off) else off.T, precision=precision())
+    out = out / jnp.maximum(freedom, 0)
+    return out if self.ndim == 2 and self.shape[0] != 1 else out.squeeze()
+
+
+@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1")
+def corrcoef(self):
+    """The matrix of correlation coefficients of the variables in the rows, observed in the columns.
+
+    >>> import torchlike as torch
+    >>> torch.corrcoef(torch.tensor([[1., 2., 3.], [3., 2., 1.]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if self.ndim > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
+            "dimensions"
+        )
+    c = _cov(self, 1, None, None)
+    if not c.ndim:
+        return c / c
+    scale = jnp.sqrt(jnp.real(jnp.diagonal(c)))
+    r = c / scale[:, None] / scale[None, :]
+    clip = lambda x: jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))  # noqa: E731
+    return lax.complex(clip(r.real), clip(r.imag)) if jnp.iscomplexobj(r) else clip(r).astype(r.dtype)
+
+
+@op("linalg_vander(Tensor x, *, int? N=None) -> Tensor", dtype="bool_to_int", variants="", node="CumprodBackward")
+def linalg_vander(x, N):
+    """The Vandermonde matrix: the powers 0 to ``N`` - 1 of each element, as a new last dimension.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.vander(torch.tensor([2, 3]), N=3)
+    tensor([[1, 2, 4],
+            [1, 3, 9]])
+    """
+    n = x.shape[-1] if N is None else N
+    if n <= 1:
+        raise RuntimeError(f"N must be greater than 1. (linalg.vander: got {n})")
+    ones = jnp.ones((*x.shape, 1), x.dtype)
+    powers = lax.cumprod(jnp.broadcast_to(x[..., None], (*x.shape, n - 1)), x.ndim)
+    return lax.concatenate([ones, powers], x.ndim)

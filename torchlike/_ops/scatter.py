@@ -1,0 +1,478 @@
+"""Writing along a dimension: scatter, index_add and their kin."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.dims import wrap_dim
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+from torchlike._ops.index import (
+    at_least_1d,
+    check_range,
+    demand_index,
+    demand_long,
+    first_outside,
+    out_of_range,
+    take_along,
+)
+
+_OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
+_in_range = check_range(RuntimeError, _OUTSIDE)
+
+
+def _grid(index, dim):
+    """The places ``[i, .., index, .., k]``, one index array for each dimension."""
+    return tuple(
+        index if d == dim else jax.lax.broadcasted_iota(index.dtype, index.shape, d) for d in range(index.ndim)
+    )
+
+
+def _demand_scatter(self, dim, index, src=None):
+    """PyTorch's checks of scatter: dtypes, number of dimensions and sizes."""
+    demand_index("scatter", index)
+    if src is not None and src.dtype != self.dtype:
+        raise RuntimeError(
+            f"scatter(): Expected self.dtype to be equal to src.dtype, but got {from_np(self.dtype)} and {from_np(src.dtype)}"
+        )
+    if not index.size:
+        return
+    for name, x in (("self", self), ("src", src)):
+        if x is not None and max(x.ndim, 1) != max(index.ndim, 1):
+            raise RuntimeError(
+                f"Index tensor must have the same number of dimensions as {name} tensor, but got {index.ndim} and {x.ndim}"
+            )
+    sizes = zip(at_least_1d(index).shape, at_least_1d(self).shape, strict=True)
+    wide = any(n > m for d, (n, m) in enumerate(sizes) if d != dim)
+    if src is not None:
+        wide |= any(n > m for n, m in zip(at_least_1d(index).shape, at_least_1d(src).shape, strict=True))
+    if wide:
+        rest = f" and to be no larger size than src {list(src.shape)}" if src is not None else ""
+        raise RuntimeError(
+            f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} apart from dimension {dim}{rest}"
+        )
+
+
+def _cut(src, index):
+    """The part of ``src`` that ``index`` speaks of."""
+    return jax.lax.slice(src, [0] * src.ndim, index.shape)
+
+
+def _uncut(grad, like):
+    """The gradient of ``_cut``: zeros outside."""
+    return jnp.pad(grad, [(0, n - m) for n, m in zip(at_least_1d(like).shape, grad.shape, strict=True)])
+
+
+def _into(self, dim, index, how, src):
+    """``self`` with the method ``how`` of ``self.at`` applied to ``src`` at ``index`` along ``dim``."""
+    x, index = at_least_1d(self), at_least_1d(index)
+    if not index.size or not x.size:
+        return self
+    if getattr(src, "ndim", 0):
+        src = _cut(src, index)
+    where = x.at[_grid(index, dim)]
+    if x.dtype == bool:
+        how, src = {"add": "max", "multiply": "min"}.get(how, how), jnp.asarray(src) != 0
+    # One constant may be written to a place twice: no need to tell duplicates apart.
+    return getattr(where, how)(src, unique_indices=how == "set" and not jnp.ndim(src)).reshape(self.shape)
+
+
+def _zeroed(grad, dim, index):
+    """The gradient with zeros where something was written."""
+    return _into(grad, wrap_dim(dim, grad.ndim), index, "set", jnp.zeros((), grad.dtype))
+
+
+def _read(grad, dim, index, src_aval):
+    """The gradient of ``src``: what ``index`` reads."""
+    if not index.size:
+        return jnp.zeros(src_aval.shape, grad.dtype)
+    got = take_along(grad, wrap_dim(dim, grad.ndim), index)
+    return _uncut(at_least_1d(got), src_aval).reshape(src_aval.shape)
+
+
+def _number(self, value):
+    """A traced number as the dtype of ``self``."""
+    value = jnp.asarray(value)
+    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
+        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex")
+    return value != 0 if self.dtype == bool else value.astype(self.dtype)
+
+
+@op("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
+    check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index), "src": _read})  # fmt: skip
+def scatter(self, dim, index, src):
+    """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
+
+    ``index`` (int32 or int64) has the dimensions of ``input`` and ``src`` and is no larger than ``src``.
+    ``src`` may be a number. RuntimeError for an index out of range.
+
+    >>> import torchlike as torch
+    >>> torch.scatter(torch.zeros(1, 3), 1, torch.tensor([[2]]), 5.0)
+    tensor([[0., 0., 5.]])
+    """
+    dim = wrap_dim(dim, self.ndim)
+    _demand_scatter(self, dim, index, src)
+    return _into(self, dim, index, "set", at_least_1d(src))
+
+
+@op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", variants="function method inplace out",
+    node="ScatterBackward1", check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
+def scatter_value(self, dim, index, value):
+    dim = wrap_dim(dim, self.ndim)
+    _demand_scatter(self, dim, index)
+    return _into(self, dim, index, "set", _number(self, value))
+
+
+def _how(reduce):
+    if reduce not in ("add", "multiply"):
+        raise RuntimeError(f"reduce argument must be either add or multiply. (got {reduce!r})")
+    return reduce
+
+
+@op("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", check=_in_range,
+    variants="function method inplace out", vjp={
+        "self, src": lambda grad, self, dim, index, src, reduce, result: _reduce_grad(
+            grad, self, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce], True, result)})  # fmt: skip
+def scatter_with(self, dim, index, src, reduce):
+    dim = wrap_dim(dim, self.ndim)
+    _demand_scatter(self, dim, index, src)
+    return _into(self, dim, index, _how(reduce), at_least_1d(src))
+
+
+@op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", check=_in_range,
+    variants="function method inplace out", vjp={
+        "self": lambda grad, self, dim, index, value, reduce: grad if reduce == "add" else _into(
+            grad, wrap_dim(dim, grad.ndim), index, "multiply", _number(grad, value))})  # fmt: skip
+def scatter_value_with(self, dim, index, value, reduce):
+    dim = wrap_dim(dim, self.ndim)
+    _demand_scatter(self, dim, index)
+    return _into(self, dim, index, _how(reduce), _number(self, value))
+
+
+@op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
+    check=_in_range, vjp={"self": lambda grad: grad, "src": _read})  # fmt: skip
+def scatter_add(self, dim, index, src):
+    """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
+    dim = wrap_dim(dim, self.ndim)
+    _demand_scatter(self, dim, index, src)
+    return _into(self, dim, index, "add", at_least_1d(src))
+
+
+# -- reductions ----------------------------------------------------------------------------------
+
+_METHODS = {"sum": "add", "prod": "multiply", "mean": "add", "amax": "max", "amin": "min"}
+
+
+def _neutral(dtype, reduce):
+    """What does not change the result of a reduction."""
+    if reduce in ("sum", "mean"):
+        return np.zeros((), dtype)
+    if reduce == "prod":
+        return np.ones((), dtype)
+    if dtype == bool:
+        return np.array(reduce == "amin")
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.array(-np.inf if reduce == "amax" else np.inf).astype(dtype)
+    limits = jnp.iinfo(dtype)
+    return np.array(limits.min if reduce == "amax" else limits.max, dtype)
+
+
+def _reduced(self, dim, index, src, reduce, include_self):
+    if reduce in ("amax", "amin") and jnp.iscomplexobj(self):
+        raise NotImplementedError(f"scatter_reduce: '{reduce}' is not defined for complex numbers")
+    if not include_self:
+        self = _into(self, dim, index, "set", _neutral(self.dtype, reduce))
+    out = _into(self, dim, index, _METHODS[reduce], src)
+    if reduce != "mean":
+        return out
+    count = _count(self, dim, index, include_self)
+    return jnp.floor_divide(out, count) if jnp.issubdtype(out.dtype, jnp.integer) else out / count
+
+
+def _count(self, dim, index, include_self):
+    """How many numbers meet at each place (at least 1)."""
+    kind = self.dtype if self.dtype != bool else np.dtype(np.int64)
+    start = jnp.ones(self.shape, kind)
+    if not include_self:
+        start = _into(start, dim, index, "set", jnp.zeros((), kind))
+    return _into(start, dim, index, "add", jnp.ones((), kind))
+
+
+def _reduce_grad(grad, self, dim, index, src, reduce, include_self, result):
+    """Gradients of (self, src); ties of amax and amin share evenly."""
+    dim = wrap_dim(dim, self.ndim)
+    shape = src.shape
+    whole, src = src, at_least_1d(src)
+    if not index.size:
+        return grad, jnp.zeros(shape, grad.dtype)
+    index = at_least_1d(index)
+    src = _cut(src, index)
+
+    def read(x):
+        return take_along(at_least_1d(x), dim, index)
+
+    own, theirs = _shares(grad, self, dim, index, src, reduce, include_self, result, read)
+    if not include_self:
+        own = _zeroed(own, dim, index)
+    return own, _uncut(theirs, whole).reshape(shape)
+
+
+def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
+    if reduce == "sum":
+        return grad, read(grad)
+    if reduce == "mean":
+        each = grad / _count(self, dim, index, include_self)
+        return each, read(each)
+    if reduce == "prod":
+        return _prod_shares(grad, self, dim, index, src, include_self, read)
+    mine, same = self == result, src == read(result)
+    if not include_self:
+        mine = _into(mine, dim, index, "set", np.zeros((), bool))
+    ties = _into(mine.astype(grad.dtype), dim, index, "add", same.astype(grad.dtype))
+    each = grad / jnp.maximum(ties, 1)
+    return jnp.where(mine, each, 0), jnp.where(same, read(each), 0)
+
+
+def _prod_shares(grad, self, dim, index, src, include_self, read):
+    """The product of the other factors: by division, or where a factor is zero without it."""
+    start = self if include_self else _into(self, dim, index, "set", np.ones((), self.dtype))
+    nonzero = _prod(jnp.where(start == 0, 1, start), dim, index, jnp.where(src == 0, 1, src))
+    zeros = _into((start == 0).astype(np.int32), dim, index, "add", (src == 0).astype(np.int32))
+
+    def share(x, grad, product, zeros):
+        others = zeros - (x == 0)
+        return jnp.where(others == 0, grad * jnp.conj(product / jnp.where(x == 0, 1, x)), 0)
+
+    return share(start, grad, nonzero, zeros), share(src, read(grad), read(nonzero), read(zeros))
+
+
+@jax.custom_jvp
+def _scattered_product(self, src, where):
+    return self.at[where].multiply(src)
+
+
+@_scattered_product.defjvp
+def _scattered_product_jvp(primals, tangents):
+    # No factor is zero here, so the derivative is the product times the sum of relative changes.
+    self, src, where = primals
+    out = _scattered_product(self, src, where)
+    change = (tangents[0] / self).at[where].add(tangents[1] / src)
+    return out, out * change
+
+
+def _prod(self, dim, index, src):
+    """The scattered product of factors none of which is zero."""
+    x = at_least_1d(self)
+    return _scattered_product(x, src, _grid(index, dim)).reshape(self.shape)
+
+
+@op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    variants="function method inplace out", check=_in_range, vjp={"self, src": _reduce_grad})  # fmt: skip
+def scatter_reduce(self, dim, index, src, reduce, include_self):
+    """``input`` and the elements of ``src`` that ``index`` sends to each place, reduced.
+
+    ``reduce`` is "sum", "prod", "mean", "amax" or "amin"; without ``include_self`` the old value of a
+    place that receives something does not count.
+    """
+    dim = wrap_dim(dim, self.ndim)
+    if reduce not in _METHODS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    _demand_scatter(self, dim, index, src)
+    return _reduced(self, dim, index, at_least_1d(src), reduce, include_self)
+
+
+# -- whole slices --------------------------------------------------------------------------------
+
+
+def _demand_slices(name, self, dim, index, source):
+    """PyTorch's checks of index_add: a vector of as many indices as ``source`` has slices."""
+    demand_index(name, index)
+    if index.ndim > 1:
+        raise IndexError(
+            f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{from_np(index.dtype).scalar_name} and size: {list(index.shape)}"
+        )
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            f"{name}(): self ({from_np(self.dtype).scalar_name}) and source ({from_np(source.dtype).scalar_name}) must have "
+            "the same scalar type"
+        )
+    count = source.shape[dim] if source.ndim > dim else 1
+    if index.size != count:
+        raise RuntimeError(
+            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for dim: {dim}"
+        )
+    if _without(self.shape, dim) != _without(source.shape, dim) or self.ndim != source.ndim:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+            f"{list(self.shape)} source.shape = {list(source.shape)}"
+        )
+
+
+def _without(shape, dim):
+    return shape[:dim] + shape[dim + 1 :]
+
+
+def _slices(x, dim, index):
+    return x.at[(slice(None),) * dim + (index.reshape(-1),)]
+
+
+def _take_slices(grad, dim, index, source_aval):
+    grad = at_least_1d(grad)
+    return jnp.take(grad, index.reshape(-1), axis=wrap_dim(dim, grad.ndim)).reshape(source_aval.shape)
+
+
+@op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    variants="function method inplace out", check=_in_range, vjp={
+        "self": lambda grad: grad,
+        "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
+        * jnp.conj(_number(grad, alpha)),
+    })  # fmt: skip
+def index_add(self, dim, index, source, alpha):
+    """``input`` with the slices of ``source`` (times ``alpha``) added at ``index`` along ``dim``."""
+    dim = wrap_dim(dim, self.ndim)
+    _demand_slices("index_add_", self, dim, index, source)
+    if not self.size or not source.size:
+        return self
+    source = source & _number(source, alpha) if self.dtype == bool else source * _number(source, alpha)
+    where = _slices(at_least_1d(self), dim, index)
+    source = at_least_1d(source)
+    return (where.max(source) if self.dtype == bool else where.add(source)).reshape(self.shape)
+
+
+def _demand_copy(self, dim, index, source):
+    demand_long("index_copy_", index)
+    if index.ndim > 1:
+        raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{from_np(self.dtype).scalar_name} and (source) {from_np(source.dtype).scalar_name}"
+        )
+    if self.ndim and source.ndim and self.ndim != source.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({source.ndim}), destination dimensionality ({self.ndim})"
+        )
+    count = source.shape[dim] if source.ndim else 1
+    if index.size != count:
+        raise IndexError(
+            f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({count})"
+        )
+    if source.ndim and self.ndim and _without(self.shape, dim) != _without(source.shape, dim):
+        raise RuntimeError(
+            "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{list(_without(self.shape, dim))} and source slice shape: {list(_without(source.shape, dim))}"
+        )
+
+
+def _blank(grad, dim, index):
+    x = at_least_1d(grad)
+    return _slices(x, wrap_dim(dim, x.ndim), index).set(0, unique_indices=True).reshape(grad.shape) if grad.size else grad
+
+
+@op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", variants="function method inplace out",
+    check=check_range(IndexError, "index_copy_(): " + _OUTSIDE), vjp={"self": _blank, "source": _take_slices})  # fmt: skip
+def index_copy(self, dim, index, source):
+    """``input`` with the slices of ``source`` in place of those at ``index`` along ``dim``."""
+    dim = wrap_dim(dim, self.ndim)
+    _demand_copy(self, dim, index, source)
+    if not self.size or not source.size:
+        return self
+    x = at_least_1d(self)
+    return _slices(x, dim, index).set(source.reshape((*x.shape[:dim], index.size, *x.shape[dim + 1 :]))).reshape(self.shape)
+
+
+def _fill_slices(self, dim, index, value):
+    dim = wrap_dim(dim, self.ndim)
+    if index.dtype != np.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, but got {from_np(index.dtype).name}.")
+    if index.ndim > 1:
+        raise RuntimeError(f"Index has to be a vector/scalar (index_fill_ got {index.ndim} dimensions)")
+    value = jnp.asarray(value)
+    if value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
+    if not self.size or not index.size:
+        return self
+    return _slices(at_least_1d(self), dim, index).set(_number(self, value)).reshape(self.shape)
+
+
+_fill_check = check_range(IndexError, _OUTSIDE, negative=True)
+
+
+@op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    variants="function method inplace", check=_fill_check, vjp={"self": _blank})  # fmt: skip
+def index_fill_number(self, dim, index, value):
+    """``input`` with every slice at ``index`` along ``dim`` filled with ``value``."""
+    return _fill_slices(self, dim, index, value)
+
+
+@op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
+    variants="function method inplace", check=_fill_check, vjp={
+        "self": _blank,
+        "value": lambda grad, dim, index: jnp.sum(jnp.take(at_least_1d(grad), index.reshape(-1), axis=dim)),
+    })  # fmt: skip
+def index_fill_tensor(self, dim, index, value):
+    return _fill_slices(self, dim, index, value)
+
+
+def _along(index, dim, shape):
+    """A vector of indices spread over the shape of ``source``."""
+    return jnp.broadcast_to(index.reshape((1,) * dim + (-1,) + (1,) * (len(shape) - dim - 1)), shape)
+
+
+@op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    variants="function method inplace out", check=_in_range, vjp={
+        "self, source": lambda grad, self, dim, index, source, reduce, include_self, result: _reduce_grad(
+            grad, self, dim, _along(index, wrap_dim(dim, self.ndim), at_least_1d(source).shape), source, reduce,
+            include_self, result)})  # fmt: skip
+def index_reduce(self, dim, index, source, reduce, include_self):
+    """As ``scatter_reduce``, of whole slices; ``reduce`` is "prod", "mean", "amax" or "amin"."""
+    dim = wrap_dim(dim, self.ndim)
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    _demand_slices("index_reduce", self, dim, index, source)
+    source = at_least_1d(source)
+    return _reduced(self, dim, _along(index, dim, source.shape), source, reduce, include_self)
+
+
+def _check_put(self, index, **_):
+    if not index.size:
+        return False, None
+    return out_of_range(index, self.size), lambda: IndexError(
+        f"out of range: tried to access index {first_outside(index, self.size)} on a tensor of {self.size} elements."
+    )
+
+
+def _put_source(grad, index, source_aval):
+    return grad.reshape(-1)[index.reshape(-1)].reshape(source_aval.shape)
+
+
+@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", variants="function method inplace",
+    check=_check_put, vjp={
+        "self": lambda grad, index, accumulate: grad if accumulate
+        else grad.reshape(-1).at[index.reshape(-1)].set(0, unique_indices=True).reshape(grad.shape),
+        "source": _put_source,
+    })  # fmt: skip
+def put(self, index, source, accumulate):
+    """``input``, seen as one row, with ``source`` written (or added) at ``index``."""
+    demand_long("put_", index)
+    if self.dtype != source.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{from_np(self.dtype).scalar_name} and source.dtype = {from_np(source.dtype).scalar_name}"
+        )
+    if index.size != source.size:
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.size}, index.numel() = {index.size}"
+        )
+    if not index.size:
+        return self
+    where = self.reshape(-1).at[index.reshape(-1)]
+    how = where.set if not accumulate else where.max if self.dtype == bool else where.add
+    return how(source.reshape(-1)).reshape(self.shape)

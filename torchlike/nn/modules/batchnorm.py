@@ -1,0 +1,185 @@
+"""Batch normalisation layers."""
+
+from torchlike._core.factories import empty, ones, tensor, zeros
+from torchlike._core.tensor import Tensor
+from torchlike._base.dtypes import int64
+from torchlike._base.state import no_grad
+from torchlike.nn import functional as F
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parameter import Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+
+
+class _NormBase(Module):
+    """What batch and instance normalisation share: parameters and running statistics."""
+
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device=None, dtype=None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            new = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, new)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        count = tensor(0, dtype=int64, device=device) if tracked else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Set the running mean to 0, the variance to 1 and the count of batches to 0."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    @no_grad()
+    def reset_parameters(self) -> None:
+        """Set the running statistics to their start, the weight to 1 and the bias to 0."""
+        self.reset_running_stats()
+        if self.affine:
+            self.weight.fill_(1)
+            if self.bias is not None:
+                self.bias.zero_()
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError(f"{type(self).__name__} does not say which inputs it takes")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ) -> None:
+        version = local_metadata.get("version", None)
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            # checkpoints of version 1 did not count batches
+            own = self.num_batches_tracked
+            state_dict[key] = own if own is not None and not own.is_meta else tensor(0, dtype=int64)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+class _BatchNorm(_NormBase):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / self.num_batches_tracked  # stays on the device: the average of all batches
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input, self.running_mean if keep else None, self.running_var if keep else None, self.weight, self.bias,
+            by_batch, momentum, self.eps,
+        )  # fmt: skip
+
+
+def _expect(input, *ranks):
+    if input.dim() not in ranks:
+        wanted = " or ".join(f"{n}D" for n in ranks)
+        raise ValueError(f"expected {wanted} input (got {input.dim()}D input)")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalizes every channel of [N, C] or [N, C, L] over the batch and the positions.
+
+    Args:
+        momentum: how far the running statistics move to each batch's; None for the average of all batches.
+        affine: whether there is a learned ``weight`` and ``bias``.
+        track_running_stats: whether there are ``running_mean`` and ``running_var``, which evaluation
+            mode uses.
+
+    Raises:
+        ValueError: an input of another rank, or training on one value per channel.
+
+    >>> import torchlike as torch
+    >>> m = torch.nn.BatchNorm1d(3)
+    >>> m(torch.ones(5, 3)).shape, m.num_batches_tracked.item()
+    (torch.Size([5, 3]), 1)
+    """
+
+    def _check_input_dim(self, input):
+        _expect(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalizes every channel of [N, C, H, W]; see :class:`BatchNorm1d`.
+
+    >>> import torchlike as torch
+    >>> torch.nn.BatchNorm2d(3)(torch.ones(2, 3, 4, 4)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
+    def _check_input_dim(self, input):
+        _expect(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalizes every channel of [N, C, D, H, W]; see :class:`BatchNorm1d`.
+
+    >>> import torchlike as torch
+    >>> torch.nn.BatchNorm3d(3)(torch.ones(2, 3, 2, 2, 2)).shape
+    torch.Size([2, 3, 2, 2, 2])
+    """
+
+    def _check_input_dim(self, input):
+        _expect(input, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over all devices of a process group; here the group is this one process.
+
+    >>> import torchlike as torch
+    >>> net = torch.nn.Sequential(torch.nn.BatchNorm2d(3))
+    >>> torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)[0]
+    SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, process_group=None, device=None, dtype=None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        if process_group is not None:
+            raise NotImplementedError("SyncBatchNorm: process groups are not supported by torchlike")
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group=None) -> Module:
+        """``module`` with every BatchNorm layer in it replaced by a SyncBatchNorm with its parameters."""
+        new = module
+        if isinstance(module, _BatchNorm):
+            new = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                process_group,
+            )  # fmt: skip
+            if module.affine:
+                new.weight, new.bias = module.weight, module.bias
+            new.running_mean, new.running_var = module.running_mean, module.running_var
+            new.num_batches_tracked = module.num_batches_tracked
+            new.training = module.training
+        for name, child in module.named_children():
+            new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return new

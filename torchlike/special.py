@@ -1,0 +1,40 @@
+"""``torch.special``: special functions."""
+
+import torchlike._ops.binary as binary
+import torchlike._ops.special as ops
+from torchlike._core.bind import FUNCTIONS, front
+
+
+def _named(name, *overloads):
+    function = front(overloads, "function")
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "torch.special"
+    return function
+
+
+entr = _named("entr", ops.entr)
+erfcx = _named("erfcx", ops.erfcx)
+i0e = _named("i0e", ops.i0e)
+i1 = _named("i1", ops.i1)
+i1e = _named("i1e", ops.i1e)
+log_ndtr = _named("log_ndtr", ops.log_ndtr)
+ndtr = _named("ndtr", ops.ndtr)
+ndtri = _named("ndtri", ops.ndtri)
+xlog1py = _named("xlog1py", binary.xlog1py, binary.xlog1py_self, binary.xlog1py_other)
+zeta = _named("zeta", ops.zeta, ops.zeta_self, ops.zeta_other)
+
+# The others are functions of ``torch`` under these or older names.
+digamma = psi = FUNCTIONS["digamma"]
+erf, erfc, erfinv = FUNCTIONS["erf"], FUNCTIONS["erfc"], FUNCTIONS["erfinv"]
+exp2, expm1, log1p = FUNCTIONS["exp2"], FUNCTIONS["expm1"], FUNCTIONS["log1p"]
+expit = FUNCTIONS["sigmoid"]
+gammainc, gammaincc, gammaln = FUNCTIONS["igamma"], FUNCTIONS["igammac"], FUNCTIONS["lgamma"]
+i0, logit, polygamma = FUNCTIONS["i0"], FUNCTIONS["logit"], FUNCTIONS["polygamma"]
+multigammaln = FUNCTIONS["mvlgamma"]
+round, sinc, xlogy = FUNCTIONS["round"], FUNCTIONS["sinc"], FUNCTIONS["xlogy"]
+
+__all__ = [
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
+    "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "logit", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
+    "sinc", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Datasets, samplers and the loader of batches."""
+
+from torchlike.utils.data import dataloader as dataloader
+from torchlike.utils.data import dataset as dataset
+from torchlike.utils.data import distributed as distributed
+from torchlike.utils.data import sampler as sampler
+from torchlike.utils.data._utils.collate import default_collate as default_collate
+from torchlike.utils.data._utils.collate import default_convert as default_convert
+from torchlike.utils.data._utils.worker import get_worker_info as get_worker_info
+from torchlike.utils.data.dataloader import DataLoader as DataLoader
+from torchlike.utils.data.dataloader import _DatasetKind as _DatasetKind
+from torchlike.utils.data.dataset import ChainDataset as ChainDataset
+from torchlike.utils.data.dataset import ConcatDataset as ConcatDataset
+from torchlike.utils.data.dataset import Dataset as Dataset
+from torchlike.utils.data.dataset import IterableDataset as IterableDataset
+from torchlike.utils.data.dataset import StackDataset as StackDataset
+from torchlike.utils.data.dataset import Subset as Subset
+from torchlike.utils.data.dataset import TensorDataset as TensorDataset
+from torchlike.utils.data.dataset import random_split as random_split
+from torchlike.utils.data.distributed import DistributedSampler as DistributedSampler
+from torchlike.utils.data.sampler import BatchSampler as BatchSampler
+from torchlike.utils.data.sampler import RandomSampler as RandomSampler
+from torchlike.utils.data.sampler import Sampler as Sampler
+from torchlike.utils.data.sampler import SequentialSampler as SequentialSampler
+from torchlike.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampler
+from torchlike.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler

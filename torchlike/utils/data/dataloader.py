@@ -1,0 +1,354 @@
+"""DataLoader: batches of a dataset, fetched in the calling thread or ahead of it by worker threads."""
+
+import itertools
+import math
+import multiprocessing
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, Generic, TypeVar
+
+from torchlike._base.rng import Generator
+from torchlike.utils.data._utils.collate import default_collate, default_convert
+from torchlike.utils.data._utils.worker import END, Worker, get_worker_info
+from torchlike.utils.data.dataset import Dataset, IterableDataset, gathered
+from torchlike.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, host_rng
+
+__all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+
+T_co = TypeVar("T_co", covariant=True)
+_collate_fn_t = Callable[[list], Any]
+_FROZEN = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
+
+
+class _DatasetKind:
+    """Whether a dataset is read by index or as a stream."""
+
+    Map = 0
+    Iterable = 1
+
+
+class _InfiniteConstantSampler(Sampler):
+    """What asks a stream for its next sample: None, without end."""
+
+    def __iter__(self):
+        return itertools.repeat(None)
+
+
+class DataLoader(Generic[T_co]):
+    """Batches of a dataset.
+
+    Args:
+        dataset: by index, or an IterableDataset.
+        batch_size: samples per batch; None gives single samples.
+        shuffle: take them in random order, anew each time.
+        sampler, batch_sampler: what gives the indices, one by one or batch by batch, instead.
+        num_workers: how many threads load ahead; 0 loads in the calling thread. Threads see the
+            global random generators of the process, and run Python code one at a time: they hide
+            the time of reading files and of numpy and jax, not of Python.
+        collate_fn: makes a batch of a list of samples; by default :func:`default_collate`.
+        pin_memory, pin_memory_device: accepted, without effect.
+        drop_last: leave out a last batch that is not full.
+        timeout: seconds to wait for a worker before RuntimeError; 0 waits for ever.
+        worker_init_fn: called in each worker with its number.
+        multiprocessing_context: checked and ignored; the workers are threads.
+        generator: where the order comes from, by default what ``torch.manual_seed`` seeds.
+        prefetch_factor: how many batches each worker loads ahead (2).
+        persistent_workers: let the workers keep their copies of the dataset from one iteration to the next.
+        in_order: give batches in the order of the sampler, rather than as they are ready.
+
+    Raises:
+        ValueError: options that exclude each other.
+
+    >>> import torchlike as torch
+    >>> [batch.tolist() for batch in torch.utils.data.DataLoader(torch.arange(5), batch_size=2)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[T_co],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler[list] | Iterable[list] | None = None,
+        num_workers: int = 0,
+        collate_fn: _collate_fn_t | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context=None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        is_stream = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if is_stream else _DatasetKind.Map
+        if is_stream:
+            _check_stream(shuffle, sampler, batch_sampler)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+            )
+        if sampler is None:
+            sampler = _default_sampler(dataset, is_stream, bool(shuffle), generator)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        batches = batch_sampler is not None
+        self.collate_fn = collate_fn or (default_collate if batches else default_convert)
+        self.persistent_workers = persistent_workers
+        self._IterableDataset_len_called: int | None = None
+        self._worker_datasets: list[Any] | None = None
+        self._initialized = True
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        if attr in _FROZEN and "_initialized" in self.__dict__:
+            raise ValueError(f"{attr} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(attr, val)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What gives the index or indices of each item."""
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def __iter__(self) -> "_BaseDataLoaderIter":
+        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else _ThreadedDataLoaderIter(self)
+
+    def __len__(self) -> int:
+        if self._dataset_kind == _DatasetKind.Map:
+            return len(self._index_sampler)
+        length = self._IterableDataset_len_called = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
+
+
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0:
+        if prefetch_factor is not None:
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to "
+                "enable multiprocessing, otherwise set prefetch_factor to None."
+            )
+        if persistent_workers:
+            raise ValueError("persistent_workers option needs num_workers > 0")
+        if context is not None:
+            raise ValueError(
+                "multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
+                "but got num_workers=0"
+            )
+        return
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    _check_context(context)
+
+
+def _check_context(context: Any) -> None:
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods}, "
+                f"but got multiprocessing_context={context!r}"
+            )
+    elif context is not None and not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start "
+            f"method, but got multiprocessing_context={context}"
+        )
+
+
+def _check_stream(shuffle, sampler, batch_sampler) -> None:
+    given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
+
+
+def _default_sampler(dataset: Any, is_stream: bool, shuffle: bool, generator: Generator | None) -> Sampler:
+    if is_stream:
+        return _InfiniteConstantSampler()
+    return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+
+
+# -- fetching ----------------------------------------------------------------------------------------
+class _Fetcher:
+    """Gives the item at some indices of a dataset, or the next of a stream; StopIteration at its end."""
+
+    def __init__(self, dataset: Any, kind: int, batches: bool, collate_fn: Callable, drop_last: bool):
+        self.dataset, self.batches, self.collate_fn, self.drop_last = dataset, batches, collate_fn, drop_last
+        self.stream = iter(dataset) if kind == _DatasetKind.Iterable else None
+
+    def __call__(self, indices: Any) -> Any:
+        if self.stream is not None:
+            return self.collate_fn(self._next_of_stream(indices))
+        if not self.batches:
+            return self.collate_fn(self.dataset[indices])
+        if self.collate_fn is default_collate and (batch := gathered(self.dataset, indices)) is not None:
+            return batch
+        if callable(getattr(self.dataset, "__getitems__", None)):
+            return self.collate_fn(self.dataset.__getitems__(indices))
+        return self.collate_fn([self.dataset[i] for i in indices])
+
+    def _next_of_stream(self, indices: Any) -> Any:
+        if not self.batches:
+            return next(self.stream)
+        samples = list(itertools.islice(self.stream, len(indices)))
+        if not samples or (self.drop_last and len(samples) < len(indices)):
+            raise StopIteration
+        return samples
+
+
+class _BaseDataLoaderIter:
+    """One iteration over a loader."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+        self._dataset = loader.dataset
+        self._index_sampler = loader._index_sampler
+        self._sampler_iter = iter(self._index_sampler)
+        self._num_yielded = 0
+
+    def _fetcher(self) -> Callable[[Any], _Fetcher]:
+        """What makes a fetcher of a dataset; it knows nothing of this object, which workers must not keep alive."""
+        loader = self._loader
+        options = (loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        return lambda dataset: _Fetcher(dataset, *options)
+
+    def _next_data(self) -> Any:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        data = self._next_data()
+        self._num_yielded += 1
+        promised = self._loader._IterableDataset_len_called
+        if self._loader._dataset_kind == _DatasetKind.Iterable and promised is not None:
+            if self._num_yielded > promised:
+                warnings.warn(
+                    f"Length of IterableDataset {self._dataset} was reported to be {promised}"
+                    f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ",
+                    stacklevel=2,
+                )
+        return data
+
+    def __len__(self) -> int:
+        return len(self._index_sampler)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Fetches when asked, in the calling thread."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        super().__init__(loader)
+        if loader.timeout != 0:
+            raise AssertionError("timeout needs workers: set num_workers, or timeout=0")
+        self._fetch = self._fetcher()(self._dataset)
+
+    def _next_data(self) -> Any:
+        return self._fetch(next(self._sampler_iter))
+
+
+class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
+    """Has worker threads fetch ahead: they take turns, those whose streams have ended left out."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        super().__init__(loader)
+        self._workers: list[Worker] = []
+        if loader.prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be positive where there are workers")
+        n = loader.num_workers
+        seed = int(host_rng(loader.generator).integers(2**63 - 1 - n))
+        kept = loader._worker_datasets
+        init = loader.worker_init_fn if kept is None else None
+        datasets = [loader.dataset] * n if kept is None else kept
+        for i in range(n):
+            self._workers.append(Worker((i, n, seed + i), datasets[i], self._fetcher(), init))
+        if loader.persistent_workers:
+            loader._worker_datasets = [worker.info.dataset for worker in self._workers]
+        self._turns = itertools.cycle(self._workers)
+        self._ended: set[Worker] = set()
+        self._tasks: list[tuple[Future, Worker]] = []
+        for _ in range(loader.prefetch_factor * n):
+            self._send()
+
+    def _send(self) -> None:
+        """Give the next indices, if there are any, to the next worker, if one is left."""
+        if len(self._ended) == len(self._workers):
+            return
+        try:
+            indices = next(self._sampler_iter)
+        except StopIteration:
+            return
+        worker = next(w for w in self._turns if w not in self._ended)
+        self._tasks.append((worker.submit(indices), worker))
+
+    def _next_data(self) -> Any:
+        while self._tasks:
+            future, worker = self._take()
+            data = future.result()
+            if data is not END:
+                self._send()
+                return data
+            if worker not in self._ended:
+                self._ended.add(worker)
+                self._send()
+        raise StopIteration
+
+    def _take(self) -> tuple[Future, Worker]:
+        """The first task, once it is done; any that is done where order does not matter."""
+        futures = [future for future, _ in self._tasks]
+        timeout = self._loader.timeout
+        done, _ = wait(
+            futures[:1] if self._loader.in_order else futures,
+            timeout=timeout if timeout > 0 else None,
+            return_when=FIRST_COMPLETED,
+        )
+        if not done:
+            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        return self._tasks.pop(next(i for i, future in enumerate(futures) if future in done))
+
+    def __del__(self) -> None:
+        for worker in getattr(self, "_workers", ()):
+            worker.close()
