@@ -162,11 +162,11 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
     shape = checked_size("empty_permuted", size)
     order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
-    if sorted(order) != list(range(len(shape))):
+    if set(order) != set(np.arange(len(shape)).tolist()) or len(order) != len(shape):
         raise RuntimeError(f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}")
     t = empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
     inner = contiguous_strides(tuple(shape[d] for d in order))
-    strides = tuple(inner[order.index(d)] for d in range(len(shape)))
+    strides = tuple(inner[order.index(d)] for d in np.arange(len(shape)))
     if strides != contiguous_strides(shape):
         restride(t, strides)
     return t
@@ -223,8 +223,7 @@ def _range_kind(function, dtype, numbers, out):
 
 
 def _range_numbers(function, start, end, step):
-    names = (("start", start), ("end", end), ("step", step))
-    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate(names, 1)]
+    numbers = [number_of(function, n, v) for n, v in (("start", start), ("end", end), ("step", step))]
     for n in numbers:
         if isinstance(n, complex):
             raise RuntimeError("value cannot be converted to type double without overflow")
@@ -250,16 +249,14 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     start, end, step = _range_arguments(args, named)
     first, last, by = numbers = _range_numbers("arange", start, end, step)
     kind = _range_kind("arange", dtype, numbers, out)
-    if not (kind.is_floating_point or all(isinstance(n, int) for n in numbers)) and int(by) == 0:
-        raise ValueError("step must be nonzero")
+    if not kind.is_floating_point:
+        first, last, by = numbers = [int(n) for n in numbers]
+        if not by:
+            raise ValueError("step must be nonzero")
     if all(isinstance(n, int) for n in numbers):
-        count = -((first - last) // by)
-        value = (int(first) + np.arange(count, dtype=np.int64) * int(by)).astype(kind.np)
-    elif kind.is_floating_point:
-        value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
+        value = (int(first) + np.arange(-((first - last) // by), dtype=np.int64) * int(by)).astype(kind.np)
     else:
-        count = math.ceil((last - first) / by)
-        value = (int(first) + np.arange(count, dtype=np.int64) * int(by)).astype(kind.np)
+        value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
     return finish(value, dtype, device, requires_grad, out)
 
 
@@ -388,8 +385,69 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, 
     return full((), s, dtype=_dtype("scalar_tensor", dtype), device=device, requires_grad=requires_grad)
 
 
+# -- other people's memory -----------------------------------------------------------------------
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
+
+    A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
+    ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
+    """
+    kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
+    if isinstance(obj, Tensor):
+        return _as_tensor(obj, kind, device, copy, requires_grad)
+    if copy is False and not isinstance(obj, np.ndarray | np.generic):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if isinstance(obj, bytes | bytearray | memoryview):
+        t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
+        return finish(t._storage.value, None, device, requires_grad)
+    return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+def _as_tensor(t, kind, device, copy, requires_grad):
+    moved = device is not None and devices.as_device(device) != t.device
+    if copy is False and kind is not None and kind is not t.dtype:
+        raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{kind.scalar_name}'.")
+    if copy is False and moved:
+        raise ValueError(f"can't alias tensor from device '{t.device}' to '{device}'.")
+    out = t.to(device=device if moved else None, dtype=kind, copy=bool(copy))
+    if out.requires_grad and not requires_grad:
+        return out.detach()
+    if requires_grad and not out.requires_grad:
+        out = out.detach() if out is t else out
+        out.requires_grad = True
+    return out
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
+    kind = arguments.as_dtype("frombuffer", "dtype", dtype)
+    try:
+        raw = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, each = len(raw), kind.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % each:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({each})"
+        )
+    if count > 0 and offset + count * each > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not be greater than actual "
+            f"buffer length ({size} bytes)"
+        )
+    return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)
+
+
 __all__ = [
-    "Tensor", "arange", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack",
+    "Tensor", "arange", "asarray", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack", "frombuffer",
     "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range", "scalar_tensor", "tensor",
     "tril_indices", "triu_indices", "zeros",
 ]  # fmt: skip

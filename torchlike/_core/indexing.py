@@ -7,10 +7,11 @@ import jax
 import numpy as np
 
 from torchlike._base import dtypes
-from torchlike._base.layout import has_overlap
+from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_contiguous, pointwise_strides
 from torchlike._base.state import state
 from torchlike._core.convert import host, place
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch import call, refresh
+from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
@@ -42,7 +43,26 @@ def getitem(self, index):
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     where = _positions(view, indices)
-    return call(ops.index, (view, *where), ((len(where),),))
+    out = call(ops.index, (view, *where), ((len(where),),))
+    if view._view is not None and not is_contiguous(view._view.layout):
+        strides = _strides(view._view.layout, where, tuple(out.shape))
+        if strides != contiguous_strides(tuple(out.shape)):
+            restride(out, strides)
+    return out
+
+
+def _strides(layout, where, shape):
+    """Strides of the result of indexing a view: it keeps the view's order of dimensions where it can."""
+    given = [d for d, i in enumerate(where) if i is not None]
+    rest = [s for d, s in enumerate(layout.strides) if d not in given]
+    lead = given[0] if given[-1] - given[0] == len(given) - 1 else 0
+    common = len(shape) - len(rest)
+    layouts = [Layout(shape, (*rest[:lead], *(0,) * common, *rest[lead:]))]
+    for i in [where[d] for d in given]:
+        own, sizes = i._layout.strides, i._layout.shape
+        own = tuple(0 if n == 1 else s for s, n in zip(own, sizes, strict=True))
+        layouts.append(Layout(shape, (*(0,) * (lead + common - len(own)), *own, *(0,) * (len(rest) - lead))))
+    return pointwise_strides(layouts, shape)
 
 
 def setitem(self, index, value):
@@ -75,7 +95,14 @@ def _select(t, i):
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
             "0-dim tensor to a number"
         )
-    return call_view(views.select, (t,), (0, i))
+    return _at(t, 0, i)
+
+
+def _at(t, dim, i):
+    n = t._layout.shape[dim]
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for dimension {dim} with size {n}")
+    return call_view(views.select, (t,), (dim, i))
 
 
 def _slice(t, index):
@@ -108,7 +135,7 @@ def _resolve(t, index):
     rest, dim, indices = t.ndim - used, 0, []
     for x in items:
         if x.__class__ is int:
-            t = call_view(views.select, (t,), (dim, x))
+            t = _at(t, dim, x)
         elif x.__class__ is slice:
             t, dim = _part(t, dim, x), dim + 1
         elif x is Ellipsis:
@@ -198,7 +225,7 @@ def _tensor_item(x):
     dtype = x.dtype
     if dtype not in _KINDS:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    if dtype is dtypes.uint8:
+    if dtype is dtypes.uint8 and x.ndim:
         warnings.warn(
             "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
         )
@@ -249,6 +276,8 @@ def assign(target, value):
     tensor = isinstance(value, Tensor)
     if not tensor:
         value = fitting(target.dtype, value)
+    if target._diff is not None:
+        refresh(target)
     if state.slow or target.__class__ not in KIND or (state.grad and _has_history(target, value if tensor else None)):
         _assign_recorded(target, value)
         return
@@ -313,7 +342,7 @@ def put(view, indices, value):
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
     mask, dim = _single_mask(view, indices)
-    if mask is not None and value.numel() == 1 and value.dtype is view.dtype:
+    if mask is not None and value.numel() == 1:
         call_inplace(ops.index_mask.inplace, (view, mask, value), (dim,))
         return
     where = _positions(view, indices)

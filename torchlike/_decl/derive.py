@@ -248,6 +248,9 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     missing = set(wanted_names) - {n for wrt, _ in chosen for n in wrt}
     if missing:
         return default_plan(kernel, static, avals, wanted)
+    refusals = [f.error for _, f in chosen if hasattr(f, "error")]
+    if refusals:
+        return _refusing_plan(op, wanted, outs, diff, refusals[0])
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
     inputs = tuple(i for n, i in position.items() if n in asked and avals[i] is not None)
     result_names = op.result_names or ("result",)
@@ -277,6 +280,17 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
+    return plan
+
+
+def _refusing_plan(op, wanted, outs, diff, error):
+    """The plan of a call whose backward raises; see rules.undefined."""
+
+    def back(*grads):
+        raise error
+
+    plan = Plan(op.name, (), (), (), wanted, outs, diff)
+    plan.kernel = Derived(f"{op.name}_backward", op.node + "Backward", back)
     return plan
 
 

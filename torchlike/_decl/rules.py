@@ -111,6 +111,16 @@ def fit(grad, like):
     return grad.astype(like.dtype)
 
 
+def undefined(error):
+    """The formula of a derivative that does not exist: its backward raises ``error``."""
+
+    def formula(grad):
+        raise error
+
+    formula.error = error
+    return formula
+
+
 def strong(x):
     """The array without jax's weak type, so that a result promotes like any tensor."""
     x = jnp.asarray(x)

@@ -68,7 +68,14 @@ def ones(shape, dtype):
     return _filler(shape, dtype, True)()
 
 
-@functools.lru_cache(64)
+_ones: dict = {}
+
+
 def one(shape, dtype):
-    """The array of ones of a shape with one element; it is made once, since arrays never change."""
-    return ones(shape, dtype)
+    """The array of ones of a shape with one element; made once, since arrays never change."""
+    found = _ones.get((shape, dtype))
+    if found is None:
+        found = ones(shape, dtype)
+        if not isinstance(found, jax.core.Tracer):
+            _ones[shape, dtype] = found
+    return found

@@ -257,7 +257,7 @@ def unravel_index(indices, shape):
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    return call(coordinates, (indices,), (shape,)).unbind(0)
+    return call(coordinates, (indices,), (shape,)).unbind(-1)
 
 
 # -- a copy with a part replaced -----------------------------------------------------------------

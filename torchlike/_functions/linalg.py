@@ -1,7 +1,461 @@
-"""Matrix products and linear algebra made of several operators."""
+"""Matrix products and linear algebra under their public names, and what is made of several operators."""
 
-from torchlike._functions._install import function
+import math
+from types import SimpleNamespace
+
+import jax
+
+from torchlike._base.dims import wrap_dim, wrap_dims
+from torchlike._base.state import state
+from torchlike._core import arguments
+from torchlike._core.bind import front
+from torchlike._core.dispatch import call
+from torchlike._core.out import call_out
+from torchlike._core.tensor import Tensor, value_of
+from torchlike._decl.op import REGISTRY
+from torchlike._functions._install import FUNCTIONS as FUNCTIONS
+from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products
+from torchlike._ops import products as named
+from torchlike._ops import spectral
+from torchlike._ops._square import _LinAlgError as LinAlgError
 
 function("get_float32_matmul_precision")(products.get_float32_matmul_precision)
 function("set_float32_matmul_precision")(products.set_float32_matmul_precision)
+
+# The functions of torch.linalg that are one operator each.
+linalg = SimpleNamespace(**{
+    name.removeprefix("linalg_"): front([op], "function")
+    for name, op in REGISTRY.items()
+    if name.startswith("linalg_") and "." not in name
+})  # fmt: skip
+vector_norm = linalg.vector_norm
+
+
+def _run(op, inputs, static, out):
+    return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
+
+
+def _written(name, result, out):
+    """``result`` in ``out`` if that is given, after the check that ``out=`` makes."""
+    if out is None:
+        return result
+    if state.grad and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+# -- norms -------------------------------------------------------------------------------------------
+
+_ORDERS = (2, -2, 1, -1, math.inf, -math.inf)
+
+
+def _matrix_dims(ndim, dim):
+    if ndim < 2:
+        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}.")
+    dim = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
+    first, second = wrap_dim(dim[0], ndim), wrap_dim(dim[1], ndim)
+    if first == second:
+        raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
+    return first, second
+
+
+def _check_matrix_norm(A, ord, dtype):
+    if not (A.dtype.is_floating_point or A.dtype.is_complex):
+        raise RuntimeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
+        )
+    if dtype is not None and dtype.is_complex is not A.dtype.is_complex:
+        kind = "complex" if A.dtype.is_complex else "real"
+        raise RuntimeError(
+            f"linalg.matrix_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}"
+        )
+    if ord not in ("fro", "nuc") if isinstance(ord, str) else abs(ord) not in _ORDERS:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+
+
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
+    """A norm of the matrices in the dimensions ``dim``: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+
+    Raises RuntimeError for any other order, and for integers.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.matrix_norm(torch.tensor([[1., 2.], [3., 4.]]), 1)
+    tensor(6.)
+    """
+    dims = _matrix_dims(A.ndim, dim)
+    _check_matrix_norm(A, ord, dtype)
+    if ord == "fro":
+        return vector_norm(A, 2, dims, keepdim, dtype=dtype, out=out)
+    if dtype is not None:
+        A = A.to(dtype)
+    result = _by_singular_values(A, ord, dims) if ord in ("nuc", 2, -2) else _by_sums(A, ord, dims)
+    if keepdim:
+        for d in sorted(dims):
+            result = result.unsqueeze(d)
+    return _written("linalg_matrix_norm", result, out)
+
+
+def _by_singular_values(A, ord, dims):
+    s = linalg.svdvals(A.movedim(dims, (-2, -1)))
+    if ord == "nuc":
+        return s.sum(-1)
+    return s.amax(-1) if ord == 2 else s.amin(-1)
+
+
+def _by_sums(A, ord, dims):
+    rows, columns = dims if abs(ord) == 1 else dims[::-1]
+    sums = vector_norm(A, 1, rows)
+    columns -= rows < columns
+    if not sums.shape[columns]:
+        return sums.sum(columns)
+    return sums.amax(columns) if ord > 0 else sums.amin(columns)
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
+    """A vector or matrix norm: of a vector if ``dim`` is one dimension, of matrices if it is two.
+
+    Without ``ord`` the 2-norm of all elements (or over ``dim``); without ``dim`` the rank of ``A`` decides.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.norm(torch.tensor([[3., 0.], [0., 4.]]))
+    tensor(5.)
+    """
+    if dim is not None and not isinstance(dim, list | tuple):
+        dim = (dim,)
+    if dim is not None and len(dim) not in (1, 2) and ord is not None:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype, out=out)
+    if dim is None and A.ndim not in (1, 2):
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
+    if isinstance(ord, str) or (A.ndim == 2 if dim is None else len(dim) == 2):
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
+    return vector_norm(A, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def cond(A, p=None, *, out=None):
+    """The condition number of matrices in the ``p``-norm of :func:`matrix_norm` (2 by default); inf if singular.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.cond(torch.tensor([[4., 0.], [0., 2.]]))
+    tensor(2.)
+    """
+    if p is not None and (p not in ("fro", "nuc") if isinstance(p, str) else abs(p) not in _ORDERS):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    if p is None or abs(p if not isinstance(p, str) else 0) == 2:
+        s = linalg.svdvals(A)
+        first, last = s[..., 0], s[..., -1]
+        result = first / last if p != -2 else last / first
+    else:
+        if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
+            raise RuntimeError(
+                f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} "
+                "matrices"
+            )
+        inverse, info = linalg.inv_ex(A)
+        inverse = inverse.masked_fill((info != 0)[..., None, None], math.inf)
+        result = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return _written("linalg_cond", result, out)
+
+
+# -- tolerances and shapes ---------------------------------------------------------------------------
+
+
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=None):
+    """The pseudo-inverse of matrices; see ``torch.linalg.matrix_rank`` for the tolerances.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.pinv(torch.tensor([[2., 0.], [0., 0.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    return linalg_pinv(A, atol=atol, rtol=rtol if rcond is None else rcond, hermitian=hermitian, out=out)
+
+
+linalg_pinv = linalg.pinv
+
+
+@both()
+def pinverse(input, rcond=1e-15):
+    """The pseudo-inverse, with singular values up to ``rcond`` times the largest counted as zero."""
+    return linalg_pinv(input, rtol=rcond)
+
+
+def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
+    """How many singular values of each matrix are above max(atol, rtol * the largest).
+
+    ``rtol`` is by default the precision of the dtype times the longer side, 0 beside an ``atol``; ``tol`` is an
+    absolute tolerance.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.matrix_rank(torch.ones(2, 2))
+    tensor(1)
+    """
+    if tol is not None:
+        atol, rtol = tol, 0.0
+    return linalg_matrix_rank(A, atol=atol, rtol=rtol, hermitian=hermitian, out=out)
+
+
+linalg_matrix_rank = linalg.matrix_rank
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """(solution, residuals, rank, singular_values) of least squares ``A @ X = B``, of least norm if not unique.
+
+    As in LAPACK: residuals are empty unless ``driver`` is "gels", "gelsd" or "gelss" and A is tall and of
+    full rank; singular values are given by "gelsd" and "gelss", ranks by all but "gels".
+
+    >>> import torchlike as torch
+    >>> torch.linalg.lstsq(torch.tensor([[1., 0.], [0., 2.]]), torch.tensor([[1.], [2.]])).solution
+    tensor([[1.],
+            [1.]])
+    """
+    if driver is None:
+        driver = "gelsy"
+    if driver not in _DRIVERS:
+        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}")
+    solution, residuals, rank, s = call(spectral.lstsq, (A, B, rcond), ())
+    m, n = A.shape[-2:]
+    if driver == "gelsy" or m <= n or not _full_rank(rank, n, driver):
+        residuals = residuals.new_empty(0)
+    if driver == "gels":
+        rank = rank.new_empty(0)
+    if driver in ("gels", "gelsy"):
+        s = s.new_empty(0)
+    return LstsqResult((solution, residuals, rank, s))
+
+
+def _full_rank(rank, n, driver):
+    """Whether every matrix has rank n; taken for granted by "gels", and where the values are not known."""
+    value = value_of(rank)
+    return driver == "gels" or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer) or bool((value == n).all())
+
+
+def tensorinv(A, ind=2, *, out=None):
+    """The inverse of the map that ``tensordot(A, x, A.ndim - ind)`` is; its first ``ind`` dimensions are the rows.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.tensorinv(torch.eye(6).reshape(2, 3, 6)).shape
+    torch.Size([6, 2, 3])
+    """
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind' (linalg.tensorinv), got {ind}")
+    first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(first) != math.prod(last):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{math.prod(last)} != {math.prod(first)} (linalg.tensorinv)"
+        )
+    inverse = linalg.inv(A.reshape((math.prod(last), math.prod(first))))
+    return _written("linalg_tensorinv", inverse.reshape((*last, *first)), out)
+
+
+def tensorsolve(A, B, dims=None, *, out=None):
+    """The X with ``tensordot(A, X, X.ndim) = B``; ``dims`` of A are moved to its end first.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.tensorsolve(torch.eye(6).reshape(2, 3, 6), torch.ones(2, 3)).shape
+    torch.Size([6])
+    """
+    if dims is not None:
+        moved = wrap_dims(dims, A.ndim)
+        A = A.permute([d for d in range(A.ndim) if d not in moved] + moved)
+    shape = tuple(A.shape[B.ndim :])
+    if math.prod(shape) != math.prod(A.shape[: B.ndim]):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+            f"got {math.prod(shape)} != {math.prod(A.shape[: B.ndim])} (linalg.tensorsolve)"
+        )
+    x = linalg.solve(A.reshape((math.prod(shape), math.prod(shape))), B.flatten())
+    return _written("linalg_tensorsolve", x.reshape(shape), out)
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices, as the last dimension; a view."""
+    return A.diagonal(offset, dim1, dim2)
+
+
+# -- older names -------------------------------------------------------------------------------------
+
+_Svd = arguments.named_results("svd", ("U", "S", "V"))
+
+
+@both()
+def svd(input, some=True, compute_uv=True):
+    """(U, S, V) with ``input = U @ diag(S) @ V.mH``; the older form of ``torch.linalg.svd``.
+
+    ``some=False``: U and V are square. ``compute_uv=False``: they are zeros.
+
+    >>> import torchlike as torch
+    >>> torch.svd(torch.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+    """
+    if compute_uv:
+        u, s, vh = linalg.svd(input, full_matrices=not some)
+        return _Svd((u, s, vh.mH))
+    batch, m, n = tuple(input.shape[:-2]), input.shape[-2], input.shape[-1]
+    return _Svd((input.new_zeros((*batch, m, m)), linalg.svdvals(input), input.new_zeros((*batch, n, n))))
+
+
+@both()
+def orgqr(input, input2):
+    """Another name of ``torch.linalg.householder_product``."""
+    return linalg.householder_product(input, input2)
+
+
+@both()
+def lu_solve(b, LU_data, LU_pivots):
+    """The X with ``A @ X = b`` from the factors of A; the older form of ``torch.linalg.lu_solve``."""
+    return linalg.lu_solve(LU_data, LU_pivots, b)
+
+
+@both()
+def lu(A, pivot=True, get_infos=False, out=None):
+    """(LU, pivots), and infos if asked for; the older form of ``torch.linalg.lu_factor``."""
+    factors, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
+    return (factors, pivots, info) if get_infos else (factors, pivots)
+
+
+@both()
+def dist(input, other, p=2):
+    """The ``p``-norm of the difference of two tensors, which are broadcast.
+
+    >>> import torchlike as torch
+    >>> torch.dist(torch.tensor([1., 2.]), torch.tensor([4., 6.]))
+    tensor(5.)
+    """
+    return vector_norm(input - other, p)
+
+
+# -- products ----------------------------------------------------------------------------------------
+
+
+@function()
+def einsum(*args):
+    """Sums of products in Einstein's notation: ``einsum("ij,jk->ik", A, B)`` is a matrix product.
+
+    Letters of one name run together; those missing after ``->`` are summed (without an arrow: those that occur twice
+    or more). ``...`` stands for dimensions that are broadcast. Operands may also alternate with lists of ints.
+
+    >>> import torchlike as torch
+    >>> torch.einsum("ij,j->i", torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
+    tensor([3., 7.])
+    """
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
+    equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    for x in operands:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"einsum(): argument 'operands' must be tuple of Tensors, not {type(x).__name__}")
+    return call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _letters(labels):
+    text = ""
+    for label in labels:
+        if label is Ellipsis:
+            text += "..."
+        elif isinstance(label, int) and 0 <= label < 52:
+            text += _LETTERS[label]
+        else:
+            raise ValueError(
+                f"einsum(): subscripts must be ints from 0 to 51 or Ellipsis (got {label!r}) in the list form"
+            )
+    return text
+
+
+def _from_lists(args):
+    """(equation, operands) of the form that alternates operands and lists of ints."""
+    operands, terms = args[: len(args) // 2 * 2 : 2], args[1::2]
+    equation = ",".join(map(_letters, terms))
+    return (equation + "->" + _letters(args[-1]) if len(args) % 2 else equation), operands
+
+
+@function()
+def tensordot(a, b, dims=2, out=None):
+    """The products of two tensors summed over pairs of dimensions; the others of both remain.
+
+    ``dims``: how many of the last of ``a`` go with the first of ``b``, or two lists of dimensions.
+
+    >>> import torchlike as torch
+    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5)).shape
+    torch.Size([2, 5])
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, list | tuple):
+        if len(dims) != 2:
+            raise RuntimeError(f"tensordot: dims must be an int or two lists of ints, got {dims!r}")
+        left, right = ((x,) if isinstance(x, int) else x for x in dims)
+    else:
+        n = arguments.as_int("tensordot", "dims", dims)
+        if n < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={n}")
+        if n > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={n}")
+        left, right = range(a.ndim - n, a.ndim), range(n)
+    left, right = (arguments.as_ints("tensordot", "dims", tuple(x)) for x in (left, right))
+    return _run(named.tensordot, (a, b), (left, right), out)
+
+
+@function()
+def chain_matmul(*matrices, out=None):
+    """The product of several matrices, in the order that costs least; see ``torch.linalg.multi_dot``."""
+    if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
+        matrices = tuple(matrices[0])
+    for x in matrices:
+        if x.ndim != 2:
+            raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead (chain_matmul).")
+    if not matrices:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    return matrices[0] if len(matrices) == 1 else linalg.multi_dot(matrices, out=out)
+
+
+@both()
+def diag(input, diagonal=0, *, out=None):
+    """A square matrix with a vector as its ``diagonal``-th diagonal, or a copy of that of a matrix.
+
+    >>> import torchlike as torch
+    >>> torch.diag(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    diagonal = arguments.as_int("diag", "diagonal", diagonal)
+    if input.ndim == 1:
+        return _run(named.diag_embed, (input,), (diagonal, 0, 1), out)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return _run(named.diagonal_copy, (input,), (diagonal,), out)
+
+
+@both()
+def diagflat(input, offset=0):
+    """A square matrix with all elements, flattened, as its ``offset``-th diagonal.
+
+    >>> import torchlike as torch
+    >>> torch.diagflat(torch.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return call(named.diag_embed, (input.reshape(-1),), (offset, 0, 1))

@@ -303,9 +303,30 @@ def equal(input, other):
     return bool(call(compare.all_equal, (input, other), ()))
 
 
+def _demand_tolerances(name, rtol, atol):
+    for what, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"{name}(): {what} must be greater than or equal to zero, but got {value}")
+
+
+@both()
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether ``|input - other| <= atol + rtol * |other|`` elementwise; infinities equal themselves.
+
+    RuntimeError if the dtypes differ, or for a negative tolerance.
+
+    >>> import torchlike as torch
+    >>> torch.isclose(torch.tensor([1.0, 2.0]), torch.tensor([1.0 + 1e-7, 2.1]))
+    tensor([ True, False])
+    """
+    _demand_tolerances("isclose", rtol, atol)
+    return call(compare.isclose, (input, other, rtol, atol), (equal_nan,))
+
+
 @both()
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether ``isclose`` holds for all elements; a bool. RuntimeError if the dtypes differ."""
+    _demand_tolerances("allclose", rtol, atol)
     return bool(call(compare.all_close, (input, other, rtol, atol), (equal_nan,)))
 
 

@@ -8,18 +8,20 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
-from torchlike._base.layout import Layout, contiguous_strides, numel
+from torchlike._base.layout import Layout, channels_last_strides, contiguous_strides, has_overlap, numel
+from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
 from torchlike._core.follow import restride
+from torchlike._core.indexing import assign
 from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out
 from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, channels_last, value_of, wrap
 from torchlike._core.viewing import call_view
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
@@ -32,11 +34,23 @@ def _joined(op, tensors, dim, out):
     name = op.name
     if tensors.__class__ is not tuple:
         tensors = arguments.as_tensors(name, "tensors", tensors)
+    if not tensors and op is join.cat:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
     if dim.__class__ is not int:
         dim = arguments.as_int(name, "dim", dim)
     if out is not None:
         return call_out(op, tensors, (dim, (len(tensors),)), out)
-    return call(op, tensors, (dim, (len(tensors),)))
+    got = call(op, tensors, (dim, (len(tensors),)))
+    return _as_channels_last(got, tensors) if op is join.cat and tensors[0].ndim == 4 else got
+
+
+def _as_channels_last(out, inputs):
+    """Results of joining and padding channels_last images are channels_last."""
+    if all(t._view is not None and t.is_contiguous(channels_last) for t in inputs) and not inputs[0].is_contiguous():
+        restride(out, channels_last_strides(tuple(out.shape)))
+    return out
 
 
 def _cat(name):
@@ -97,6 +111,9 @@ def _fill(run, self, value, number, tensor):
 @method()
 def fill_(self, value):
     """Every element replaced by a number or by a tensor of no dimensions."""
+    if self._view is not None and has_overlap(self._view.layout) and not (state.grad and self.requires_grad):
+        assign(self, value)  # the elements that share a place all get the one value
+        return self
     return _fill(call_inplace, self, value, ops.fill_number.inplace, ops.fill_tensor.inplace)
 
 
@@ -112,7 +129,15 @@ def fill_function(input, value):
     return input.fill_(value)
 
 
-function("zero_")(Tensor.zero_)
+_zero = Tensor.zero_
+
+
+@both("zero_")
+def zero_(input):
+    """Every element replaced by zero."""
+    if input._view is not None and has_overlap(input._view.layout):
+        return fill_(input, 0)
+    return _zero(input)
 
 
 # -- joining -------------------------------------------------------------------------------------
@@ -243,8 +268,7 @@ def meshgrid(*tensors, indexing=None):
     shape = tuple(t.numel() for t in tensors)
     grids = [t.view((1,) * i + (t.numel(),) + (1,) * (n - 1 - i)).expand(shape) for i, t in enumerate(tensors)]
     if swap:
-        grids = [g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])]
-        grids = [g.transpose(0, 1) for g in grids]
+        grids = (grids[1], grids[0], *grids[2:])
     return tuple(grids)
 
 
@@ -368,7 +392,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         repeats = arguments.as_int("repeat_interleave", "repeats", repeats)
         return call(join.repeat_interleave, (input,), (repeats, dim))
     if dim is None:
-        input, dim = input.reshape(-1), 0
+        input, dim = input if input.ndim == 1 else input.reshape(-1), 0
     dim = dims.wrap_dim(dim, input.ndim)
     n = input.shape[dim]
     if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
@@ -402,7 +426,8 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
-        return call(pads.constant_pad_nd, (input, value or None), (sizes,))
+        out = call(pads.constant_pad_nd, (input, value or None), (sizes,))
+        return out if input._view is None or input.ndim != 4 else _as_channels_last(out, (input,))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode == "circular":

@@ -2,9 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import pointwise
 
 _KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating point", "c": "complex"}
@@ -60,11 +62,23 @@ def widely(f, *arrays):
     """``f`` computed in float32 where the arrays are 16-bit floats, rounded once at the end."""
     if not is_reduced(arrays[0]):
         return f(*arrays)
-    return f(*(a.astype(np.float32) for a in arrays)).astype(arrays[0].dtype)
+    out = f(*(a.astype(np.float32) for a in arrays))
+    return out.astype(arrays[0].dtype) if out.dtype == np.float32 else out
+
+
+def stored(x, dtype):
+    """A float32 array rounded to a 16-bit ``dtype`` and back, which XLA would otherwise skip."""
+    bits = jnp.finfo(dtype)
+    return lax.reduce_precision(x, bits.nexp, bits.nmant)
 
 
 def conj(x):
     return jnp.conj(x) if jnp.iscomplexobj(x) else x
+
+
+def no_derivative(name):
+    """The formula of an operator that PyTorch records but cannot differentiate."""
+    return rules.undefined(RuntimeError(f"derivative for aten::{name} is not implemented; call it on x.detach()"))
 
 
 def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc=None, **options):

@@ -6,7 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, stored, widely
 
 
 def _scale(name, self, alpha):
@@ -127,6 +127,7 @@ def over(self, other):
 
 def modulo(a, b):
     """The remainder with the sign of the divisor: ``a - b * floor(a / b)`` without its rounding."""
+    a, b = jnp.broadcast_arrays(a, b)
     r = lax.rem(a, b)
     wrong = (r != 0) & ((r < 0) != (b < 0))
     return jnp.where(wrong, r + b, r)
@@ -134,6 +135,7 @@ def modulo(a, b):
 
 def floor_quotient(a, b):
     """``floor(a / b)``; floats as Python does it, from the exact remainder."""
+    a, b = jnp.broadcast_arrays(a, b)
     if kind(a) != "f":
         q = lax.div(a, b)
         off = (lax.rem(a, b) != 0) & ((a < 0) != (b < 0))
@@ -158,18 +160,16 @@ def _integer_zero(self, other, rounding_mode="floor"):
 def _rounded(name, self, other, rounding_mode):
     self, other = broadcast(name, self, other)
     demand(name, self, "if")
+    dtype = self.dtype
     if rounding_mode == "floor":
         return widely(floor_quotient, self, other)
     if kind(self) == "i":
         return lax.div(self, other)
-    return widely(lambda a, b: _trunc(a / b), self, other)
+    return widely(lambda a, b: _trunc(stored(a / b, dtype)), self, other)
 
 
 def _trunc(x):
     return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
-
-
-_QUOTIENT_GRADS = {"self": lambda grad: jnp.zeros_like(grad), "other": lambda grad: jnp.zeros_like(grad)}
 
 
 @pointwise("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", node="DivBackward2",
@@ -191,8 +191,8 @@ def div_mode(self, other, rounding_mode):
     return _rounded("div", self, other, rounding_mode)
 
 
-@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", dtype="promote", vjp={}, operator="//",
-           check=_integer_zero)  # fmt: skip
+@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="//",
+           check=_integer_zero, vjp={"self, other": no_derivative("floor_divide")})  # fmt: skip
 def floor_divide(self, other):
     """``floor(input / other)``; RuntimeError where an integer is divided by zero.
 
@@ -237,9 +237,9 @@ remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", d
     "other": lambda grad, self, other: -grad * floor_quotient(self, other),
 })(_remainder)  # fmt: skip
 remainder_scalar = pointwise("remainder.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote",
-                             policy="self other", check=_integer_zero, vjp={"self": _pass})(_remainder)  # fmt: skip
+                             policy="self other", numbers="", check=_integer_zero, vjp={"self": _pass})(_remainder)  # fmt: skip
 remainder_from = op("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtype="promote", policy="self other",
-                    variants="function", check=_integer_zero, vjp={}, strides=True)(_remainder)  # fmt: skip
+                    variants="function", check=_integer_zero, strides=True, vjp={"other": no_derivative("remainder")})(_remainder)  # fmt: skip
 fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", check=_integer_zero,
                  node="FmodBackward1", vjp={
     "self": _pass,

@@ -1,12 +1,14 @@
 """Functions of two tensors, element by element, that are not arithmetic: powers, extrema, angles."""
 
+import operator
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, scalar_name, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, scalar_name, widely
 
 # -- powers --------------------------------------------------------------------------------------
 
@@ -29,7 +31,7 @@ def _integer_power(base, exponent):
 @jax.custom_jvp
 def power(base, exponent):
     """``base ** exponent`` whose derivatives are PyTorch's at zeros, in every order."""
-    return lax.pow(base, exponent)
+    return lax.pow(*jnp.broadcast_arrays(base, exponent))
 
 
 @power.defjvp
@@ -110,11 +112,11 @@ def pow_special(self, exponent):
 # -- extrema -------------------------------------------------------------------------------------
 
 
-def _extreme(name, f, sign, doc):
+def _extreme(name, f, gives_way, doc):
     """maximum or minimum: NaN if either is; equal elements share the gradient."""
 
     def share(grad, mine, theirs):
-        return jnp.where(mine == theirs, grad / 2, jnp.where(sign(mine, theirs), 0, grad)).astype(grad.dtype)
+        return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
 
     def kernel(self, other):
         if "c" in kind(self) + kind(other):
@@ -129,8 +131,8 @@ def _extreme(name, f, sign, doc):
     })(kernel)  # fmt: skip
 
 
-maximum = _extreme("maximum", lax.max, lax.lt, "The larger of the elements of two tensors; NaN if either is.")
-minimum = _extreme("minimum", lax.min, lax.gt, "The smaller of the elements of two tensors; NaN if either is.")
+maximum = _extreme("maximum", lax.max, operator.lt, "The larger of the elements of two tensors; NaN if either is.")
+minimum = _extreme("minimum", lax.min, operator.gt, "The smaller of the elements of two tensors; NaN if either is.")
 
 
 def _extreme_number(name, f, holds, doc):
@@ -211,7 +213,7 @@ copysign = pointwise("copysign.Tensor(Tensor self, Tensor other) -> Tensor", dty
     "self": _copysign_grad, "other": lambda grad: jnp.zeros_like(grad),
 })(_copysign)  # fmt: skip
 copysign_scalar = pointwise("copysign.Scalar(Tensor self, Scalar other) -> Tensor", dtype="int_to_float",
-                            policy="self other", node="CopysignBackward1", vjp={"self": _copysign_grad})(_copysign)  # fmt: skip
+                            policy="self other", numbers="", node="CopysignBackward1", vjp={"self": _copysign_grad})(_copysign)  # fmt: skip
 
 
 @pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
@@ -224,7 +226,8 @@ def nextafter(self, other):
     return lax.nextafter(*broadcast("nextafter", self, other))
 
 
-@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", vjp={}, numbers="")
+@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", numbers="",
+           vjp={"self, values": no_derivative("heaviside")})  # fmt: skip
 def heaviside(self, values):
     """0 for negative elements, 1 for positive ones, ``values`` at zero."""
     if "c" in kind(self) + kind(values):

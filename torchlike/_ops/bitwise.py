@@ -4,19 +4,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._decl import rules
 from torchlike._decl.op import pointwise
 from torchlike._ops._elementwise import broadcast, demand, unary
 
 
-def _bits(name, f, sign, doc, kinds="bi", operands="self other"):
+def _bits(name, f, sign, doc, kinds="bi"):
     def kernel(self, other):
-        self, other = broadcast(name, self, other)
+        if self.weak_type and other.weak_type:
+            raise TypeError(f"{name}() takes a tensor and a tensor or number, not two numbers; use torch.tensor()")
+        bound = {"self": self, "other": other}
+        rules.promote(bound, ("self", "other"), dict(bound))
+        self, other = broadcast(name, *bound.values())
         demand(name, self, kinds)
         return f(self, other)
 
     kernel.__doc__ = doc
     schema = f"{name}.Tensor(Tensor self, Tensor other) -> Tensor"
-    return pointwise(schema, dtype="promote", vjp={}, operator=sign, numbers=operands)(kernel)
+    return pointwise(schema, vjp={}, operator=sign)(kernel)
 
 
 bitwise_and = _bits("bitwise_and", lax.bitwise_and, "&", "Bitwise and of integers or bools.")

@@ -104,38 +104,37 @@ def _pick(x, target):
 
 
 def _weights(self, target, weight, ignore_index):
-    """The weight of each target: 0 where it is ignored."""
+    """(which targets count, the weight of each: 0 where it does not)."""
     target = target.reshape(()) if self.ndim == 1 else target
     valid = target != ignore_index
     if weight is None:
-        return valid.astype(wide(self).dtype)
-    return jnp.where(valid, jnp.take(wide(weight), jnp.clip(target, 0, max(weight.size - 1, 0)), axis=0), 0)
+        return valid, valid.astype(wide(self).dtype)
+    given = jnp.take(wide(weight), jnp.clip(target, 0, max(weight.size - 1, 0)), axis=0)
+    return valid, jnp.where(valid, given, 0)
 
 
-def _total(losses, weights, reduction):
-    weighted = jnp.where(weights == 0, 0, losses * weights)
+def _total(losses, valid, weights, reduction):
+    weighted = jnp.where(valid, losses * weights, 0)
     if reduction == MEAN:
         return jnp.sum(weighted) / jnp.sum(weights)
     return jnp.sum(weighted) if reduction == SUM else weighted
 
 
-def _shares(grad, weights, reduction):
+def _shares(grad, valid, weights, reduction):
     """The gradient that reaches the loss of each target."""
-    if reduction == MEAN:
-        return jnp.where(weights == 0, 0, weights * grad / jnp.sum(weights))
-    return weights * grad
+    return jnp.where(valid, weights * grad / (jnp.sum(weights) if reduction == MEAN else 1), 0)
 
 
 def _nll(self, target, weight, reduction, ignore_index):
     demand("nll_loss_out_frame", self, "f")
     _check_shapes("nll_loss", self, target, weight)
     losses = -_pick(wide(self), target)
-    return _total(losses, _weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
+    return _total(losses, *_weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
 
 
 def _nll_back(grad, target, weight, reduction, ignore_index, self_aval):
     like = jnp.zeros(self_aval.shape, self_aval.dtype)
-    shares = _shares(wide(grad), _weights(like, target, weight, ignore_index), reduction)
+    shares = _shares(wide(grad), *_weights(like, target, weight, ignore_index), reduction)
     return jnp.where(_class_mask(like, target), -jnp.expand_dims(shares, _axis(like)), 0)
 
 
@@ -148,11 +147,11 @@ def _cross(self, target, weight, reduction, ignore_index):
     top = jnp.max(x, axis, keepdims=True)
     log_sum = jnp.log(jnp.sum(jnp.exp(x - top), axis))
     losses = jnp.squeeze(top, axis) - _pick(x, target) + log_sum
-    return _total(losses, _weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
+    return _total(losses, *_weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
 
 
 def _cross_back(grad, self, target, weight, reduction, ignore_index):
-    shares = _shares(wide(grad), _weights(self, target, weight, ignore_index), reduction)
+    shares = _shares(wide(grad), *_weights(self, target, weight, ignore_index), reduction)
     one_hot = _class_mask(self, target).astype(wide(self).dtype)
     return jnp.expand_dims(shares, _axis(self)) * (softmax_along(wide(self), _axis(self)) - one_hot)
 
@@ -181,14 +180,13 @@ def cross_entropy_smooth(self, target, weight, reduction, ignore_index, label_sm
         raise RuntimeError("cross_entropy: output with shape [] doesn't match the broadcast shape [1]; give a 0-dim target")
     logp = log_softmax_along(wide(self), axis)
     share = jnp.asarray(label_smoothing).astype(logp.dtype)
-    weights = _weights(self, target, weight, ignore_index)
+    valid, weights = _weights(self, target, weight, ignore_index)
     spread = logp if weight is None else logp * _along(wide(weight), logp)
-    valid = (target != ignore_index).astype(logp.dtype)
-    smooth = jnp.where(valid == 0, 0, -jnp.sum(spread, axis))
-    hard = _total(-_pick(logp, target), weights, reduction)
+    smooth = jnp.where(valid, -jnp.sum(spread, axis), 0)
+    hard = _total(-_pick(logp, target), valid, weights, reduction)
     soft = jnp.sum(smooth) if reduction else smooth
     if reduction == MEAN:
-        soft = soft / jnp.sum(weights if weight is not None else valid)
+        soft = soft / jnp.sum(weights)
     return ((1 - share) * hard + share / self.shape[axis] * soft).astype(self.dtype)
 
 

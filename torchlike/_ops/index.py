@@ -9,6 +9,7 @@ import numpy as np
 from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops.shape import cast
 
 
 def out_of_range(index, size):
@@ -60,9 +61,16 @@ def _check_indices(self, indices, values=None, accumulate=False):
 def index(self, indices):
     _common(indices)
     if any(n == 0 for n, i in zip(self.shape, indices, strict=False) if i is not None):
-        shape = jax.eval_shape(lambda x, *i: x[_at(i)], jax.ShapeDtypeStruct(self.shape, self.dtype), *indices).shape
-        return jnp.zeros(shape, self.dtype)
+        return jnp.zeros(_selected(self, indices), self.dtype)
     return self[_at(indices)]
+
+
+def _selected(self, indices):
+    """The shape of ``self[indices]``: the common shape of the indices, in front unless they are neighbours."""
+    given = [d for d, i in enumerate(indices) if i is not None]
+    rest = [n for d, n in enumerate(self.shape) if d not in given]
+    lead = given[0] if given[-1] - given[0] == len(given) - 1 else 0
+    return (*rest[:lead], *_common(indices), *rest[lead:])
 
 
 @jax.custom_jvp
@@ -81,9 +89,7 @@ def _put_jvp(primals, tangents):
 
 def _placed(self, values, indices):
     """``values`` broadcast to what the indices select."""
-    _common(indices)
-    like = jax.ShapeDtypeStruct(self.shape, self.dtype)
-    shape = jax.eval_shape(lambda x, *i: x[_at(i)], like, *indices).shape
+    shape = _selected(self, indices)
     lead = values.ndim - len(shape)
     if lead > 0 and all(n == 1 for n in values.shape[:lead]):
         values = values.reshape(values.shape[lead:])
@@ -130,7 +136,9 @@ def _spread(mask, dim, ndim):
     })  # fmt: skip
 def index_mask(self, mask, values, dim):
     """``self`` with one value where ``mask``, which covers the dimensions from ``dim``, is true."""
-    return jnp.where(_spread(mask, dim, self.ndim), values.reshape(()), self)
+    if jnp.iscomplexobj(values) and not jnp.iscomplexobj(self):
+        raise RuntimeError(f"value cannot be converted to type {from_np(self.dtype).name} without overflow: it is complex")
+    return jnp.where(_spread(mask, dim, self.ndim), cast(values.reshape(()), self.dtype), self)
 
 
 # -- reading along a dimension -------------------------------------------------------------------
@@ -357,8 +365,7 @@ def _filled(self, mask, value):
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
         name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(self.dtype.name, self.dtype.name)
         raise RuntimeError(f"value cannot be converted to type {name} without overflow (masked_fill got a complex value)")
-    value = value != 0 if self.dtype == bool else value.astype(self.dtype)
-    return jnp.broadcast_to(jnp.where(mask, value, self), shape)
+    return jnp.broadcast_to(jnp.where(mask, cast(value, self.dtype), self), shape)
 
 
 def _unmasked(grad, mask):
@@ -407,3 +414,13 @@ def masked_scatter(self, mask, source):
         return self
     position = jnp.clip(jnp.cumsum(mask.reshape(-1)) - 1, 0, source.size - 1)
     return jnp.where(mask, source.reshape(-1)[position].reshape(shape), self)
+
+
+@op("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", vjp={})
+def nonzero_static(self, size, fill_value):
+    """The first ``size`` rows of ``nonzero()``; missing ones are filled."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer (got {size})")
+    if not self.ndim:
+        return jnp.zeros((size, 0), np.int64)
+    return jnp.stack(jnp.nonzero(self, size=size, fill_value=fill_value), 1).astype(np.int64)

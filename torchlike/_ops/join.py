@@ -9,8 +9,6 @@ from torchlike._decl.op import op
 
 def _cat_dim(tensors, dim):
     """The dimension to join along; PyTorch's errors of tensors that do not fit."""
-    if not tensors:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for i, t in enumerate(tensors):
         if not t.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
@@ -39,8 +37,6 @@ def cat(tensors, dim):
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="")
 def stack(tensors, dim):
-    if not tensors:
-        raise RuntimeError("stack expects a non-empty TensorList")
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)
     for i, t in enumerate(tensors):
@@ -114,7 +110,7 @@ def rot90(self, k, dims):
 # -- repeating -----------------------------------------------------------------------------------
 
 
-@op("repeat(Tensor self, SymInt[] repeats) -> Tensor", variants="method")
+@op("repeat(Tensor self, int[] repeats) -> Tensor", variants="method")
 def repeat(self, repeats):
     """The tensor repeated ``repeats[i]`` times along dimension ``i``; extra counts come first.
 
@@ -137,7 +133,7 @@ def _tiled(name, x, repeats):
     return jnp.tile(x, repeats) if repeats else x
 
 
-@op("tile(Tensor self, SymInt[] dims) -> Tensor", node="RepeatBackward")
+@op("tile(Tensor self, int[] dims) -> Tensor", node="RepeatBackward")
 def tile(self, dims):
     """The tensor repeated; missing counts are ones. See ``repeat``."""
     return _tiled("tile", self, (1,) * (self.ndim - len(dims)) + dims)
@@ -189,4 +185,4 @@ def unravel_index(indices, shape):
     for n in reversed(shape):
         out.append(indices % n)
         indices = indices // n
-    return jnp.stack(out[::-1]) if out else jnp.zeros((0, *indices.shape), indices.dtype)
+    return jnp.stack(out[::-1], -1) if out else jnp.zeros((*indices.shape, 0), indices.dtype)

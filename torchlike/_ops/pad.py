@@ -5,6 +5,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op
+from torchlike._ops.shape import cast
 
 
 def _pairs(pad, ndim):
@@ -32,9 +33,7 @@ def constant_pad_nd(self, pad, value):
                 f"The input size {n}, plus negative padding {low} and {high} resulted in a negative output size, which is "
                 f"invalid. Check dimension {dim} of your input. (narrow(): length must be non-negative.)"
             )
-    value = jnp.asarray(value)
-    value = value != 0 if self.dtype == bool else value.astype(self.dtype)
-    return lax.pad(self, value, [(low, high, 0) for low, high in pairs])
+    return lax.pad(self, cast(jnp.asarray(value), self.dtype), [(low, high, 0) for low, high in pairs])
 
 
 _SUPPORTED = (
@@ -50,7 +49,8 @@ def _places(name, n, low, high):
     if name == "replicate":
         return np.clip(np.arange(-low, n + high), 0, n - 1)
     if name == "circular":
-        return np.arange(-low, n + high) % n
+        start, kept = max(-low, 0), n + min(low, 0) + min(high, 0)  # what negative sizes leave goes round
+        return start + np.arange(-max(low, 0), kept + max(high, 0)) % kept
     i = np.abs(np.arange(-low, n + high))
     return (n - 1) - np.abs((n - 1) - i)
 
@@ -63,7 +63,7 @@ def _check(name, dim, n, low, high, shape):
         )
     if name == "circular" and (low > n or high > n):
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    if n + low + high < 1 or not n:
+    if n + low + high < 1 or n + min(low, 0) + min(high, 0) < 1:
         raise RuntimeError(
             f"pad(mode={name!r}): the output would be empty at dimension {dim}: size {n} with padding ({low}, {high})"
         )

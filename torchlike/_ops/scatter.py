@@ -16,6 +16,7 @@ from torchlike._ops.index import (
     out_of_range,
     take_along,
 )
+from torchlike._ops.shape import cast
 
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 _in_range = check_range(RuntimeError, _OUTSIDE)
@@ -95,7 +96,7 @@ def _number(self, value):
     value = jnp.asarray(value)
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
         raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex")
-    return value != 0 if self.dtype == bool else value.astype(self.dtype)
+    return cast(value, self.dtype)
 
 
 @op("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
@@ -404,19 +405,19 @@ def _fill_slices(self, dim, index, value):
 _fill_check = check_range(IndexError, _OUTSIDE, negative=True)
 
 
-@op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    variants="function method inplace", check=_fill_check, vjp={"self": _blank})  # fmt: skip
-def index_fill_number(self, dim, index, value):
-    """``input`` with every slice at ``index`` along ``dim`` filled with ``value``."""
-    return _fill_slices(self, dim, index, value)
-
-
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
     variants="function method inplace", check=_fill_check, vjp={
         "self": _blank,
         "value": lambda grad, dim, index: jnp.sum(jnp.take(at_least_1d(grad), index.reshape(-1), axis=dim)),
     })  # fmt: skip
 def index_fill_tensor(self, dim, index, value):
+    """``input`` with every slice at ``index`` along ``dim`` filled with ``value``."""
+    return _fill_slices(self, dim, index, value)
+
+
+@op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    variants="function method inplace", check=_fill_check, vjp={"self": _blank})  # fmt: skip
+def index_fill_number(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 
 

@@ -35,12 +35,23 @@ def clone(self, memory_format):
 
 
 def cast(x, dtype):
-    """``x`` as a numpy dtype; the imaginary part is dropped where the target is real."""
+    """``x`` as a numpy dtype, as PyTorch casts on a CPU: integers wrap around, imaginary parts are dropped."""
     if dtype == bool:
         return x != 0
     if jnp.iscomplexobj(x) and not jnp.issubdtype(dtype, jnp.complexfloating):
         x = jnp.real(x)
+    if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.floating):
+        return _whole(x, jnp.dtype(dtype)).astype(dtype)
     return x.astype(dtype)
+
+
+def _whole(x, dtype):
+    """Floating-point numbers as int32 or int64; what does not fit, NaN too, is the smallest integer."""
+    wide = jnp.dtype(jnp.int64 if dtype.itemsize == 8 or dtype == jnp.uint32 else jnp.int32)
+    low = -(2.0 ** (8 * wide.itemsize - 1))
+    if jnp.finfo(x.dtype).max < -low:
+        x = x.astype(jnp.float32)
+    return jnp.where((x >= low) & (x < -low), x, low).astype(wide)
 
 
 def onto(x, like):

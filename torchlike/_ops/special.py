@@ -1,12 +1,15 @@
 """Special functions: error functions, gammas, Bessel functions and their like."""
 
 import math
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy import special as jsp
 
+from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, unary, widely
 
@@ -51,38 +54,66 @@ def logit(self, eps):
 # -- gamma functions -------------------------------------------------------------------------------
 
 
-def trigamma(x):
-    """The derivative of digamma; by reflection left of 0."""
-    small = x < 0.5
-    y = lax.polygamma(jnp.ones_like(x), jnp.where(small, 1 - x, x))
-    return jnp.where(small, lax.square(math.pi / jnp.sin(math.pi * x)) - y, y)
+@jax.custom_jvp
+def hurwitz(s, q):
+    """The sum over n >= 0 of ``(q + n) ** -s``; terms left of 0 are added one by one."""
+    s, q = jnp.broadcast_arrays(s, q)
+    pole = (q <= 0) & (lax.floor(q) == q)
+    defined = (q > 0) | (lax.floor(s) == s)
+
+    def step(state):
+        total, q = state
+        left = q < 0
+        return total + jnp.where(left, lax.pow(q, -s), 0), q + left.astype(q.dtype)
+
+    start = jnp.zeros_like(q), jnp.where(pole | ~defined, 1, q)
+    total, right = lax.while_loop(lambda state: jnp.any(state[1] < 0), step, start)
+    value = total + jnp.where(right == np.inf, 0, lax.zeta(s, right))
+    return jnp.where(s == 1, np.inf, jnp.where(s < 1, np.nan, jnp.where(pole, np.inf, jnp.where(defined, value, np.nan))))
+
+
+@hurwitz.defjvp
+def _hurwitz_jvp(primals, tangents):
+    (s, q), (_, dq) = primals, tangents
+    return hurwitz(s, q), -s * hurwitz(s + 1, q) * dq
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def polygamma_value(n, x):
+    """The ``n``-th derivative of digamma (``n`` a Python int)."""
+    if n == 0:
+        poles = jnp.where(x == 0, lax.div(jnp.full_like(x, -1), x), np.nan)  # -inf at 0, +inf at -0
+        return jnp.where((x <= 0) & (lax.floor(x) == x), poles, lax.digamma(x))
+    if n == 1:
+        small = x < 0.5
+        y = hurwitz(jnp.full_like(x, 2), jnp.where(small, 1 - x, x))
+        return jnp.where(small, lax.square(math.pi / lax.sin(math.pi * x)) - y, y)
+    return (-1.0) ** (n + 1) * math.factorial(n) * hurwitz(jnp.full_like(x, n + 1), x)
+
+
+@polygamma_value.defjvp
+def _polygamma_jvp(n, primals, tangents):
+    return polygamma_value(n, *primals), polygamma_value(n + 1, *primals) * tangents[0]
 
 
 def _digamma(x):
-    at_zero = lax.div(jnp.full_like(x, -1), x)  # -inf at 0, +inf at -0
-    return jnp.where(x == 0, at_zero, jnp.where((x < 0) & (lax.floor(x) == x), np.nan, lax.digamma(x)))
+    return polygamma_value(0, x)
 
 
 lgamma = unary("lgamma", lax.lgamma, lambda grad, self: grad * _digamma(self), kinds="bif",
                doc="The logarithm of the absolute value of the gamma function.")  # fmt: skip
-digamma = unary("digamma", _digamma, lambda grad, self: grad * trigamma(self), kinds="bif",
+digamma = unary("digamma", _digamma, lambda grad, self: grad * polygamma_value(1, self), kinds="bif",
                 doc="The derivative of ``lgamma``.")  # fmt: skip
 
 
-def _polygamma(n, x):
-    if n == 0:
-        return _digamma(x)
-    return trigamma(x) if n == 1 else lax.polygamma(jnp.full_like(x, n), x)
-
-
 @op("polygamma(int n, Tensor self) -> Tensor", dtype="int_to_float", variants="function inplace out", strides=True,
-    vjp={"self": lambda grad, self, n: grad * _polygamma(n + 1, self)})  # fmt: skip
+    vjp={"self": lambda grad, self, n: grad * polygamma_value(n + 1, self)})  # fmt: skip
 def polygamma(n, self):
     """The ``n``-th derivative of ``digamma``. RuntimeError for a negative ``n``."""
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, but got {n}")
     demand("polygamma", self, "f")
-    return widely(lambda x: _polygamma(n, x), self)
+    return widely(lambda x: polygamma_value(n, x), self)
 
 
 def _shifts(p):
@@ -116,6 +147,10 @@ def _density(grad, self, other):
     return grad * lax.exp((self - 1) * lax.log(other) - other - lax.lgamma(self))
 
 
+def _no_derivative(what):
+    return rules.undefined(NotImplementedError(f"the derivative for '{what}' is not implemented"))
+
+
 def _incomplete(name, f, sign, doc):
     def kernel(self, other):
         self, other = broadcast(name, self, other)
@@ -124,6 +159,7 @@ def _incomplete(name, f, sign, doc):
 
     kernel.__doc__ = doc
     return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
+        "self": _no_derivative(f"{name}: input"),
         "other": lambda grad, self, other: sign * _density(grad, self, other),
     })(kernel)  # fmt: skip
 
@@ -136,31 +172,41 @@ def _zeta(self, other):
     """The Hurwitz zeta function: the sum over n >= 0 of ``(n + other) ** -input``."""
     self, other = broadcast("zeta", self, other)
     demand("zeta", self, "f")
-    return widely(lax.zeta, self, other)
+    return widely(hurwitz, self, other)
 
 
-_ZETA_GRAD = {"other": lambda grad, self, other: grad * -self * lax.zeta(self + 1, other)}
+_ZETA_GRADS = {
+    "self": _no_derivative("zeta"),
+    "other": lambda grad, self, other: grad * -self * hurwitz(self + 1, other),
+}
+_ZETA_GRAD = {"other": _ZETA_GRADS["other"]}
 zeta = op("special_zeta(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", variants="out", strides=True,
-          vjp=_ZETA_GRAD)(_zeta)  # fmt: skip
+          vjp=_ZETA_GRADS)(_zeta)  # fmt: skip
 zeta_self = op("special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", dtype="int_to_float", variants="out",
                policy="self other", strides=True, vjp=_ZETA_GRAD)(_zeta)  # fmt: skip
 zeta_other = op("special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", dtype="int_to_float", variants="out",
-                policy="self other", strides=True)(_zeta)  # fmt: skip
+                policy="self other", strides=True, vjp={"self": _no_derivative("zeta")})(_zeta)  # fmt: skip
 
 # -- Bessel functions ------------------------------------------------------------------------------
-
-
-def _i0(x):
-    return lax.exp(lax.abs(x)) * lax.bessel_i0e(x)
-
-
-def _i1(x):
-    return lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
 
 
 def _over(numerator, x):
     """``numerator / x`` at x != 0; the limit 1/2 of i1(x) / x at 0."""
     return jnp.where(x == 0, 0.5, numerator / jnp.where(x == 0, 1, x))
+
+
+@jax.custom_jvp
+def _i0(x):
+    return lax.exp(lax.abs(x)) * lax.bessel_i0e(x)
+
+
+@jax.custom_jvp
+def _i1(x):
+    return lax.exp(lax.abs(x)) * lax.bessel_i1e(x)
+
+
+_i0.defjvps(lambda t, result, x: t * _i1(x))
+_i1.defjvps(lambda t, result, x: t * (_i0(x) - _over(result, x)))
 
 
 i0 = unary("i0", _i0, lambda grad, self: grad * _i1(self), kinds="bif",

@@ -37,7 +37,7 @@ def _clamped(name, self, low, high):
     """``self`` between bounds that may be None; a NaN bound or element gives NaN."""
     if kind(self) == "c":
         raise NotImplementedError(f"{name} is not supported for complex types, which have no order")
-    if kind(self) == "b":
+    if kind(self) == "b" and name == "clamp":
         raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)")
     if low is None and high is None:
         raise RuntimeError(f"torch.{name}: At least one of 'min' or 'max' must not be None")
@@ -102,7 +102,7 @@ clamp_min = pointwise("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", dty
     "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
     "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
 })(_bounded_below)  # fmt: skip
-clamp_min_scalar = pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", dtype="promote", policy="self min", vjp={
+clamp_min_scalar = pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", dtype="promote", policy="self min", numbers="", vjp={
     "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
 })(_bounded_below)  # fmt: skip
 clamp_max = pointwise("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", dtype="promote", numbers="",
@@ -110,7 +110,7 @@ clamp_max = pointwise("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", dty
     "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
     "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
 })(_bounded_above)  # fmt: skip
-clamp_max_scalar = pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", dtype="promote", policy="self max", vjp={
+clamp_max_scalar = pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", dtype="promote", policy="self max", numbers="", vjp={
     "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
 })(_bounded_above)  # fmt: skip
 

@@ -15,13 +15,7 @@ _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 def _reduction(reduction, size_average=None, reduce=None):
     """0, 1 or 2 for ``none``, ``mean``, ``sum``; the two deprecated flags win over the name."""
     if size_average is not None or reduce is not None:
-        if reduce is False:
-            reduction = "none"
-        else:
-            reduction = "sum" if size_average is False else "mean"
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4
-        )
+        reduction = reduction_name(size_average, reduce)
     found = _REDUCTIONS.get(reduction)
     if found is None:
         if reduction == "elementwise_mean":
@@ -29,6 +23,13 @@ def _reduction(reduction, size_average=None, reduce=None):
             return 1
         raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
     return found
+
+
+def reduction_name(size_average, reduce):
+    """The reduction that the two deprecated flags mean."""
+    name = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.", stacklevel=5)
+    return name
 
 
 def _tensors(name, **given):

@@ -1,12 +1,18 @@
 """Pooling."""
 
 from torchlike._core import arguments
+from torchlike._core.bind import front
 from torchlike._core.dispatch import call
 from torchlike._functions._install import function
+from torchlike._ops import avgpool
 from torchlike._ops import pool as ops
 
 __all__ = [
-    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -103,3 +109,179 @@ def _max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mod
 def _max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """The maximum of every window of the last dimension, and its position."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+avg_pool1d = front([avgpool.avg_pool1d], "function")
+avg_pool2d = front([avgpool.avg_pool2d], "function")
+avg_pool3d = front([avgpool.avg_pool3d], "function")
+
+
+def _adaptive_size(name, n, input, output_size):
+    """The output size, with None replaced by the input's size in that dimension."""
+    if output_size.__class__ is int:
+        return (output_size,) * n
+    if not isinstance(output_size, list | tuple):
+        return arguments.as_ints_or_int(n)(name, "output_size", output_size)
+    if len(output_size) == 1 and n > 1 and output_size[0] is not None:
+        output_size = tuple(output_size) * n
+    if len(output_size) != n:
+        raise RuntimeError(f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}")
+    if n > 1 and input.dim() <= n:
+        raise ValueError(f"{name}: Input dimension should be at least {n + 1}, but got {input.dim()}")
+    sizes = input.shape[-n:]
+    return arguments.as_ints(name, "output_size", [s if o is None else o for o, s in zip(output_size, sizes, strict=True)])
+
+
+def _adaptive_avg(n, input, output_size):
+    size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
+    return call(avgpool.adaptive_avg_pool[n], (input,), (size,))
+
+
+@function()
+def adaptive_avg_pool1d(input, output_size):
+    """Means over ``output_size`` intervals that cover the last dimension of [N, C, L] or [C, L].
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.adaptive_avg_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[1.5000, 3.5000]])
+    """
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input, output_size):
+    """Means over a grid of ``output_size`` cells of the last two dimensions; None keeps a dimension.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.adaptive_avg_pool2d(torch.ones(1, 3, 5, 7), (None, 2)).shape
+    torch.Size([1, 3, 5, 2])
+    """
+    return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input, output_size):
+    """Means over a grid of ``output_size`` cells of the last three dimensions."""
+    return _adaptive_avg(3, input, output_size)
+
+
+def _adaptive_max(n, input, output_size):
+    size = _adaptive_size(f"adaptive_max_pool{n}d", n, input, output_size)
+    return tuple(call(avgpool.adaptive_max_pool[n], (input,), (size,)))
+
+
+def adaptive_max_pool1d(input, output_size, return_indices=False):
+    """Maxima over ``output_size`` intervals that cover the last dimension of [N, C, L] or [C, L].
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.adaptive_max_pool1d(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), 2)
+    tensor([[2., 4.]])
+    """
+    out = _adaptive_max(1, input, output_size)
+    return out if return_indices else out[0]
+
+
+def adaptive_max_pool2d(input, output_size, return_indices=False):
+    """Maxima over a grid of ``output_size`` cells of the last two dimensions; None keeps a dimension."""
+    out = _adaptive_max(2, input, output_size)
+    return out if return_indices else out[0]
+
+
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """Maxima over a grid of ``output_size`` cells of the last three dimensions."""
+    out = _adaptive_max(3, input, output_size)
+    return out if return_indices else out[0]
+
+
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+    """:func:`adaptive_max_pool1d` and the positions of the maxima."""
+    return _adaptive_max(1, input, output_size)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+    """:func:`adaptive_max_pool2d` and the positions of the maxima in the flattened last two dimensions."""
+    return _adaptive_max(2, input, output_size)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+    """:func:`adaptive_max_pool3d` and the positions of the maxima in the flattened last three dimensions."""
+    return _adaptive_max(3, input, output_size)
+
+
+function("adaptive_max_pool1d")(adaptive_max_pool1d_with_indices)
+
+
+def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
+    name = f"lp_pool{n}d"
+    sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
+    return call(avgpool.lp_pool[n], (input, norm_type), (*sizes, bool(ceil_mode)))
+
+
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """``(sum of x ** p) ** (1 / p)`` of every window of the last dimension.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.lp_pool1d(torch.tensor([[3.0, 4.0]]), 2, 2)
+    tensor([[5.]])
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """``(sum of x ** p) ** (1 / p)`` of every window of the last two dimensions."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """``(sum of x ** p) ** (1 / p)`` of every window of the last three dimensions."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def _unpool_size(n, input, kernel_size, stride, padding, output_size):
+    as_tuple = lambda x: tuple(x) if isinstance(x, list | tuple) else (x,) * n  # noqa: E731
+    kernel, pad = as_tuple(kernel_size), as_tuple(padding)
+    stride = kernel if stride is None or stride == [] or stride == () else as_tuple(stride)
+    sizes = zip(input.shape[-n:], stride, pad, kernel, strict=True)
+    usual = [(size - 1) * s - 2 * p + k for size, s, p, k in sizes]
+    if output_size is None:
+        return tuple(usual)
+    size = tuple(output_size)
+    if len(size) == n + 2:
+        size = size[2:]
+    if len(size) != n:
+        raise ValueError(
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(size)}'"
+        )
+    for d, (got, default, s) in enumerate(zip(size, usual, stride, strict=True)):
+        if not default - s < got < default + s:
+            raise ValueError(
+                f'invalid output_size "{size}" (dim {d} must be between {default - s} and {default + s})'
+            )
+    return size
+
+
+def _unpool(n, input, indices, kernel_size, stride, padding, output_size):
+    size = _unpool_size(n, input, kernel_size, stride, padding, output_size)
+    return call(avgpool.max_unpool, (input, indices), (size,))
+
+
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Zeros with the pooled maxima back where :func:`max_pool1d` found them.
+
+    ``output_size`` chooses among the sizes that give the same pooled size.
+
+    >>> import torchlike as torch
+    >>> F = torch.nn.functional
+    >>> top, at = F.max_pool1d(torch.tensor([[1.0, 3.0, 5.0, 2.0]]), 2, return_indices=True)
+    >>> F.max_unpool1d(top, at, 2)
+    tensor([[0., 3., 5., 0.]])
+    """
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Zeros with the pooled maxima back where :func:`max_pool2d` found them; see :func:`max_unpool1d`."""
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+    """Zeros with the pooled maxima back where :func:`max_pool3d` found them; see :func:`max_unpool1d`."""
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -1,34 +1,43 @@
 """The modules, by family."""
 
 from torchlike.nn.modules import (
+    activation,
     batchnorm,
     container,
     conv,
+    dropout,
     flatten,
     instancenorm,
     linear,
+    loss,
     module,
     normalization,
     pooling,
 )
+from torchlike.nn.modules.activation import *  # noqa: F403
 from torchlike.nn.modules.batchnorm import *  # noqa: F403
 from torchlike.nn.modules.container import *  # noqa: F403
 from torchlike.nn.modules.conv import *  # noqa: F403
+from torchlike.nn.modules.dropout import *  # noqa: F403
 from torchlike.nn.modules.flatten import *  # noqa: F403
 from torchlike.nn.modules.instancenorm import *  # noqa: F403
 from torchlike.nn.modules.linear import *  # noqa: F403
+from torchlike.nn.modules.loss import *  # noqa: F403
 from torchlike.nn.modules.module import Module as Module
 from torchlike.nn.modules.normalization import *  # noqa: F403
 from torchlike.nn.modules.pooling import *  # noqa: F403
 
 __all__ = [
     "Module",
+    *activation.__all__,
     *batchnorm.__all__,
     *container.__all__,
     *conv.__all__,
+    *dropout.__all__,
     *flatten.__all__,
     *instancenorm.__all__,
     *linear.__all__,
+    *loss.__all__,
     *normalization.__all__,
     *pooling.__all__,
 ]

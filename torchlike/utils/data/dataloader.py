@@ -109,9 +109,7 @@ class DataLoader(Generic[T_co]):
                 )
             batch_size = None
         elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             sampler = _default_sampler(dataset, is_stream, bool(shuffle), generator)
         if batch_size is not None and batch_sampler is None:
@@ -156,9 +154,7 @@ class DataLoader(Generic[T_co]):
 
 def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, context) -> None:
     if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0:
@@ -247,6 +243,7 @@ class _BaseDataLoaderIter:
         self._index_sampler = loader._index_sampler
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
+        self._promised = loader._IterableDataset_len_called
 
     def _fetcher(self) -> Callable[[Any], _Fetcher]:
         """What makes a fetcher of a dataset; it knows nothing of this object, which workers must not keep alive."""
@@ -263,14 +260,12 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
-        promised = self._loader._IterableDataset_len_called
-        if self._loader._dataset_kind == _DatasetKind.Iterable and promised is not None:
-            if self._num_yielded > promised:
-                warnings.warn(
-                    f"Length of IterableDataset {self._dataset} was reported to be {promised}"
-                    f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ",
-                    stacklevel=2,
-                )
+        if self._promised is not None and self._num_yielded > self._promised:
+            warnings.warn(
+                f"Length of IterableDataset {self._dataset} was reported to be {self._promised}"
+                f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ",
+                stacklevel=2,
+            )
         return data
 
     def __len__(self) -> int:

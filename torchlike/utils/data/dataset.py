@@ -211,9 +211,7 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(
-    dataset: Dataset, lengths: Sequence[int | float], generator: Generator | None = None
-) -> list[Subset]:
+def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset]:
     """Split a dataset at random into subsets that do not overlap.
 
     Args:

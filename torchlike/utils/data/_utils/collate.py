@@ -23,10 +23,14 @@ def _is_namedtuple(x: Any) -> bool:
 def _like(container: Any, entries: Any) -> Any:
     """``entries`` in a container such as ``container``; plain where its class cannot be made from them."""
     try:
-        if isinstance(container, (MutableMapping, MutableSequence)):
+        if isinstance(container, MutableMapping):
             clone = copy.copy(container)
-            for key, value in entries.items() if isinstance(entries, dict) else enumerate(entries):
-                clone[key] = value
+            clone.update(entries)
+            return clone
+        if isinstance(container, MutableSequence):
+            clone = copy.copy(container)
+            for i, entry in enumerate(entries):
+                clone[i] = entry
             return clone
         return type(container)(entries)
     except TypeError:

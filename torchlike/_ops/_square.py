@@ -1,0 +1,125 @@
+"""Checks that the operators of linear algebra share, and small helpers on batches of matrices."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._base.dims import broadcast_shapes
+from torchlike._ops._axes import is_floating, type_name
+from torchlike._ops.matmul import precision
+
+
+class _LinAlgError(RuntimeError):
+    """A matrix that an operation of linear algebra cannot deal with: singular, not positive-definite, not "
+    "finite."""
+
+
+def matrices(name, x, what="A"):
+    """RuntimeError unless ``x`` holds matrices of a floating dtype that LAPACK knows."""
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions, got {x.ndim}.")
+    floating(name, x)
+
+
+def floating(name, x):
+    """RuntimeError unless the dtype is float32, float64 or complex."""
+    if not is_floating(x):
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {type_name(x)}; use .float()"
+        )
+    if jnp.real(x).dtype not in (jnp.float32, jnp.float64):
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(x)}; use .float()")
+
+
+def square(name, x, what="A"):
+    """As ``matrices``, and they must be square."""
+    matrices(name, x, what)
+    if x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(
+            f"{name}: {what} must be batches of square matrices, but they are {x.shape[-2]} by "
+            f"{x.shape[-1]} matrices"
+        )
+
+
+def same_dtype(name, a, b, first="A", second="B"):
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected {first} and {second} to have the same dtype, but found {first} of type "
+            f"{type_name(a)} "
+            f"and {second} of type {type_name(b)} instead"
+        )
+
+
+def mm(a, b):
+    """The product of batches of matrices."""
+    return jnp.matmul(a, b, precision=precision())
+
+
+def transpose(x):
+    return jnp.swapaxes(x, -1, -2)
+
+
+def adjoint(x):
+    """The conjugate transpose."""
+    return jnp.conj(transpose(x)) if jnp.iscomplexobj(x) else transpose(x)
+
+
+def diagonal(x):
+    return jnp.diagonal(x, axis1=-2, axis2=-1)
+
+
+def eye_like(x):
+    """The identity of the last dimension of ``x``, in its dtype."""
+    return jnp.eye(x.shape[-1], dtype=x.dtype)
+
+
+def broadcast_batches(a, b):
+    """Both with the same leading dimensions."""
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return jnp.broadcast_to(a, batch + a.shape[-2:]), jnp.broadcast_to(b, batch + b.shape[-2:])
+
+
+def first_zero(pivots):
+    """For each batch the 1-based place of the first zero, 0 if there is none; int32."""
+    if not pivots.shape[-1]:
+        return jnp.zeros(pivots.shape[:-1], jnp.int32)
+    zero = pivots == 0
+    return jnp.where(jnp.any(zero, -1), jnp.argmax(zero, -1) + 1, 0).astype(jnp.int32)
+
+
+def lu_pivots(a):
+    """The diagonal of U in the pivoted LU factorization; zero where the matrix is singular."""
+    return diagonal(lax.linalg.lu(a)[0])
+
+
+def first_bad(info):
+    """(batch prefix for a message, value) of the first non-zero in an array of infos."""
+    flat = info.reshape(-1)
+    i = int(jnp.argmax(flat != 0))
+    return (f"(Batch element {i}): " if info.ndim else ""), int(flat[i])
+
+
+def is_vector(a, b):
+    """Whether B holds vectors: one dimension, or the batch of A with one dimension more."""
+    return b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+
+
+def system(name, a, b, left, vector=False):
+    square(name, a)
+    same_dtype(name, a, b)
+    if not b.ndim:
+        raise RuntimeError(f"{name}: The input tensor B must have at least 1 dimension, got 0.")
+    if vector:
+        if not left:
+            raise RuntimeError(
+                f"{name}: Vector broadcasting of the left hand side is not supported for left=False."
+            )
+        b = b[..., None]
+    n = b.shape[-2 if left else -1]
+    if n != a.shape[-1]:
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {equation} "
+            f"({a.shape[-2]}x{a.shape[-1]} and "
+            f"{b.shape[-2]}x{b.shape[-1]})"
+        )
+    return broadcast_batches(a, b)

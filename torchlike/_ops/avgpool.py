@@ -1,0 +1,257 @@
+"""Average and adaptive pooling, and the inverse of max pooling."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+from torchlike._ops._resample import mean_table, resample
+from torchlike._ops.pool import Windows, batched
+
+# Windows longer than this are summed by one reduction instead of slice by slice.
+_UNROLLED = 16
+
+
+def _window_sums(x, windows):
+    """Sums over the windows, one dimension after another."""
+    x = windows.padded(x, 0)
+    for axis, (o, k, s) in enumerate(zip(windows.out, windows.kernel, windows.stride, strict=True), 1):
+        if o == 1:
+            x = jnp.sum(lax.slice_in_dim(x, 0, k, axis=axis), axis, keepdims=True)
+        elif k <= _UNROLLED:
+            x = sum(lax.slice_in_dim(x, i, i + (o - 1) * s + 1, s, axis) for i in range(k))
+        else:
+            shape, strides = [1] * x.ndim, [1] * x.ndim
+            shape[axis], strides[axis] = k, s
+            x = lax.reduce_window(x, np.zeros((), x.dtype), lax.add, shape, strides, "VALID")
+    return x
+
+
+def _divisor(windows, count_include_pad):
+    """Number of elements of each window, those of the padding included or not."""
+    total = np.ones((1,) * len(windows.out), np.int64)
+    numbers = zip(windows.size, windows.out, windows.kernel, windows.stride, windows.pad, strict=True)
+    for axis, (n, o, k, s, p) in enumerate(numbers):
+        start = np.arange(o) * s - p
+        end = np.minimum(start + k, n + p)
+        if not count_include_pad:
+            start, end = np.maximum(start, 0), np.minimum(end, n)
+        shape = [1] * len(windows.out)
+        shape[axis] = -1
+        total = total * (end - start).reshape(shape)
+    return total.flat[0] if (total == total.flat[0]).all() else total
+
+
+def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    name = f"avg_pool{n}d"
+    if not (jnp.issubdtype(self.dtype, jnp.floating) or self.dtype == jnp.int64):
+        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+    if divisor_override == 0:
+        raise RuntimeError(f"divisor must be not zero (in {name})")
+    if self.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )
+    x, lead = batched(name, self, n)
+    windows = Windows(name, x.shape[1:], kernel_size, stride, padding, (1,), ceil_mode)
+    exact = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
+    total = _window_sums(exact, windows)
+    count = np.asarray(divisor_override or _divisor(windows, count_include_pad)).astype(total.dtype)
+    out = lax.div(total, jnp.broadcast_to(count, total.shape)) if total.dtype == jnp.int64 else total / count
+    return out.reshape(*lead, *windows.out).astype(self.dtype)
+
+
+@op("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
+    "bool count_include_pad=True) -> Tensor", variants="function", node="AvgPool1DBackward")  # fmt: skip
+def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
+    """The mean of every window of the last dimension of [N, C, L] or [C, L].
+
+    Args:
+        stride: distance of windows (default: ``kernel_size``).
+        ceil_mode: whether the last window may hang over the end.
+        count_include_pad: whether padding counts in the means.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.avg_pool1d(torch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
+    """
+    return _avg_pool(1, self, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="", node="AvgPool2DBackward")  # fmt: skip
+def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The mean of every window of the last two dimensions of [N, C, H, W] or [C, H, W].
+
+    Args as of :func:`avg_pool1d`; ``divisor_override`` replaces the number of elements.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.avg_pool2d(torch.arange(4.0).view(1, 2, 2), 2)
+    tensor([[[1.5000]]])
+    """
+    return _avg_pool(2, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@op("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="", node="AvgPool3DBackward")  # fmt: skip
+def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
+    return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _declare_lp(n):
+    def lp_pool(self, norm_type, kernel_size, stride, ceil_mode):
+        x, lead = batched(f"lp_pool{n}d", self, n)
+        windows = Windows(f"lp_pool{n}d", x.shape[1:], kernel_size, stride, (0,), (1,), ceil_mode)
+        p = jnp.asarray(norm_type).astype(x.dtype)
+        total = _window_sums(x**p, windows)
+        share = math.prod(windows.kernel) / _divisor(windows, True)  # as of the mean, at a last window that hangs over
+        total = total * jnp.asarray(share, x.dtype)
+        none = total == 0  # where the derivative of the root is infinite, and PyTorch's is 0
+        root = jnp.where(none, 0, jnp.where(none, 1, total) ** (1 / p))
+        return root.reshape(*lead, *windows.out)
+
+    schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
+    return op(schema, variants="", node="PowBackward")(lp_pool)
+
+
+lp_pool = {n: _declare_lp(n) for n in (1, 2, 3)}
+
+
+def _check_adaptive(name, self, output_size):
+    n = len(output_size)
+    if self.ndim not in (n + 1, n + 2):
+        raise RuntimeError(
+            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )
+    if not jnp.issubdtype(self.dtype, jnp.floating):
+        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+    if min(output_size) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
+        )
+    for i in range(self.ndim - n, self.ndim):
+        if self.shape[i] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(self.shape)} with dimension {i} being empty"
+            )
+
+
+def _adaptive_avg_pool(n, self, output_size):
+    _check_adaptive(f"adaptive_avg_pool{n}d", self, output_size)
+    if 0 in output_size:
+        return jnp.zeros((*self.shape[:-n], *output_size), self.dtype)
+    x = self.astype(jnp.float32) if self.dtype.itemsize < 4 else self
+    for axis, out in enumerate(output_size, self.ndim - n):
+        size = x.shape[axis]
+        if out == 1:
+            x = jnp.mean(x, axis, keepdims=True)
+        elif size % out == 0 and size // out <= _UNROLLED:
+            step = size // out
+            total = sum(lax.slice_in_dim(x, i, size, step, axis) for i in range(step))
+            x = total / step
+        else:
+            x = resample(x, mean_table(size, out), axis)
+    return x.astype(self.dtype)
+
+
+def _declare_adaptive(n):
+    def adaptive(self, output_size):
+        return _adaptive_avg_pool(n, self, output_size)
+
+    schema = f"_adaptive_avg_pool{n}d(Tensor self, int[] output_size) -> Tensor"
+    return op(schema, variants="", node=f"AdaptiveAvgPool{n}DBackward")(adaptive)
+
+
+adaptive_avg_pool = {n: _declare_adaptive(n) for n in (1, 2, 3)}
+
+
+def _intervals(size, out):
+    """For each of ``out`` intervals the elements it covers: [out, longest], and which of those count."""
+    starts = np.arange(out) * size // out
+    ends = -(-(np.arange(out) + 1) * size // out)
+    at = starts[:, None] + np.arange((ends - starts).max() if out else 1)[None, :]
+    return np.minimum(at, size - 1), at < ends[:, None]
+
+
+def _adaptive_max_pool(n, self, output_size):
+    _check_adaptive(f"adaptive_max_pool{n}d", self, output_size)
+    size, lead = self.shape[-n:], self.shape[:-n]
+    x = self.reshape(math.prod(lead), *size)
+    flat = np.zeros((1,) * (1 + 2 * n), np.int64)
+    inside = np.ones((1,) * (1 + 2 * n), bool)
+    for i, out in enumerate(output_size):
+        at, used = _intervals(size[i], out)
+        x = jnp.take(x, at, axis=1 + 2 * i)
+        shape = [1] * (1 + 2 * n)
+        shape[1 + 2 * i : 3 + 2 * i] = at.shape
+        flat, inside = flat * size[i] + at.reshape(shape), inside & used.reshape(shape)
+    inner = tuple(range(2, x.ndim, 2))
+    best = jnp.max(jnp.where(inside, x, -jnp.inf), inner, keepdims=True)
+    first = jnp.min(jnp.where((x == best) & inside, flat, np.iinfo(np.int64).max), inner)
+    last_nan = jnp.max(jnp.where((x != x) & inside, flat, -1), inner)
+    index = jnp.where(last_nan >= 0, last_nan, first)
+    shape = (*lead, *output_size)
+    return best.reshape(shape), index.reshape(shape)
+
+
+def _adaptive_max_backward(n, grads, self_aval, result1):
+    rows, count = math.prod(self_aval.shape[:-n]), math.prod(self_aval.shape[-n:])
+    out = jnp.zeros((rows, count), grads[0].dtype)
+    at = jnp.arange(rows)[:, None], result1.reshape(rows, -1)
+    return out.at[at].add(grads[0].reshape(rows, -1)).reshape(self_aval.shape)
+
+
+def _declare_adaptive_max(n):
+    def backward(grads, self_aval, result1):
+        return _adaptive_max_backward(n, grads, self_aval, result1)
+
+    def adaptive(self, output_size):
+        return _adaptive_max_pool(n, self, output_size)
+
+    schema = f"_adaptive_max_pool{n}d(Tensor self, int[] output_size) -> (Tensor result0, Tensor result1)"
+    node = f"AdaptiveMaxPool{n}DBackward"
+    return op(schema, variants="", node=node, vjp={"self": backward}, nondiff=(1,))(adaptive)
+
+
+adaptive_max_pool = {n: _declare_adaptive_max(n) for n in (1, 2, 3)}
+
+
+def _check_unpool(self, indices, output_size):
+    count = math.prod(output_size)
+    bad = (indices < 0) | (indices >= count)
+
+    def error():
+        at = np.asarray(indices)
+        found = int(at[(at < 0) | (at >= count)].flat[0])
+        return RuntimeError(
+            f"Found an invalid max index: {found} (output volumes are of size {'x'.join(map(str, output_size))})"
+        )
+
+    return jnp.any(bad), error
+
+
+@op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="", node="MaxUnpoolBackward",
+    check=_check_unpool)  # fmt: skip
+def max_unpool(self, indices, output_size):
+    """Zeros of ``output_size`` with the input's elements at their flat positions."""
+    n = len(output_size)
+    name = f"max_unpooling{n}d"
+    if indices.dtype != jnp.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}")
+    if indices.shape != self.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) but got indices "
+            f"tensor with shape: {list(indices.shape)} (in {name})"
+        )
+    lead = self.shape[:-n]
+    rows = math.prod(lead)
+    at = jnp.arange(rows)[:, None], indices.reshape(rows, -1)
+    blank = jnp.zeros((rows, math.prod(output_size)), self.dtype)
+    return blank.at[at].set(self.reshape(rows, -1)).reshape(*lead, *output_size)

@@ -1,0 +1,494 @@
+"""Linear algebra: inverses, determinants, linear systems, Cholesky and LU factorizations."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._decl.op import op
+from torchlike._ops._square import (
+    _LinAlgError,
+    adjoint,
+    broadcast_batches,
+    diagonal,
+    eye_like,
+    first_bad,
+    first_zero,
+    floating,
+    is_vector,
+    lu_pivots,
+    matrices,
+    mm,
+    same_dtype,
+    square,
+    system,
+    transpose,
+)
+
+# -- inverses and determinants -----------------------------------------------------------------------
+
+
+def _inverse(a):
+    return jnp.linalg.inv(a) if a.size else a
+
+
+def _inverse_vjp(grad, result):
+    back = adjoint(result)
+    return -mm(back, mm(grad, back))
+
+
+def _singular_inverse(name):
+    def check(**arguments):
+        (a,) = arguments.values()
+        info = first_zero(lu_pivots(a)) if a.size else jnp.zeros((), jnp.int32)
+
+        def error():
+            batch, k = first_bad(info)
+            return _LinAlgError(
+                f"{name}: {batch}The diagonal element {k} is zero, the inversion could not be completed "
+                "because the "
+                "input matrix is singular."
+            )
+
+        return jnp.any(info != 0), error
+
+    return check
+
+
+@op("linalg_inv(Tensor A) -> Tensor", variants="out", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
+    vjp={"A": _inverse_vjp})  # fmt: skip
+def linalg_inv(A):
+    """The inverse of square matrices. Raises LinAlgError if one is singular.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.inv(torch.tensor([[2., 0.], [0., 4.]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    square("linalg.inv", A)
+    return _inverse(A)
+
+
+@op("inverse(Tensor self) -> Tensor", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
+    variants="function method out", vjp={"self": _inverse_vjp})  # fmt: skip
+def inverse(self):
+    """The inverse of square matrices; another name of ``torch.linalg.inv``."""
+    square("linalg.inv", self)
+    return _inverse(self)
+
+
+@op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", variants="out",
+    nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)})  # fmt: skip
+def linalg_inv_ex(A, check_errors):
+    """(inverse, info): info is 0, or the place of the first zero pivot of a singular matrix; raises "
+    "nothing."""
+    square("linalg.inv_ex", A)
+    return _inverse(A), first_zero(lu_pivots(A)) if A.size else jnp.zeros(A.shape[:-2], jnp.int32)
+
+
+def _det(name, a):
+    square(name, a)
+    return jnp.linalg.det(a) if a.shape[-1] else jnp.ones(a.shape[:-2], a.dtype)
+
+
+def _determinant(schema, variants):
+    def det(A):
+        """The determinant of square matrices.
+
+        >>> import torchlike as torch
+        >>> torch.linalg.det(torch.tensor([[1., 2.], [3., 4.]]))
+        tensor(-2.)
+        """
+        return _det("linalg.det", A)
+
+    def det_self(self):
+        """The determinant of square matrices."""
+        return _det("linalg.det", self)
+
+    return op(schema, variants=variants, node="LinalgDetBackward")(det if "Tensor A" in schema else det_self)
+
+
+linalg_det = _determinant("linalg_det(Tensor A) -> Tensor", "out")
+det = _determinant("det(Tensor self) -> Tensor", "function method")
+
+
+def _slogdet(a):
+    square("linalg.slogdet", a)
+    real = jnp.real(a).dtype
+    if not a.shape[-1]:
+        return jnp.ones(a.shape[:-2], a.dtype), jnp.zeros(a.shape[:-2], real)
+    sign, log = jnp.linalg.slogdet(a)
+    return sign, log
+
+
+@op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out")
+def linalg_slogdet(A):
+    """(sign, logabsdet): the sign of the determinant and the logarithm of its magnitude.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.slogdet(torch.tensor([[0., 1.], [1., 0.]])).sign
+    tensor(-1.)
+    """
+    return _slogdet(A)
+
+
+@op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", node="LinalgSlogdetBackward",
+    variants="function method out")  # fmt: skip
+def slogdet(self):
+    """(sign, logabsdet) of the determinant; another name of ``torch.linalg.slogdet``."""
+    return _slogdet(self)
+
+
+@op("logdet(Tensor self) -> Tensor", node="WhereBackward")
+def logdet(self):
+    """The logarithm of the determinant; NaN where that is negative.
+
+    >>> import torchlike as torch
+    >>> torch.logdet(torch.eye(2))
+    tensor(0.)
+    """
+    sign, log = _slogdet(self)
+    if jnp.iscomplexobj(sign):
+        return log + jnp.log(sign)
+    return jnp.where(sign < 0, jnp.nan, log)
+
+
+# -- linear systems ----------------------------------------------------------------------------------
+
+
+def _solve(name, A, B, left):
+    vector = is_vector(A, B) if B.ndim else False
+    a, b = system(name, A, B, left, vector)
+    if not b.size:
+        return jnp.squeeze(b, -1) if vector else b
+    out = jnp.linalg.solve(a, b) if left else transpose(jnp.linalg.solve(transpose(a), transpose(b)))
+    return jnp.squeeze(out, -1) if vector else out
+
+
+def _solve_vjp(grad, A, B_aval, result, left):
+    vector = is_vector(A, B_aval)
+    if vector:
+        grad, result = grad[..., None], result[..., None]
+    a, grad = broadcast_batches(adjoint(A), grad)
+    if not grad.size:
+        return jnp.zeros(A.shape, A.dtype), jnp.zeros(B_aval.shape, A.dtype)
+    if left:
+        to_b = jnp.linalg.solve(a, grad)
+        to_a = -mm(to_b, adjoint(result))
+    else:
+        to_b = transpose(jnp.linalg.solve(transpose(a), transpose(grad)))
+        to_a = -mm(adjoint(result), to_b)
+    return to_a, jnp.squeeze(to_b, -1) if vector else to_b
+
+
+def _singular_system(A, B, left):
+    if not A.size or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        return jnp.zeros((), bool), RuntimeError("")
+    info = first_zero(lu_pivots(A))
+
+    def error():
+        batch, _ = first_bad(info)
+        return _LinAlgError(f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular.")
+
+    return jnp.any(info != 0), error
+
+
+@op("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", variants="out", node="LinalgSolveExBackward",
+    check=_singular_system, vjp={"A, B": _solve_vjp})  # fmt: skip
+def linalg_solve(A, B, left):
+    """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``); batches are broadcast.
+
+    B may be a vector. Raises LinAlgError if A is singular.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.solve(torch.tensor([[2., 0.], [0., 4.]]), torch.tensor([1., 1.]))
+    tensor([0.5000, 0.2500])
+    """
+    return _solve("linalg.solve", A, B, left)
+
+
+@op("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
+    variants="out", nondiff=(1,),
+    vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)})  # fmt: skip
+def linalg_solve_ex(A, B, left, check_errors):
+    """(result, info): as ``torch.linalg.solve``; info is not 0 where A is singular; raises nothing for "
+    "that."""
+    out = _solve("linalg.solve_ex", A, B, left)
+    return out, first_zero(lu_pivots(A)) if A.size else jnp.zeros(A.shape[:-2], jnp.int32)
+
+
+def _triangular(a, b, left, upper, unit, trans=False):
+    if not b.size:
+        return b
+    a, b = broadcast_batches(a, b)
+    return lax.linalg.triangular_solve(
+        a, b, left_side=left, lower=not upper, transpose_a=trans, unit_diagonal=unit
+    )
+
+
+@op("linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
+    variants="out")  # fmt: skip
+def solve_triangular(self, B, upper, left, unitriangular):
+    """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``) for triangular A; the other triangle is not read.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.solve_triangular(torch.tensor([[2., 9.], [0., 4.]]), torch.tensor([[2.], [4.]]), upper=True)
+    tensor([[-3.5000],
+            [ 1.0000]])
+    """
+    name = "linalg.solve_triangular"
+    square(name, self)
+    matrices(name, B, "B")
+    a, b = system(name, self, B, left)
+    return _triangular(a, b, left, upper, unitriangular)
+
+
+@op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
+    " -> (Tensor solution, Tensor cloned_coefficient)", variants="function method out")  # fmt: skip
+def triangular_solve(self, A, upper, transpose, unitriangular):
+    """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
+    "newer form."""
+    for what, x in (("b", self), ("A", A)):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {what} to have at least 2 dimensions, but it has {x.ndim}"
+            )
+    a, b = system("triangular_solve", A, self, True)
+    return _triangular(a, b, True, upper, unitriangular, transpose), a
+
+
+# -- Cholesky ----------------------------------------------------------------------------------------
+
+
+def _lower(x):
+    """The Hermitian matrix that the lower triangle stands for."""
+    return jnp.tril(x) + adjoint(jnp.tril(x, -1))
+
+
+def _cholesky(x, upper):
+    if not x.size:
+        return x
+    low = lax.linalg.cholesky(_lower(adjoint(x) if upper else x), symmetrize_input=False)
+    return adjoint(low) if upper else low
+
+
+def _cholesky_vjp(grad, low, upper):
+    """Symmetric, as for a function of Hermitian matrices. After Murray, arXiv:1602.07527, section 2."""
+    if upper:
+        grad, low = adjoint(grad), adjoint(low)
+    inner = jnp.tril(mm(adjoint(low), jnp.tril(grad)))
+    inner = inner - 0.5 * jnp.where(jnp.eye(inner.shape[-1], dtype=bool), inner, 0)
+    inner = 0.5 * (inner + adjoint(inner))
+    left = lax.linalg.triangular_solve(low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True)
+    return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)
+
+
+def _minor_orders(x, low):
+    """For each matrix the order of the first leading minor that is not positive, 0 if all are; int32."""
+    bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))), -1) if x.size else jnp.zeros(x.shape[:-2], bool)
+    n = x.shape[-1]
+
+    def search():
+        def step(k, state):
+            rest, order = state  # Gaussian elimination without pivoting: a pivot is a ratio of minors
+            pivot = jnp.real(lax.dynamic_index_in_dim(diagonal(rest), k, -1, keepdims=False))
+            order = jnp.where((order == 0) & ~(pivot > 0), k + 1, order)
+            column = lax.dynamic_index_in_dim(rest, k, -1, keepdims=False)
+            row = lax.dynamic_index_in_dim(rest, k, -2, keepdims=False)
+            safe = jnp.where(pivot > 0, pivot, 1)[..., None, None]
+            return rest - column[..., :, None] * row[..., None, :] / safe, order
+
+        start = (_lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
+        return lax.fori_loop(0, n, step, start)[1]
+
+    if not x.size:
+        return jnp.zeros(x.shape[:-2], jnp.int32)
+    return lax.cond(jnp.any(bad), search, lambda: jnp.zeros(x.shape[:-2], jnp.int32))
+
+
+def _not_positive(name):
+    def check(self, upper):
+        if self.ndim < 2 or self.shape[-1] != self.shape[-2] or not self.size:
+            return jnp.zeros((), bool), RuntimeError("")
+        low = _cholesky(self, upper)
+        bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))))
+
+        def error():
+            batch, k = first_bad(_minor_orders(adjoint(self) if upper else self, low))
+            return _LinAlgError(
+                f"{name}: {batch}The factorization could not be completed because the input is not "
+                "positive-definite "
+                f"(the leading minor of order {k} is not positive-definite)."
+            )
+
+        return bad, error
+
+    return check
+
+
+@op("linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", variants="out", node="LinalgCholeskyExBackward",
+    check=_not_positive("linalg.cholesky"),
+    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)})  # fmt: skip
+def linalg_cholesky(self, upper):
+    """The lower triangular L with ``L @ L.mH = A`` of Hermitian positive-definite matrices (``upper``: L.mH).
+
+    Only one triangle is read; the gradient is symmetric. Raises LinAlgError if A is not positive-definite.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.cholesky(torch.tensor([[4., 2.], [2., 5.]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
+    square("linalg.cholesky", self)
+    return _cholesky(self, upper)
+
+
+@op("cholesky(Tensor self, bool upper=False) -> Tensor", variants="function method out", check=_not_positive("cholesky"),
+    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)})  # fmt: skip
+def cholesky(self, upper):
+    """The Cholesky factor; the older name of ``torch.linalg.cholesky``."""
+    square("cholesky", self)
+    return _cholesky(self, upper)
+
+
+@op("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+    variants="out", nondiff=(1,),
+    vjp={"self": lambda grads, L, upper: _cholesky_vjp(grads[0], L, upper)})  # fmt: skip
+def linalg_cholesky_ex(self, upper, check_errors):
+    """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
+    "for that."""
+    square("linalg.cholesky_ex", self)
+    low = _cholesky(self, upper)
+    return low, _minor_orders(adjoint(self) if upper else self, low)
+
+
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out")
+def cholesky_solve(self, input2, upper):
+    """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
+
+    >>> import torchlike as torch
+    >>> torch.cholesky_solve(torch.tensor([[4.], [8.]]), 2 * torch.eye(2))
+    tensor([[1.],
+            [2.]])
+    """
+    for what, x in (("b", self), ("u", input2)):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"{what} should have at least 2 dimensions, but has {x.ndim} dimensions instead "
+                "(cholesky_solve)"
+            )
+    low, b = system("cholesky_solve", input2, self, True)
+    return _by_factor(low, b, upper)
+
+
+def _by_factor(factor, b, upper):
+    if not b.size:
+        return b
+    low = adjoint(factor) if upper else factor
+    half = lax.linalg.triangular_solve(low, b, left_side=True, lower=True)
+    return lax.linalg.triangular_solve(low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
+
+
+@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out")
+def cholesky_inverse(self, upper):
+    """The inverse of the matrix whose Cholesky factor is given.
+
+    >>> import torchlike as torch
+    >>> torch.cholesky_inverse(2 * torch.eye(2))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    square("cholesky_inverse", self)
+    return _by_factor(self, jnp.broadcast_to(eye_like(self), self.shape), upper)
+
+
+# -- functions of matrices ---------------------------------------------------------------------------
+
+
+def _power(name, x, n):
+    square(name, x)
+    if n < 0:
+        x, n = _inverse(x), -n
+    out = jnp.broadcast_to(eye_like(x), x.shape) if n == 0 else None
+    while n:
+        if n & 1:
+            out = x if out is None else mm(out, x)
+        n >>= 1
+        x = mm(x, x) if n else x
+    return out
+
+
+def _singular_power(self, n):
+    if n >= 0 or self.ndim < 2 or self.shape[-1] != self.shape[-2]:
+        return jnp.zeros((), bool), RuntimeError("")
+    return _singular_inverse("linalg.inv")(A=self)
+
+
+@op("linalg_matrix_power(Tensor self, int n) -> Tensor", variants="out", node="MmBackward", check=_singular_power)
+def linalg_matrix_power(self, n):
+    """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.matrix_power(torch.tensor([[1., 1.], [0., 1.]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    return _power("linalg.matrix_power", self, n)
+
+
+@op("matrix_power(Tensor self, int n) -> Tensor", variants="function method out", node="MmBackward",
+    check=_singular_power)  # fmt: skip
+def matrix_power(self, n):
+    """The ``n``-th power of square matrices; another name of ``torch.linalg.matrix_power``."""
+    return _power("linalg.matrix_power", self, n)
+
+
+def _exp(x):
+    square("linalg.matrix_exp", x)
+    return jax.scipy.linalg.expm(x, max_squarings=48) if x.size else x
+
+
+@op("linalg_matrix_exp(Tensor self) -> Tensor", variants="")
+def linalg_matrix_exp(self):
+    """The exponential of square matrices.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.matrix_exp(torch.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return _exp(self)
+
+
+@op("matrix_exp(Tensor self) -> Tensor", node="LinalgMatrixExpBackward")
+def matrix_exp(self):
+    """The exponential of square matrices; another name of ``torch.linalg.matrix_exp``."""
+    return _exp(self)
+
+
+@op("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", variants="out", node="LinalgHouseholderProductBackward")
+def householder_product(input, tau):
+    """The first columns of a product of Householder reflections, from their vectors and scales.
+
+    >>> import torchlike as torch
+    >>> torch.linalg.householder_product(torch.eye(2), torch.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    name = "linalg.householder_product"
+    matrices("torch." + name, input, "input")
+    if input.shape[-2] < input.shape[-1]:
+        raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if tau.shape[-1] > input.shape[-1]:
+        raise RuntimeError(f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.shape[:-1] != input.shape[:-2]:
+        raise RuntimeError(
+            f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], got {tau.shape}"
+        )
+    same_dtype("torch." + name, input, tau, "input", "tau")
+    floating(name, input)
+    out = jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
+    for i in reversed(range(tau.shape[-1])):
+        below = jnp.arange(input.shape[-2]) > i
+        v = jnp.where(below, input[..., :, i], 0) + (jnp.arange(input.shape[-2]) == i).astype(input.dtype)
+        out = out - tau[..., i, None, None] * v[..., :, None] * mm(jnp.conj(v)[..., None, :], out)
+    return out

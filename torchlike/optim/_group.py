@@ -1,0 +1,169 @@
+"""Optimizers whose step is one compiled program for each parameter group."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from torchlike._base.dtypes import float32, float64, get_default_dtype
+from torchlike._base.state import enable_grad
+from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._executor import fused
+from torchlike._ops.optim import update_all
+from torchlike.optim.optimizer import Optimizer
+
+
+def zeros(shape, dtype):
+    """A tensor of zeros that no kernel had to be compiled for."""
+    return wrap(jax.device_put(np.zeros(shape, dtype.np)))
+
+
+def zeros_like(p):
+    """Zeros in the shape and dtype of a parameter."""
+    return zeros(tuple(p.shape), p.dtype)
+
+
+def step_count():
+    """The count of steps of a parameter, 0: float32, or float64 if that is the default dtype."""
+    return zeros((), float64 if get_default_dtype() is float64 else float32)
+
+
+def demand(ok: bool, what: str, value: Any) -> None:
+    """ValueError unless ``ok``, worded as PyTorch words it."""
+    if not ok:
+        raise ValueError(f"Invalid {what}: {value}")
+
+
+def demand_betas(betas) -> None:
+    for i in (0, 1):
+        demand(0.0 <= _plain(betas[i]) < 1.0, f"beta parameter at index {i}", betas[i])
+
+
+def _plain(x):
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def demand_rate(lr) -> None:
+    """A learning rate: a number that is not negative, or a tensor of one element."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"Tensor lr must be 1-element, got shape {list(lr.shape)}")
+    demand(0.0 <= _plain(lr), "learning rate", lr)
+
+
+def demand_flags(name: str, foreach=None, fused=None, differentiable=False) -> None:
+    """The flags that choose among PyTorch's implementations; torchlike has one, compiled for the whole group."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if differentiable:
+        raise NotImplementedError(
+            f"{name}(differentiable=True) is not supported: torchlike compiles the whole step and records no graph of it"
+        )
+
+
+class GroupOptimizer(Optimizer):
+    """Base of the optimizers with a rule for each parameter.
+
+    A subclass gives ``_rule`` (see ``_ops.optim``), ``_numbers(group)``: the numbers that may change
+    from step to step, ``_options(group)``: what selects a program, ``_kept(group)``: the names of the
+    state that the rule maps, and ``_start(p, group)``: the state of a parameter that has none.
+    """
+
+    _rule: Callable
+    _counts = True
+
+    def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _options(self, group: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+        raise NotImplementedError
+
+    def _kept(self, group: dict[str, Any]) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        Args:
+            closure: computes the loss anew and returns it; called first, with gradients enabled.
+
+        Returns what the closure returned, or None.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None]
+            if params:
+                self._step_group(group, params)
+        return loss
+
+    def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = self.state[p]
+        if not state:
+            state.update(self._start(p, group))
+        return state
+
+    def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        states = [self._state_of(p, group) for p in params]
+        self._advance(group, params, states, self._numbers(group))
+
+    def _advance(self, group, params, states, numbers) -> None:
+        kept = self._kept(group)
+        old = [tuple([value_of(s[k]) for k in kept]) for s in states]
+        steps, which = _distinct([s["step"] for s in states]) if self._counts else ((), (0,) * len(params))
+        static = (("rule", type(self)._rule), ("which", which), ("maximize", group.get("maximize", False)), *self._options(group))
+        values, grads = [value_of(p) for p in params], [value_of(p.grad) for p in params]
+        numbers = {k: value_of(v) if isinstance(v, Tensor) else v for k, v in numbers.items()}
+        try:
+            new = fused.run(update_all, static, values, grads, old, steps, numbers)
+        except ValueError as error:
+            if "incompatible devices" not in str(error):
+                raise
+            self._advance_by_device(group, params, states, numbers, values)
+            return
+        for p, value in zip(params, new[0], strict=True):
+            write(p, value)
+        for i, (s, arrays) in enumerate(zip(states, new[1], strict=True)):
+            for k, array in zip(kept, arrays, strict=True):
+                write(s[k], array)
+            if self._counts:
+                write(s["step"], new[2][which[i]])
+
+    def _advance_by_device(self, group, params, states, numbers, values) -> None:
+        """One program for each device; what a loaded state holds elsewhere is moved to its parameter."""
+        places = [fused.device_of(v) for v in values]
+        for place in dict.fromkeys(places):
+            chosen = [i for i, other in enumerate(places) if other == place]
+            for i in chosen:
+                for t in states[i].values():
+                    if isinstance(t, Tensor):
+                        write(t, fused.moved(value_of(t), place))
+            there = {k: fused.moved(v, place) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
+            self._advance(group, [params[i] for i in chosen], [states[i] for i in chosen], there)
+
+
+def _distinct(tensors: list[Tensor]) -> tuple[list, tuple[int, ...]]:
+    """The distinct step counts as arrays, and for each tensor the index of its own.
+
+    Parameters that step together share one array, so it is enough to compare identities; counts that
+    were loaded from a checkpoint are compared by value, once.
+    """
+    values = [value_of(t) for t in tensors]
+    seen: dict[int, int] = {}
+    which = tuple([seen.setdefault(id(v), len(seen)) for v in values])
+    if len(seen) == 1:
+        return [values[0]], which
+    if any(isinstance(v, jax.core.Tracer) or not isinstance(v, jax.Array) for v in values):
+        return list({id(v): v for v in values}.values()), which
+    numbers: dict[tuple, int] = {}
+    unique = list({id(v): v for v in values}.values())
+    of = {id(v): numbers.setdefault((float(v), v.dtype, tuple(v.devices())), len(numbers)) for v in unique}
+    first = list({of[id(v)]: v for v in reversed(unique)}.items())
+    return [v for _, v in sorted(first, key=lambda item: item[0])], tuple([of[id(v)] for v in values])
