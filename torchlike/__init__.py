@@ -10,8 +10,12 @@ tensor([2., 2., 2.])
 from torchlike import _setup as _setup  # settings of jax; first
 from torchlike import autograd as autograd
 from torchlike import cuda as cuda
+from torchlike import linalg as linalg
 from torchlike import nn as nn
+from torchlike import optim as optim
+from torchlike import random as random
 from torchlike import special as special
+from torchlike import utils as utils
 from torchlike._api import *  # noqa: F403
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names

@@ -3,9 +3,11 @@
 import torchlike._functions.copy
 import torchlike._functions.indexing
 import torchlike._functions.info
+import torchlike._functions.linalg
 import torchlike._functions.pointwise
 import torchlike._functions.like
 import torchlike._functions.rearrange
+import torchlike._functions.reduce
 import torchlike._functions.shape
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401

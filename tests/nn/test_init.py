@@ -22,26 +22,26 @@ def test_gain(nonlinearity):
 
 
 FILL = {
-    "fans": lambda I, z: I._calculate_fan_in_and_fan_out(z),
-    "fan_in": lambda I, z: I._calculate_correct_fan(z, "fan_in"),
-    "fan_out": lambda I, z: I._calculate_correct_fan(z, "FAN_OUT"),
-    "constant_": lambda I, z: I.constant_(z, 0.3),
-    "ones_": lambda I, z: I.ones_(z),
-    "zeros_": lambda I, z: I.zeros_(z),
-    "eye_": lambda I, z: I.eye_(z),
-    "dirac_": lambda I, z: I.dirac_(z),
-    "dirac_ groups": lambda I, z: I.dirac_(z, 2),
+    "fans": lambda init, z: init._calculate_fan_in_and_fan_out(z),
+    "fan_in": lambda init, z: init._calculate_correct_fan(z, "fan_in"),
+    "fan_out": lambda init, z: init._calculate_correct_fan(z, "FAN_OUT"),
+    "constant_": lambda init, z: init.constant_(z, 0.3),
+    "ones_": lambda init, z: init.ones_(z),
+    "zeros_": lambda init, z: init.zeros_(z),
+    "eye_": lambda init, z: init.eye_(z),
+    "dirac_": lambda init, z: init.dirac_(z),
+    "dirac_ groups": lambda init, z: init.dirac_(z, 2),
 }
 RANDOM = {
-    "uniform_": lambda I, z: I.uniform_(z, -1, 2),
-    "normal_": lambda I, z: I.normal_(z, 3, 0.1),
-    "trunc_normal_": lambda I, z: I.trunc_normal_(z),
-    "xavier_uniform_": lambda I, z: I.xavier_uniform_(z),
-    "xavier_normal_": lambda I, z: I.xavier_normal_(z, gain=2),
-    "kaiming_uniform_": lambda I, z: I.kaiming_uniform_(z, a=math.sqrt(5)),
-    "kaiming_normal_": lambda I, z: I.kaiming_normal_(z, mode="fan_out", nonlinearity="relu"),
-    "orthogonal_": lambda I, z: I.orthogonal_(z),
-    "sparse_": lambda I, z: I.sparse_(z, 0.5),
+    "uniform_": lambda init, z: init.uniform_(z, -1, 2),
+    "normal_": lambda init, z: init.normal_(z, 3, 0.1),
+    "trunc_normal_": lambda init, z: init.trunc_normal_(z),
+    "xavier_uniform_": lambda init, z: init.xavier_uniform_(z),
+    "xavier_normal_": lambda init, z: init.xavier_normal_(z, gain=2),
+    "kaiming_uniform_": lambda init, z: init.kaiming_uniform_(z, a=math.sqrt(5)),
+    "kaiming_normal_": lambda init, z: init.kaiming_normal_(z, mode="fan_out", nonlinearity="relu"),
+    "orthogonal_": lambda init, z: init.orthogonal_(z),
+    "sparse_": lambda init, z: init.sparse_(z, 0.5),
 }
 
 
@@ -88,20 +88,20 @@ def test_dirac_and_eye_values():
 
 
 ERRORS = {
-    "mode": lambda T, I: I._calculate_correct_fan(T.zeros(2, 2), "x"),
-    "mode 3": lambda T, I: I._calculate_correct_fan(T.zeros(2, 2), 3),
-    "kaiming mode": lambda T, I: I.kaiming_uniform_(T.zeros(2, 2), mode="x"),
-    "kaiming nonlinearity": lambda T, I: I.kaiming_uniform_(T.zeros(2, 2), nonlinearity="x"),
-    "dirac groups": lambda T, I: I.dirac_(T.ones(3, 2, 3), 2),
-    "trunc std": lambda T, I: I.trunc_normal_(T.zeros(3), std=0.0),
+    "mode": lambda T, init: init._calculate_correct_fan(T.zeros(2, 2), "x"),
+    "mode 3": lambda T, init: init._calculate_correct_fan(T.zeros(2, 2), 3),
+    "kaiming mode": lambda T, init: init.kaiming_uniform_(T.zeros(2, 2), mode="x"),
+    "kaiming nonlinearity": lambda T, init: init.kaiming_uniform_(T.zeros(2, 2), nonlinearity="x"),
+    "dirac groups": lambda T, init: init.dirac_(T.ones(3, 2, 3), 2),
+    "trunc std": lambda T, init: init.trunc_normal_(T.zeros(3), std=0.0),
 }
 ERROR_TYPES = {
-    "normal std": lambda T, I: I.normal_(T.zeros(2), std=-1),
-    "uniform bounds": lambda T, I: I.uniform_(T.zeros(2), 2, 1),
-    "trunc bounds": lambda T, I: I.trunc_normal_(T.zeros(3), a=3, b=1),
-    "list": lambda T, I: I.zeros_([1]),
-    "int normal": lambda T, I: I.normal_(T.zeros(2, dtype=T.int64)),
-    "complex orthogonal": lambda T, I: I.orthogonal_(T.zeros(3, 2, dtype=T.complex64)),
+    "normal std": lambda T, init: init.normal_(T.zeros(2), std=-1),
+    "uniform bounds": lambda T, init: init.uniform_(T.zeros(2), 2, 1),
+    "trunc bounds": lambda T, init: init.trunc_normal_(T.zeros(3), a=3, b=1),
+    "list": lambda T, init: init.zeros_([1]),
+    "int normal": lambda T, init: init.normal_(T.zeros(2, dtype=T.int64)),
+    "complex orthogonal": lambda T, init: init.orthogonal_(T.zeros(3, 2, dtype=T.complex64)),
 }
 
 
@@ -144,15 +144,15 @@ def close(samples, mean, std):
     return abs(samples.mean() - mean) < 5 * std / math.sqrt(n) and abs(samples.std() - std) < 5 * std / math.sqrt(n)
 
 
-I = torchlike.nn.init  # noqa: E741
+init = torchlike.nn.init
 MOMENTS = {
-    "uniform": (partial(I.uniform_, a=-1, b=3), (100, 50), 1, 4 / math.sqrt(12)),
-    "normal": (partial(I.normal_, mean=2, std=3), (100, 50), 2, 3),
-    "xavier_uniform": (I.xavier_uniform_, (100, 60), 0, math.sqrt(2 / 160)),
-    "xavier_normal": (partial(I.xavier_normal_, gain=2), (40, 10, 5), 0, 2 * math.sqrt(2 / 250)),
-    "kaiming_uniform": (partial(I.kaiming_uniform_, a=math.sqrt(5)), (100, 60), 0, math.sqrt(1 / 3 / 60)),
-    "kaiming_uniform fan_out": (partial(I.kaiming_uniform_, mode="fan_out"), (50, 60, 2), 0, math.sqrt(2 / 100)),
-    "kaiming_normal": (partial(I.kaiming_normal_, nonlinearity="tanh"), (100, 60), 0, 5 / 3 / math.sqrt(60)),
+    "uniform": (partial(init.uniform_, a=-1, b=3), (100, 50), 1, 4 / math.sqrt(12)),
+    "normal": (partial(init.normal_, mean=2, std=3), (100, 50), 2, 3),
+    "xavier_uniform": (init.xavier_uniform_, (100, 60), 0, math.sqrt(2 / 160)),
+    "xavier_normal": (partial(init.xavier_normal_, gain=2), (40, 10, 5), 0, 2 * math.sqrt(2 / 250)),
+    "kaiming_uniform": (partial(init.kaiming_uniform_, a=math.sqrt(5)), (100, 60), 0, math.sqrt(1 / 3 / 60)),
+    "kaiming_uniform fan_out": (partial(init.kaiming_uniform_, mode="fan_out"), (50, 60, 2), 0, math.sqrt(2 / 100)),
+    "kaiming_normal": (partial(init.kaiming_normal_, nonlinearity="tanh"), (100, 60), 0, 5 / 3 / math.sqrt(60)),
 }
 
 
@@ -167,14 +167,14 @@ def test_truncated_normal(mean, std, a, b):
     from scipy.stats import truncnorm
 
     expected = truncnorm((a - mean) / std, (b - mean) / std, mean, std)
-    x = sample(partial(I.trunc_normal_, mean=mean, std=std, a=a, b=b), 100, 60)
+    x = sample(partial(init.trunc_normal_, mean=mean, std=std, a=a, b=b), 100, 60)
     assert x.min() >= a and x.max() <= b and close(x, expected.mean(), expected.std())
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (4, 2), (2, 4), (3, 2, 5), (6, 2, 2)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_orthogonal(shape, dtype):
-    w = I.orthogonal_(torchlike.empty(shape, dtype=getattr(torchlike, dtype)), gain=2.0).double().numpy()
+    w = init.orthogonal_(torchlike.empty(shape, dtype=getattr(torchlike, dtype)), gain=2.0).double().numpy()
     w = w.reshape(shape[0], -1)
     product = w @ w.T if w.shape[0] <= w.shape[1] else w.T @ w
     np.testing.assert_allclose(
@@ -185,7 +185,7 @@ def test_orthogonal(shape, dtype):
 @pytest.mark.parametrize("sparsity", [0.0, 0.35, 0.5, 1.0, 2.0])
 def test_sparse(sparsity):
     agree(lambda T: (T.nn.init.sparse_(T.ones(10, 6), sparsity) == 0).sum(0))
-    columns = (I.sparse_(torchlike.ones(30, 20), 0.5) == 0).numpy().T
+    columns = (init.sparse_(torchlike.ones(30, 20), 0.5) == 0).numpy().T
     assert len({c.tobytes() for c in columns}) > 15
 
 
@@ -202,4 +202,4 @@ class Seeded:
         self.seed = seed
 
     def __getattr__(self, name):
-        return partial(getattr(I, name), generator=torchlike.Generator().manual_seed(self.seed))
+        return partial(getattr(init, name), generator=torchlike.Generator().manual_seed(self.seed))

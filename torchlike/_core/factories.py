@@ -78,7 +78,8 @@ def into(value, dtype, out):
     """``out`` resized to the shape of ``value``, with its numbers."""
     if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
-            f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter ({out.dtype.scalar_name})"
+            f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter "
+            f"({out.dtype.scalar_name})"
         )
     put(out, place(value.astype(out.dtype.np), out.device))
     return out
@@ -272,7 +273,8 @@ def _range_arguments(args, named):
         kinds = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in named.items()])
         raise TypeError(
             f"arange() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
-            " * (Number end, *, ...)\n * (Number start, Number end, *, ...)\n * (Number start, Number end, Number step = 1, *, ...)"
+            " * (Number end, *, ...)\n * (Number start, Number end, *, ...)\n * (Number start, "
+            "Number end, Number step = 1, *, ...)"
         )
     given |= named
     return given.get("start", 0), given["end"], given.get("step", 1)
@@ -293,7 +295,8 @@ def _endpoints(function, start, end, steps, dtype, out):
     for name, x in (("start", start), ("end", end)):
         if isinstance(x, Tensor) and x.ndim:
             raise RuntimeError(
-                f"{function} only supports 0-dimensional start and end tensors, but got {name} with {x.ndim} dimension(s)."
+                f"{function} only supports 0-dimensional start and end tensors, but got {name} with "
+                f"{x.ndim} dimension(s)."
             )
     if isinstance(steps, bool) or not hasattr(steps, "__index__"):
         raise TypeError(f"{function}(): argument 'steps' must be int, not {type(steps).__name__}")
@@ -436,18 +439,20 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
         )
     if count < 0 and (size - offset) % each:
         raise ValueError(
-            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({each})"
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
+            f"of element size ({each})"
         )
     if count > 0 and offset + count * each > size:
         raise ValueError(
-            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not be greater than actual "
+            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not "
+            "be greater than actual "
             f"buffer length ({size} bytes)"
         )
     return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)
 
 
 __all__ = [
-    "Tensor", "arange", "asarray", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack", "frombuffer",
-    "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range", "scalar_tensor", "tensor",
+    "Tensor", "arange", "asarray", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack",
+    "frombuffer", "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range", "scalar_tensor", "tensor",
     "tril_indices", "triu_indices", "zeros",
 ]  # fmt: skip

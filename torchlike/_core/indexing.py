@@ -92,16 +92,18 @@ def delitem(self, index):
 def _select(t, i):
     if not t.ndim:
         raise IndexError(
-            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+            "C++ to convert a "
             "0-dim tensor to a number"
         )
-    return _at(t, 0, i)
+    return _at(t, 0, i, 0)
 
 
-def _at(t, dim, i):
+def _at(t, dim, i, named):
+    """One index of a dimension, which errors call by the number it had in ``x``."""
     n = t._layout.shape[dim]
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of bounds for dimension {dim} with size {n}")
+        raise IndexError(f"index {i} is out of bounds for dimension {named} with size {n}")
     return call_view(views.select, (t,), (dim, i))
 
 
@@ -132,14 +134,16 @@ def _resolve(t, index):
     used = sum(_width(x) for x in items)
     if used > t.ndim:
         raise IndexError(f"too many indices for tensor of dimension {t.ndim}")
-    rest, dim, indices = t.ndim - used, 0, []
+    rest, dim, named, indices = t.ndim - used, 0, 0, []
     for x in items:
         if x.__class__ is int:
-            t = _at(t, dim, x)
+            t = _at(t, dim, x, named)
         elif x.__class__ is slice:
             t, dim = _part(t, dim, x), dim + 1
         elif x is Ellipsis:
             dim += rest
+            named += rest
+            rest = 0
         elif x is None or x is True or x is False:
             t = call_view(views.unsqueeze, (t,), (dim,))
             if x is not None:
@@ -148,6 +152,7 @@ def _resolve(t, index):
         else:
             _record(indices, dim, x)
             dim += _width(x)
+        named += _width(x)
     return t, indices or None
 
 
@@ -173,7 +178,8 @@ def _as_tuple(index):
         return tuple(index)
     if isinstance(index, list) and len(index) < 32 and any(_is_compound(x) for x in index):
         warnings.warn(
-            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be "
+            "changed in pytorch 2.9; "
             "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
             "x[torch.tensor(seq)], which will result either in an error or a different result",
             stacklevel=4,
@@ -211,7 +217,8 @@ def _item(t, x):
         return x.__index__()
     kind = type(x).__name__ if type(x).__module__ in ("builtins", "__main__") else f"{type(x).__module__}.{type(x).__name__}"
     raise IndexError(
-        f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+        f"indices (got {kind})"
     )
 
 
@@ -254,7 +261,8 @@ def check_mask(t, dim, mask):
     for i, n in enumerate(mask.shape):
         if n != shape[dim + i]:
             raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape of the indexed tensor "
+                f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape of "
+                "the indexed tensor "
                 f"{list(shape)} at index {dim + i}"
             )
 
@@ -262,7 +270,8 @@ def check_mask(t, dim, mask):
 def known(mask):
     if isinstance(value_of(mask), jax.core.Tracer):
         raise RuntimeError(
-            "indexing with a mask gives a tensor whose shape depends on the mask's values, which are not known while jax "
+            "indexing with a mask gives a tensor whose shape depends on the mask's values, which are "
+            "not known while jax "
             "traces the code; use torch.where(mask, x, other), or x * mask, instead"
         )
     return host(mask)
@@ -284,7 +293,8 @@ def assign(target, value):
     view, storage = target._view, target._storage
     if view is not None and has_overlap(view.layout) and tensor and value.ndim:
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. "
             "Please clone() the tensor before performing the operation."
         )
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)

@@ -43,7 +43,8 @@ def fitting(dtype, number):
 
 
 def _whole(dtype, number):
-    """(whether an integer dtype takes the number, the integer); small negative ones wrap around in unsigned dtypes."""
+    """(whether an integer dtype takes the number, the integer); small negative ones wrap around in "
+    "unsigned dtypes."""
     limits = np.iinfo(dtype.np)
     top = int(limits.max)
     low = -top if dtype.np.kind == "u" else int(limits.min)

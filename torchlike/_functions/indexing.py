@@ -139,7 +139,8 @@ def masked_select(input, mask, *, out=None):
 def _nonzero(input):
     if isinstance(value_of(input), jax.core.Tracer):
         raise RuntimeError(
-            "nonzero() gives a tensor whose shape depends on the input's values, which are not known while jax traces the code"
+            "nonzero() gives a tensor whose shape depends on the input's values, which are not known "
+            "while jax traces the code"
         )
     value = host(input)
     return value, np.nonzero(np.atleast_1d(value))
@@ -242,7 +243,8 @@ def one_hot(tensor, num_classes=-1):
         num_classes = max(int(host(tensor).max()) + 1, 1)
     elif num_classes < 1:
         raise RuntimeError(
-            f"one_hot: Class values must be smaller than num_classes. (num_classes must be positive, got {num_classes})"
+            "one_hot: Class values must be smaller than num_classes. (num_classes must be positive, "
+            f"got {num_classes})"
         )
     return call(ops.one_hot, (tensor,), (num_classes,))
 

@@ -278,7 +278,8 @@ def _check_grid(tensors):
     for t in tensors:
         if t.ndim > 1:
             raise RuntimeError(
-                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of shape {list(t.shape)}"
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of "
+                f"shape {list(t.shape)}"
             )
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")

@@ -10,6 +10,7 @@ from torchlike._ops import (
     compare,
     conv,
     cross_entropy,
+    grid,
     index,
     join,
     linalg,
@@ -30,6 +31,7 @@ from torchlike._ops import (
     spectral,
     ternary,
     unary,
+    upsample,
     view,
 )
 
@@ -43,6 +45,7 @@ __all__ = [
     "compare",
     "conv",
     "cross_entropy",
+    "grid",
     "index",
     "join",
     "linalg",
@@ -63,5 +66,6 @@ __all__ = [
     "spectral",
     "ternary",
     "unary",
+    "upsample",
     "view",
 ]

@@ -246,4 +246,4 @@ fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="prom
     "other": lambda grad, self, other: -grad * _trunc(self / other),
 })(_fmod)  # fmt: skip
 fmod_scalar = pointwise("fmod.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote", policy="self other",
-                        check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip
+                        numbers="", check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip

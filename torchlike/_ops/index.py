@@ -111,7 +111,8 @@ def index_put(self, indices, values, accumulate):
     if values.dtype != self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{from_np(self.dtype).scalar_name} for the destination and {from_np(values.dtype).scalar_name} for the source."
+            f"{from_np(self.dtype).scalar_name} for the destination and "
+            f"{from_np(values.dtype).scalar_name} for the source."
         )
     values = _placed(self, values, indices)
     if not self.size or not values.size:
@@ -169,7 +170,8 @@ def demand_index(name, index, kinds=("int32", "int64")):
     """RuntimeError unless the index tensor has one of these dtypes."""
     if index.dtype.name not in kinds:
         raise RuntimeError(
-            f"{name}(): Expected dtype {'/'.join(kinds)} for index, but got {from_np(index.dtype).name}; convert it with .long()"
+            f"{name}(): Expected dtype {'/'.join(kinds)} for index, but got "
+            f"{from_np(index.dtype).name}; convert it with .long()"
         )
 
 
@@ -181,14 +183,16 @@ def demand_fits(name, self, dim, index):
     """RuntimeError unless ``index`` has the dimensions of ``self`` and, but for ``dim``, no larger sizes."""
     if max(index.ndim, 1) != max(self.ndim, 1):
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as input tensor; {name}() got {index.ndim} for index and "
+            f"Index tensor must have the same number of dimensions as input tensor; {name}() got "
+            f"{index.ndim} for index and "
             f"{self.ndim} for input"
         )
     pairs = zip(at_least_1d(index).shape, at_least_1d(self).shape, strict=True)
     for d, (n, m) in enumerate(pairs):
         if d != dim and n > m:
             raise RuntimeError(
-                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self "
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no "
+                "larger than self "
                 f"{list(self.shape)} apart from dimension {dim} (in {name}())"
             )
 
@@ -306,7 +310,8 @@ def _check_rows(weight, indices, **_):
     if not indices.size:
         return False, None
     return jnp.any((indices >= n) | (indices < 0)), lambda: IndexError(
-        f"index out of range in self: embedding() got indices from {int(np.min(indices))} to {int(np.max(indices))} for a "
+        f"index out of range in self: embedding() got indices from {int(np.min(indices))} to "
+        f"{int(np.max(indices))} for a "
         f"table of {n} rows"
     )
 
@@ -317,7 +322,8 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of ``weight`` at ``indices``; row ``padding_idx`` gets no gradient."""
     if indices.dtype.name not in ("int32", "int64"):
         raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            "Long, Int; but got "
             f"torch.{from_np(indices.dtype).scalar_name}Tensor instead (while checking arguments for embedding)"
         )
     if weight.ndim != 2:
@@ -360,7 +366,8 @@ def _filled(self, mask, value):
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
         )
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
         name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(self.dtype.name, self.dtype.name)
@@ -393,7 +400,8 @@ def masked_select(self, mask, index):
 def _check_source(self, mask, source):
     count = jnp.sum(jnp.broadcast_to(mask, broadcast_shapes(self.shape, mask.shape)))
     return count > source.size, lambda: RuntimeError(
-        f"masked_scatter: expected self and source: Number of elements of source < number of ones in mask ({source.size} "
+        "masked_scatter: expected self and source: Number of elements of source < number of ones in "
+        f"mask ({source.size} "
         f"and {int(count)})"
     )
 

@@ -23,7 +23,8 @@ def _cat_dim(tensors, dim):
         for d, (n, m) in enumerate(zip(first.shape, t.shape, strict=True)):
             if d != dim and n != m:
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but got size {m} for tensor "
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but "
+                    f"got size {m} for tensor "
                     f"number {i} in the list."
                 )
     return dim, kept
@@ -42,7 +43,8 @@ def stack(tensors, dim):
     for i, t in enumerate(tensors):
         if t.shape != first:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(t.shape)} at entry {i}"
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                f"{list(t.shape)} at entry {i}"
             )
     return jnp.stack(tensors, axis=dim)
 
@@ -52,7 +54,8 @@ def block_diag(tensors):
     for i, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
+                f"{t.ndim} dimensions"
             )
     blocks = [jnp.atleast_2d(t) for t in tensors]
     width, left, rows = sum(b.shape[1] for b in blocks), 0, []

@@ -23,23 +23,25 @@ def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=F
     for i, (p, g, state) in enumerate(zip(params, grads, states, strict=True)):
         t = counts[which[i]].astype(np.float64) if steps else None
         g = -g if maximize else g
-        view, back = (_same, _same) if whole or not jnp.iscomplexobj(p) else (_real, _complex)
-        new_p, new_state = rule(view(p), view(g), tuple(view(s) if s.ndim else s for s in state), t, numbers, **options)
-        new_params.append(back(new_p).astype(p.dtype))
-        new_states.append(tuple((back(n) if s.ndim else n).astype(s.dtype) for n, s in zip(new_state, state, strict=True)))
+        view, back = (_same, _same) if whole else (_real, _as)
+        new_p, new_state = rule(view(p), view(g), tuple(map(view, state)), t, numbers, **options)
+        new_params.append(back(new_p, p))
+        new_states.append(tuple(map(back, new_state, state)))
     return new_params, new_states, counts
 
 
-def _same(x):
-    return x
+def _same(x, like=None):
+    return x if like is None else x.astype(like.dtype)
 
 
 def _real(x):
-    return jnp.stack([x.real, x.imag], -1)
+    return jnp.stack([x.real, x.imag], -1) if jnp.iscomplexobj(x) else x
 
 
-def _complex(x):
-    return lax.complex(x[..., 0], x[..., 1])
+def _as(x, like):
+    if jnp.iscomplexobj(like):
+        x = lax.complex(x[..., 0], x[..., 1])
+    return x.astype(like.dtype)
 
 
 def _in(p, x):

@@ -18,7 +18,8 @@ def _pairs(pad, ndim):
 
 @op("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", variants="function")
 def constant_pad_nd(self, pad, value):
-    """``input`` with ``value`` around it: ``pad`` lists (before, after) from the last dimension on; negative cuts."""
+    """``input`` with ``value`` around it: ``pad`` lists (before, after) from the last dimension on; "
+    "negative cuts."""
     if len(pad) % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * self.ndim:
@@ -30,7 +31,8 @@ def constant_pad_nd(self, pad, value):
     for dim, (n, (low, high)) in enumerate(zip(self.shape, pairs, strict=True)):
         if n + low + high < 0 or n + min(low, 0) + min(high, 0) < 0:
             raise RuntimeError(
-                f"The input size {n}, plus negative padding {low} and {high} resulted in a negative output size, which is "
+                f"The input size {n}, plus negative padding {low} and {high} resulted in a negative "
+                "output size, which is "
                 f"invalid. Check dimension {dim} of your input. (narrow(): length must be non-negative.)"
             )
     return lax.pad(self, cast(jnp.asarray(value), self.dtype), [(low, high, 0) for low, high in pairs])
@@ -65,7 +67,8 @@ def _check(name, dim, n, low, high, shape):
         raise RuntimeError("Padding value causes wrapping around more than once.")
     if n + low + high < 1 or n + min(low, 0) + min(high, 0) < 1:
         raise RuntimeError(
-            f"pad(mode={name!r}): the output would be empty at dimension {dim}: size {n} with padding ({low}, {high})"
+            f"pad(mode={name!r}): the output would be empty at dimension {dim}: size {n} with padding "
+            f"({low}, {high})"
         )
 
 

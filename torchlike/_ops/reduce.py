@@ -378,7 +378,7 @@ def _real_dtype(x):
 
 
 @op("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    static="ord", variants="", vjp={
+    static="ord", variants="out", vjp={
         "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
     })  # fmt: skip
 def vector_norm(self, ord, dim, keepdim, dtype):

@@ -34,14 +34,16 @@ def _demand_scatter(self, dim, index, src=None):
     demand_index("scatter", index)
     if src is not None and src.dtype != self.dtype:
         raise RuntimeError(
-            f"scatter(): Expected self.dtype to be equal to src.dtype, but got {from_np(self.dtype)} and {from_np(src.dtype)}"
+            f"scatter(): Expected self.dtype to be equal to src.dtype, but got {from_np(self.dtype)} "
+            f"and {from_np(src.dtype)}"
         )
     if not index.size:
         return
     for name, x in (("self", self), ("src", src)):
         if x is not None and max(x.ndim, 1) != max(index.ndim, 1):
             raise RuntimeError(
-                f"Index tensor must have the same number of dimensions as {name} tensor, but got {index.ndim} and {x.ndim}"
+                f"Index tensor must have the same number of dimensions as {name} tensor, but got "
+                f"{index.ndim} and {x.ndim}"
             )
     sizes = zip(at_least_1d(index).shape, at_least_1d(self).shape, strict=True)
     wide = any(n > m for d, (n, m) in enumerate(sizes) if d != dim)
@@ -50,7 +52,8 @@ def _demand_scatter(self, dim, index, src=None):
     if wide:
         rest = f" and to be no larger size than src {list(src.shape)}" if src is not None else ""
         raise RuntimeError(
-            f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} apart from dimension {dim}{rest}"
+            f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} apart "
+            f"from dimension {dim}{rest}"
         )
 
 
@@ -295,13 +298,15 @@ def _demand_slices(name, self, dim, index, source):
         )
     if self.dtype != source.dtype:
         raise RuntimeError(
-            f"{name}(): self ({from_np(self.dtype).scalar_name}) and source ({from_np(source.dtype).scalar_name}) must have "
+            f"{name}(): self ({from_np(self.dtype).scalar_name}) and source "
+            f"({from_np(source.dtype).scalar_name}) must have "
             "the same scalar type"
         )
     count = source.shape[dim] if source.ndim > dim else 1
     if index.size != count:
         raise RuntimeError(
-            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for dim: {dim}"
+            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): "
+            f"({count}), for dim: {dim}"
         )
     if _without(self.shape, dim) != _without(source.shape, dim) or self.ndim != source.ndim:
         raise RuntimeError(
@@ -393,7 +398,8 @@ def _fill_slices(self, dim, index, value):
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
         )
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
@@ -445,7 +451,8 @@ def _check_put(self, index, **_):
     if not index.size:
         return False, None
     return out_of_range(index, self.size), lambda: IndexError(
-        f"out of range: tried to access index {first_outside(index, self.size)} on a tensor of {self.size} elements."
+        f"out of range: tried to access index {first_outside(index, self.size)} on a tensor of "
+        f"{self.size} elements."
     )
 
 

@@ -66,8 +66,10 @@ def onto(x, like):
         for dim in range(-1, -x.ndim - 1, -1):
             if x.shape[dim] not in (1, target[dim]):
                 raise RuntimeError(
-                    f"The expanded size of the tensor ({target[dim]}) must match the existing size ({x.shape[dim]}) at "
-                    f"non-singleton dimension {len(target) + dim}.  Target sizes: {list(target)}.  Tensor sizes: {list(x.shape)}"
+                    f"The expanded size of the tensor ({target[dim]}) must match the existing size "
+                    f"({x.shape[dim]}) at "
+                    f"non-singleton dimension {len(target) + dim}.  Target sizes: {list(target)}.  "
+                    f"Tensor sizes: {list(x.shape)}"
                 )
         x = jnp.broadcast_to(x, target)
     return cast(x, like.dtype)

@@ -9,3 +9,4 @@ from torchlike.nn.functional.loss import *  # noqa: F403
 from torchlike.nn.functional.misc import *  # noqa: F403
 from torchlike.nn.functional.norm import *  # noqa: F403
 from torchlike.nn.functional.pool import *  # noqa: F403
+from torchlike.nn.functional.vision import *  # noqa: F403

@@ -1,0 +1,166 @@
+"""Sampling an image at the points of a grid, and grids of affine maps."""
+
+import itertools
+import math
+
+import jax.numpy as jnp
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+
+
+def _unnormalized(x, size, align_corners):
+    """Coordinates of -1..1 in elements, the ends at the outer elements' centres or edges."""
+    return (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
+
+
+def _reflected(x, low, span):
+    """``x`` reflected into [low, low + span]."""
+    if span <= 0:
+        return jnp.zeros_like(x)
+    x = jnp.abs(x - low)
+    extra = jnp.fmod(x, span)
+    odd = jnp.floor(x / span) % 2 == 1
+    return jnp.where(odd, span - extra, extra) + low
+
+
+def _clipped(x, size):
+    """``x`` between the first and the last element; no gradient at or beyond the ends, NaN to the first."""
+    inside = (x > 0) & (x < size - 1)
+    outside = jnp.where(x >= size - 1, float(size - 1), 0.0).astype(x.dtype)
+    return jnp.where(inside, x, outside)
+
+
+def _inside(x, size, padding_mode, align_corners):
+    """Coordinates moved into the image, as the padding mode says."""
+    if padding_mode == 0:
+        return x
+    if padding_mode == 2:
+        x = _reflected(x, 0.0, size - 1.0) if align_corners else _reflected(x, -0.5, float(size))
+    return _clipped(x, size)
+
+
+def _pick(input, indices):
+    """Elements of input [N, C, *size] at integer coordinates [N, *points] of each dimension: [N, C, *points]; 0 outside."""
+    size, n = input.shape[2:], input.shape[0]
+    valid, flat = True, 0
+    for at, length in zip(indices, size, strict=True):
+        valid = valid & (at >= 0) & (at <= length - 1)
+        flat = flat * length + jnp.clip(jnp.where(jnp.isfinite(at), at, 0), 0, length - 1).astype(jnp.int64)
+    points = flat.shape[1:]
+    values = jnp.take_along_axis(
+        input.reshape(n, input.shape[1], -1), flat.reshape(n, 1, -1), axis=2, mode="promise_in_bounds"
+    )
+    return jnp.where(valid[:, None], values.reshape(n, input.shape[1], *points), 0)
+
+
+def _multilinear(input, coordinates):
+    low = [jnp.floor(x) for x in coordinates]
+    out = 0
+    for corner in itertools.product((0, 1), repeat=len(coordinates)):
+        weight, at = 1, []
+        for x, base, step in zip(coordinates, low, corner, strict=True):
+            at.append(base + step)
+            weight = weight * (x - base if step else base + 1 - x)
+        out = out + _pick(input, at) * weight[:, None]
+    return out
+
+
+def _cubic_weights(t):
+    """Weights of four neighbours at distance ``t`` from the second (Keys 1981, parameter -0.75)."""
+    a = -0.75
+    near = lambda x: ((a + 2) * x - (a + 3)) * x * x + 1  # noqa: E731
+    far = lambda x: ((a * x - 5 * a) * x + 8 * a) * x - 4 * a  # noqa: E731
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+def _bicubic(input, coordinates, padding_mode, align_corners):
+    size = input.shape[2:]
+    low = [jnp.floor(x) for x in coordinates]
+    weights = [_cubic_weights(x - base) for x, base in zip(coordinates, low, strict=True)]
+    out = 0
+    for i, j in itertools.product(range(4), repeat=2):
+        at = [
+            _inside(base + step - 1, length, padding_mode, align_corners)
+            for base, step, length in zip(low, (i, j), size, strict=True)
+        ]
+        out = out + _pick(input, at) * (weights[0][i] * weights[1][j])[:, None]
+    return out
+
+
+def _check(input, grid, interpolation_mode):
+    if input.shape[:1] != grid.shape[:1] or input.ndim != grid.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(grid.shape)}"
+        )
+    for i, size in enumerate(input.shape[2:], 2):
+        if size == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                f"{list(input.shape)} with dimension {i} being empty"
+            )
+    if interpolation_mode == 2 and input.ndim != 4:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if not jnp.issubdtype(input.dtype, jnp.floating):
+        raise NotImplementedError(
+            f'"grid_sampler_{input.ndim - 2}d" not implemented for \'{from_np(input.dtype).scalar_name}\''
+        )
+    if input.dtype != grid.dtype:
+        raise RuntimeError(
+            f"expected scalar type {from_np(input.dtype).scalar_name} but found {from_np(grid.dtype).scalar_name}: "
+            "grid_sample needs input and grid of one dtype"
+        )
+
+
+def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+    _check(input, grid, interpolation_mode)
+    kind = input.dtype
+    if kind.itemsize < 4:
+        input, grid = input.astype(jnp.float32), grid.astype(jnp.float32)
+    size = input.shape[2:]
+    points = [grid[..., i] for i in reversed(range(len(size)))]  # the last coordinate is that of the first dimension
+    at = [_unnormalized(x, n, align_corners) for x, n in zip(points, size, strict=True)]
+    if interpolation_mode == 2:
+        return _bicubic(input, at, padding_mode, align_corners).astype(kind)
+    at = [_inside(x, n, padding_mode, align_corners) for x, n in zip(at, size, strict=True)]
+    if interpolation_mode == 1:
+        return _pick(input, [jnp.round(x) for x in at]).astype(kind)
+    return _multilinear(input, at).astype(kind)
+
+
+def _declare(n):
+    def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+        return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+    schema = (
+        f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) "
+        "-> Tensor"
+    )
+    return op(schema, variants="function", node=f"GridSampler{n}DBackward")(grid_sampler)
+
+
+grid_sampler = {n: _declare(n) for n in (2, 3)}
+
+
+@op("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", variants="function")
+def affine_grid_generator(theta, size, align_corners):
+    """The grids [N, *positions, d] that ``grid_sample`` reads to apply the affine maps theta [N, d, d + 1]."""
+    n, positions = size[0], size[2:]
+    if theta.shape[0] != n:
+        raise RuntimeError(
+            f"affine_grid_generator: expected theta for {n} elements as in size, but got theta of size {list(theta.shape)}"
+        )
+    axes = []
+    for length in positions:
+        line = jnp.linspace(-1, 1, length, dtype=theta.dtype) if length > 1 else jnp.zeros(1, theta.dtype)
+        axes.append(line if align_corners else line * (length - 1) / length)
+    mesh = jnp.meshgrid(*axes, indexing="ij")
+    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(math.prod(positions), len(positions) + 1)
+    out = jnp.einsum("pk,ndk->npd", base, theta, precision="highest")
+    return out.reshape(n, *positions, len(positions))
