@@ -47,6 +47,7 @@ def host(t: Any) -> np.ndarray:
     """The values of a tensor of either library."""
     if isinstance(t, torch.Tensor):
         t = t.detach().resolve_conj().resolve_neg()
+        t = t.clone() if t._is_zerotensor() else t
         name = str(t.dtype)[6:]
         return t.view(torch.int16 if t.element_size() == 2 else torch.uint8).numpy().view(getattr(ml_dtypes, name)) \
             if name in _VIA_BITS else t.numpy()  # fmt: skip

@@ -105,7 +105,7 @@ ORDERED_CASES = {
     "state": lambda c, T, k: (c.append(T.nn.ParameterList([T.ones(1)])), list(c.state_dict()))[1],
     "deepcopy": lambda c, T, k: copy.deepcopy(c),
 }
-# Where torch's container of named modules, or its positions beyond the end, leave a broken container or a bare KeyError.
+# Where torch raises a bare KeyError for want of numbered names.
 DIFFERS = {("named", "insert 0"), ("named", "insert 1")}
 
 

@@ -146,7 +146,7 @@ AUTOGRAD = {
     "sum backward": lambda m, t, u, p, q, r: t.sum().backward(),
     "grad": lambda m, t, u, p, q, r: gradient(m, t, u, create_graph=bool(p % 2), allow_unused=bool(q % 2)),
     "scale grad": lambda m, t, u, p, q, r: scale_grad(t, p),
-    "add to grad": lambda m, t, u, p, q, r: u.add_(t.grad),
+    "add grad": lambda m, t, u, p, q, r: u.add_(t.grad) if t.grad is not None else None,
     "forget grad": lambda m, t, u, p, q, r: forget_grad(t),
     "requires_grad_": lambda m, t, u, p, q, r: t.requires_grad_(bool(p % 2)),
     "retain_grad": lambda m, t, u, p, q, r: t.retain_grad(),
@@ -161,7 +161,7 @@ INSTRUCTIONS: dict = VIEWS | INPLACE | ARITHMETIC | AUTOGRAD
 TRAITS = {
     "dtype": lambda t: str(t.dtype),
     "shape": lambda t: tuple(t.shape),
-    "stride": lambda t: t.stride(),
+    "stride": lambda t: t.stride() if t.numel() else None,
     "storage_offset": lambda t: t.storage_offset(),
     "is_contiguous": lambda t: t.is_contiguous(),
     "_version": lambda t: t._version,
@@ -178,8 +178,10 @@ def graph(node: Any, depth: int = 4) -> Any:
     """The names of the nodes below ``node``, nested; inputs without gradient are left out."""
     if node is None:
         return None
-    below = [(graph(n, depth - 1), i) for n, i in node.next_functions if n is not None] if depth else "..."
-    return node.name().rpartition(":")[2], below
+    name = node.name().rpartition(":")[2]
+    if not depth or name == "AsStridedBackward0":  # how a stale view is read again is an inner affair
+        return name
+    return name, [(graph(n, depth - 1), i) for n, i in node.next_functions if n is not None]
 
 
 def observe(trait: Any, t: Any) -> Any:

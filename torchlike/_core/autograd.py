@@ -1,14 +1,15 @@
 """Autograd fields and methods of Tensor, and ``backward``/``grad``."""
 
-import weakref
+import warnings
 
 from torchlike._base.state import state
 from torchlike._core import engine
 from torchlike._core import node as nodes
-from torchlike._core.dispatch import refresh
+from torchlike._core.dispatch import call, refresh
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
+from torchlike._ops.cast import to_copy
 
 
 def _fresh(t):
@@ -18,29 +19,44 @@ def _fresh(t):
 
 
 def _get_requires_grad(t):
-    return _fresh(t)._rg
+    diff = t._diff
+    if diff is None:
+        return t._rg
+    return diff.base._rg or (t._rg and t._edge is not nodes.NOWHERE)
 
 
 def _set_requires_grad(t, value):
     _fresh(t)
     if not isinstance(value, bool):
         raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
-    if t._edge is not None:
+    if not nodes.is_leaf(t):
         if not value:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                "variable in a "
-                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         return
     if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    t._rg = value
+    t._edge, t._rg = None, value
 
 
 def _grad_fn(t):
     edge = _fresh(t)._edge
     return None if edge is None else edge[0]
+
+
+def _get_grad(t):
+    grad = t._grad
+    if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+            "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+            "Tensor, use .retain_grad() on the non-leaf Tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return grad
 
 
 def _set_grad(t, value):
@@ -87,6 +103,8 @@ def detach_(t):
             "cannot be "
             "called on these gradients."
         )
+    if not nodes.is_leaf(t):
+        _extras(t)["detached"] = nodes.next_sequence()
     t._edge, t._rg = None, False
     return t
 
@@ -95,18 +113,12 @@ def retain_grad(t):
     """Keep ``.grad`` of a tensor that is not a leaf."""
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if t._edge is None:
-        return
-    node, nr = t._edge
-    node.extra("retains", dict)[nr] = weakref.ref(t)
+    if not nodes.is_leaf(t):
+        nodes.retain(t)
 
 
 def _retains_grad(t):
-    if t._edge is None:
-        return False
-    node, nr = t._edge
-    ref = (node._ex or {}).get("retains", {}).get(nr)
-    return ref is not None and ref() is t
+    return not nodes.is_leaf(t) and nodes.retained(t)
 
 
 def register_hook(t, hook):
@@ -116,7 +128,7 @@ def register_hook(t, hook):
     """
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if t._edge is None:
+    if nodes.is_leaf(t):
         hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
         nodes.accumulator(t).extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
@@ -129,7 +141,7 @@ def register_post_accumulate_grad_hook(t, hook):
     """Call ``hook(tensor)`` after the leaf's ``.grad`` has been updated."""
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if t._edge is not None:
+    if not nodes.is_leaf(t):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
 
@@ -144,7 +156,7 @@ def _root_edges(tensors):
     edges = []
     for i, t in enumerate(tensors):
         edge = nodes.edge_of(_fresh(t))
-        if edge is None:
+        if edge is None or edge[0] is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         edges.append(edge)
     return edges
@@ -203,24 +215,40 @@ def backward(
         retain_graph: keep saved tensors (default: as ``create_graph``).
         create_graph: record the backward, so that gradients can be differentiated.
     """
-    tensors = _as_tuple(tensors)
-    grads = _as_tuple(grad_tensors) or (None,) * len(tensors)
-    keep = create_graph if retain_graph is None else retain_graph
-    inputs = _as_tuple(inputs)
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
+        grad_tensors = grad_variables
+    if create_graph:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=2)
+    tensors, inputs = _as_tuple(tensors), _as_tuple(inputs)
     if inputs is not None and not inputs:
-        raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-    roots = _root_edges(tensors)
-    seeds = _seeds(tensors, grads, create_graph)
-    if inputs is None:
-        engine.run(roots, seeds, keep=keep, create=create_graph)
-        return
-    _check_inputs(inputs)
-    leaves = [t for t in inputs if t._edge is None]
-    captures = [nodes.edge_of(t) for t in inputs]
-    found = engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
-    for t in inputs:
-        if t not in leaves and (got := found.get(t._edge)) is not None:
-            t._grad = got if t._grad is None else t._grad + got
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    roots, seeds = _start(tensors, grad_tensors, create_graph)
+    captures = ()
+    if inputs is not None:
+        for t in inputs:
+            retain_grad(t)
+        captures = [nodes.edge_of(t) for t in inputs]
+    keep = create_graph if retain_graph is None else retain_graph
+    engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
+
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
+    "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
+    "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle."
+)
+
+
+def _start(tensors, grads, create):
+    """The edges and gradients that a backward starts from."""
+    grads = _as_tuple(grads) or (None,) * len(tensors)
+    if len(grads) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
+    seeds = _seeds(tensors, grads, create)
+    return _root_edges(tensors), seeds
 
 
 def _check_inputs(inputs):
@@ -243,37 +271,34 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             "torch.autograd.grad(is_grads_batched=True) is not supported by torchlike yet"
         )
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
-    grads = _as_tuple(grad_outputs) or (None,) * len(outputs)
     if allow_unused is False and materialize_grads:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     keep = create_graph if retain_graph is None else retain_graph
+    roots, seeds = _start(outputs, grad_outputs, create_graph)
     _check_inputs(inputs)
-    roots = _root_edges(outputs)
     captures = [nodes.edge_of(t) for t in inputs]
-    found = engine.run(
-        roots,
-        _seeds(outputs, grads, create_graph),
-        keep=keep,
-        create=create_graph,
-        accumulate=False,
-        captures=captures,
+    found = engine.run(roots, seeds, keep=keep, create=create_graph, accumulate=False, captures=captures)
+    return tuple(
+        _found(found, i, t, edge, allow_unused, materialize_grads)
+        for i, (t, edge) in enumerate(zip(inputs, captures, strict=True))
     )
-    out = []
-    for t, edge in zip(inputs, captures, strict=True):
-        got = found.get(edge)
-        if got is None and not allow_unused:
-            raise RuntimeError(
-                "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                "allow_unused=True if "
-                "this is the desired behavior."
-            )
-        if got is None and materialize_grads:
-            got = wrap(immediate.zeros(tuple(t.shape), t.dtype.np))
-        out.append(got)
-    return tuple(out)
+
+
+def _found(found, i, t, edge, allow_unused, materialize):
+    got = found.get(edge)
+    if got is None and not allow_unused:
+        raise RuntimeError(
+            f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
+            "if this is the desired behavior."
+        )
+    if got is None and materialize:
+        return wrap(immediate.zeros(tuple(t.shape), t.dtype.np))
+    return got
 
 
 def _method_backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -285,7 +310,7 @@ def install():
     """Give Tensor its autograd surface."""
     Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
     Tensor.grad_fn = property(_grad_fn)
-    Tensor.grad = property(lambda t: t._grad, _set_grad, lambda t: _set_grad(t, None))
+    Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor.retains_grad = property(_retains_grad)
     Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad
     Tensor.register_hook, Tensor.backward = register_hook, _method_backward

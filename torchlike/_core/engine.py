@@ -8,13 +8,17 @@ Hooks always see tensors.
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 
+from torchlike._base.layout import is_dense
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
+from torchlike._core.follow import restride
+from torchlike._core.inplace import call_inplace
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
+from torchlike._ops.shape import clone, copy
 
 plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
 
@@ -52,7 +56,8 @@ class _Task:
         self.awaited = awaited = _count_edges(roots)
         if captures:
             for node, nr in captures:
-                self.wanted.setdefault(node, set()).add(nr)
+                if node is not None:
+                    self.wanted.setdefault(node, set()).add(nr)
             self.needed = _leading_to(awaited, self.wanted)
         self.buffers = {}
         self.ready = [(-node.seq, node) for node in {node: None for node, _ in roots} if not awaited[node]]
@@ -89,6 +94,8 @@ class _Task:
                 if edge is None:
                     continue
                 target, nr = edge
+                if target is None:
+                    continue
                 if grad is not None:
                     if target.arity == 1 and target not in buffers:
                         buffers[target] = [grad]
@@ -101,19 +108,21 @@ class _Task:
     def step(self, node, grads):
         """Hooks, captures and the node itself; None where nothing flows on."""
         ex = node._ex
+        wanted = self.wanted.get(node)
+        goes_on = self.needed is None or self._goes_on(node)
+        if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
+            self.capture(node, wanted, grads)
         if ex is not None:
             grads = self.before(node, ex, grads)
-        wanted = self.wanted.get(node)
-        if wanted is not None:
-            for nr in wanted:
-                if grads[nr] is not None:
-                    self.captured[node, nr] = self.tensor(grads[nr])
-        if node.__class__ is nodes.AccumulateGrad:
-            if self.accumulate and (self.needed is None or wanted is not None) and grads[0] is not None:
-                self.accumulate_into(node.variable, grads[0])
-                self.after_accumulation(node)
+        if wanted is not None and not goes_on:
+            self.capture(node, wanted, grads)
+        if not goes_on or all(g is None for g in grads):
             return None
-        if all(g is None for g in grads) or (self.needed is not None and not self._leads_on(node)):
+        if ex is not None:
+            grads = self.prehooked(ex, grads)
+        if node.__class__ is nodes.AccumulateGrad:
+            self.accumulate_into(node.variable, grads[0])
+            self.after_accumulation(node, grads)
             return None
         results = self.apply(node, grads)
         if not self.keep:
@@ -122,8 +131,16 @@ class _Task:
             results = self.after(node, ex, results, grads)
         return results
 
-    def _leads_on(self, node):
+    def _goes_on(self, node):
+        """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
+        if node.__class__ is nodes.AccumulateGrad:
+            return self.accumulate and node in self.wanted
         return any(e is not None and e[0] in self.needed for e in node.edges)
+
+    def capture(self, node, wanted, grads):
+        for nr in wanted:
+            if grads[nr] is not None:
+                self.captured[node, nr] = self.tensor(grads[nr])
 
     def apply(self, node, grads):
         if self.create:
@@ -141,22 +158,26 @@ class _Task:
 
     # -- hooks -----------------------------------------------------------------------------------
     def before(self, node, ex, grads):
-        """Tensor hooks, then prehooks, then ``.grad`` of tensors that retain it."""
+        """Tensor hooks, then ``.grad`` of tensors that retain it."""
         grads = list(grads)
         for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
             for hook in list(hooks.values()):
                 if grads[nr] is not None:
                     grads[nr] = self._hooked(hook, grads[nr])
+        for nr, ref in list(ex.get("retains", {}).items()):
+            t = ref()
+            if t is not None and grads[nr] is not None:
+                grad = call(clone, (grads[nr],), (None,)) if self.create else wrap(grads[nr])
+                t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
+        return grads
+
+    def prehooked(self, ex, grads):
+        """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
         for hook in list(ex.get("prehooks", {}).values()):
             got = hook(tuple(self.tensor(g) for g in grads))
             if got is not None:
                 got = got if isinstance(got, tuple) else (got,)
                 grads = [self.raw(g) for g in got]
-        for nr, ref in list(ex.get("retains", {}).items()):
-            t = ref()
-            if t is not None and grads[nr] is not None:
-                grad = self.tensor(grads[nr])
-                t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
         return grads
 
     def _hooked(self, hook, grad):
@@ -166,10 +187,15 @@ class _Task:
             return grad if self.create else value_of(before)
         if not isinstance(after, Tensor):
             raise TypeError(f"expected Tensor, but hook returned '{type(after).__name__}'")
+        name = getattr(hook, "__name__", type(hook).__name__)
+        if after.dtype is not before.dtype:
+            raise RuntimeError(
+                f"hook '{name}' has changed the type of value (was {before.dtype}, the hook returned {after.dtype})"
+            )
         if after.shape != before.shape:
             raise RuntimeError(
-                f"hook has changed the size of value: it was {list(before.shape)}, the hook returned "
-                f"{list(after.shape)}"
+                f"hook '{name}' has changed the size of value (was {list(before.shape)}, the hook returned "
+                f"{list(after.shape)})"
             )
         return self.raw(after)
 
@@ -182,23 +208,34 @@ class _Task:
                 results = [self.raw(g) for g in got]
         return results
 
-    def after_accumulation(self, node):
+    def after_accumulation(self, node, grads):
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
             hook(node.variable)
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
-            hook((), (node.variable._grad,))
+            hook((), tuple(self.tensor(g) for g in grads))
 
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
         old = leaf._grad
         if old is None:
-            leaf._grad = grad if self.create else wrap(grad)
+            leaf._grad = self.first_gradient(leaf, grad)
         elif self.create:
             leaf._grad = call(add, (old, grad, None), ())
         else:
             write(old, immediate.run(plus, (), (value_of(old), grad)))
+
+
+    def first_gradient(self, leaf, grad):
+        """A new ``.grad``, in the memory order of the leaf."""
+        if self.create:
+            grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
+        else:
+            grad = wrap(grad)
+        if leaf._view is not None and is_dense(leaf._view.layout):
+            restride(grad, leaf._view.layout.strides)
+        return grad
 
 
 def _count_edges(roots):
@@ -207,8 +244,8 @@ def _count_edges(roots):
     stack = list(awaited)
     while stack:
         for edge in stack.pop().edges:
-            if edge is not None:
-                target = edge[0]
+            target = None if edge is None else edge[0]
+            if target is not None:
                 if target in awaited:
                     awaited[target] += 1
                 else:

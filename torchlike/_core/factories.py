@@ -37,7 +37,9 @@ def size_of(function, size, keyword=None):
     elif len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
     elif not isinstance(size[0], int | np.integer | Tensor) or isinstance(size[0], bool):
-        raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}")
+        raise TypeError(
+            f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
+        )
     return checked_size(function, size)
 
 
@@ -159,12 +161,16 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
     return strided("empty_strided", size, stride, _dtype("empty_strided", dtype), device, requires_grad)
 
 
-def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_permuted(
+    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
     """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
     shape = checked_size("empty_permuted", size)
     order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
     if set(order) != set(np.arange(len(shape)).tolist()) or len(order) != len(shape):
-        raise RuntimeError(f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}")
+        raise RuntimeError(
+            f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}"
+        )
     t = empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
     inner = contiguous_strides(tuple(shape[d] for d in order))
     strides = tuple(inner[order.index(d)] for d in np.arange(len(shape)))
@@ -219,7 +225,7 @@ def _range_kind(function, dtype, numbers, out):
         whole = function == "arange" and all(isinstance(n, int) for n in numbers)
         kind = dtypes.int64 if whole else dtypes.get_default_dtype()
     if kind.name in _NO_RANGE:
-        raise NotImplementedError(f'"{function}_cpu" not implemented for \'{_NO_RANGE[kind.name]}\'')
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for '{_NO_RANGE[kind.name]}'")
     return kind
 
 
@@ -266,9 +272,16 @@ def _range_arguments(args, named):
     extra = set(named) - {"start", "end", "step"}
     if extra:
         raise TypeError(f"arange() got an unexpected keyword argument '{sorted(extra)[0]}'")
-    given = dict(zip(("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step"), args, strict=False))
-    if len(args) == 1 and "end" not in named and "step" in named or len(args) > 3 or set(given) & set(named) or (
-        "end" not in {**given, **named}
+    given = dict(
+        zip(("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step"), args, strict=False)
+    )
+    if (
+        len(args) == 1
+        and "end" not in named
+        and "step" in named
+        or len(args) > 3
+        or set(given) & set(named)
+        or ("end" not in {**given, **named})
     ):
         kinds = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in named.items()])
         raise TypeError(
@@ -323,7 +336,9 @@ def _ramp(first, last, steps, kind):
     return (np.where(i < steps // 2, up, down) if steps > 1 else up).astype(wide)
 
 
-def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def linspace(
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
     """``steps`` numbers spaced evenly from ``start`` to ``end``, both included.
 
     >>> import torchlike as torch

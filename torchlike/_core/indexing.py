@@ -147,7 +147,7 @@ def _resolve(t, index):
         elif x is None or x is True or x is False:
             t = call_view(views.unsqueeze, (t,), (dim,))
             if x is not None:
-                _record(indices, dim, wrap(place(np.zeros(int(x), np.int64), t.device)))
+                _record(indices, dim, fixed(np.zeros(int(x), np.int64), t.device))
             dim += 1
         else:
             _record(indices, dim, x)
@@ -208,18 +208,27 @@ def _item(t, x):
     if isinstance(x, np.integer):
         return int(x)
     if isinstance(x, np.ndarray):
-        return _tensor_item(wrap(place(x, t.device)))
+        return _tensor_item(fixed(x, t.device))
     if isinstance(x, str):
         raise TypeError("new(): invalid data type 'str'")
     if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not hasattr(x, "keys"):
-        return wrap(place(_sequence(list(x)), t.device))
+        return fixed(_sequence(list(x)), t.device)
     if hasattr(x, "__index__") and not isinstance(x, np.bool_):
         return x.__index__()
-    kind = type(x).__name__ if type(x).__module__ in ("builtins", "__main__") else f"{type(x).__module__}.{type(x).__name__}"
-    raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-        f"indices (got {kind})"
+    kind = (
+        type(x).__name__
+        if type(x).__module__ in ("builtins", "__main__")
+        else f"{type(x).__module__}.{type(x).__name__}"
     )
+    raise IndexError(
+        f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
+    )
+
+
+def fixed(array, device):
+    """A tensor of host data, whose values stay known while jax traces."""
+    with jax.ensure_compile_time_eval():
+        return wrap(place(array, device))
 
 
 def _sequence(x):
@@ -250,7 +259,7 @@ def _positions(t, indices):
             continue
         if x is not None and x.dtype in MASKS:
             check_mask(t, len(out), x)
-            out += [wrap(place(i, t.device)) for i in np.nonzero(known(x))]
+            out += [fixed(i, t.device) for i in np.nonzero(known(x))]
         else:
             out.append(x)
     return out
@@ -340,7 +349,14 @@ def _assign_recorded(target, value):
     if value.device != target.device:
         value = move(value, target.device)
     if value.ndim:
-        call_inplace(shapes.copy.inplace, (target, value, ), (False,))
+        call_inplace(
+            shapes.copy.inplace,
+            (
+                target,
+                value,
+            ),
+            (False,),
+        )
     else:
         call_inplace(shapes.fill_tensor.inplace, (target, value), ())
 

@@ -1,8 +1,9 @@
 """In-place operations: checks, the write, and the rewriting of history."""
 
-from torchlike._base.layout import has_overlap
+from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
+from torchlike._core.creation import refusal
 from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import Tensor, alias, value_of, wrap, write
@@ -41,9 +42,9 @@ def finish(op, inputs, static, values, out, record):
             _rebase_constant(target)
         return
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
-    saved = [_snapshot(inputs[i], values[i]) if i == 0 else inputs[i] for i in plan.inputs]
-    write(target, out)
+    saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
+    write(target, out)
     node = nodes.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)
     if plan.outputs:
@@ -52,9 +53,14 @@ def finish(op, inputs, static, values, out, record):
         node.versions += [shell._vc.version] * len(plan.outputs)
 
 
-def _snapshot(t, value):
-    """The value before the write: arrays never change, so keeping it costs nothing."""
-    return wrap(value)
+def _saved(i, x, value, target):
+    """What the node keeps of the input ``x``: for the target the old value, which costs nothing to keep.
+
+    Another alias of the target is out of date after the write; without its history it closes no cycle.
+    """
+    if i == 0:
+        return wrap(value)
+    return alias(x) if KIND[x.__class__] == 1 and x._vc is target._vc else x
 
 
 def _rebase_constant(target):
@@ -65,30 +71,51 @@ def _rebase_constant(target):
 
 def check_writable(name, target, inputs):
     """PyTorch's checks before an in-place operation; returns whether to record it."""
-    if target._diff is not None:
-        refresh(target)
     if target._view is not None and has_overlap(target._view.layout):
         raise RuntimeError(
             f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location. Please clone() the tensor before performing the operation ({name})."
         )
     for x in inputs:
-        if KIND[x.__class__] == 1 and x._diff is not None:
-            refresh(x)
+        if KIND[x.__class__] == 1:
+            if x._storage is target._storage and x is not target:
+                _demand_same_or_apart(name, target, x)
+            if x._diff is not None and state.grad:
+                refresh(x)
     if not state.grad:
         return False
     record = any(KIND[x.__class__] == 1 and x._rg for x in inputs)
     diff = target._diff
     if record and diff is not None:
+        if diff.creation is not None:
+            raise refusal(target, indirect=False)
         if diff.base._rg and diff.base._edge is None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation."
             )
-        if diff.creation is not None:
-            raise RuntimeError(diff.creation(name))
     if record and target._rg and target._edge is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     return record
+
+
+_READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
+
+
+def _demand_same_or_apart(name, target, x):
+    """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
+    a, b = target._layout, x._layout
+    if name in _READ_FIRST or not (is_dense(a) and is_dense(b)):
+        return
+    first, second = target.itemsize, x.itemsize
+    start, other = a.offset * first, b.offset * second
+    end, other_end = start + numel(a.shape) * first, other + numel(b.shape) * second
+    if (start, end) == (other, other_end) and a.strides == b.strides:
+        return
+    if start < other_end and other < end:
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            f"location. Please clone() the tensor before performing the operation ({name})."
+        )
 
 
 def rebase(target, node, carries):
@@ -98,12 +125,12 @@ def rebase(target, node, carries):
     """
     diff = target._diff
     if diff is None:
-        target._edge, target._rg = (node, 0), True
+        nodes.new_history(target, (node, 0))
         return
     base = diff.base
-    steps, ints = target._view.steps[diff.depth :], target._view.ints[diff.ints :]
+    steps, ints = diff.path(target._view)
     copy = CopySlices(nodes.edge_of(base), node, carries, steps, ints, base)
-    base._edge, base._rg = (copy, 0), True
+    nodes.new_history(base, (copy, 0))
     diff.version = -1
     refresh(target)
 

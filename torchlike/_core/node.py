@@ -4,11 +4,13 @@ import itertools
 import weakref
 
 from torchlike._base.state import state
+from torchlike._core.hooks import RemovableHandle
 from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 
 _sequence = itertools.count()
 LEAF_SEQUENCE = 1 << 62  # accumulations run as soon as they are ready
+NOWHERE = (None, 0)  # the edge of a view that requires grad only because its base does
 
 
 class Node:
@@ -27,6 +29,10 @@ class Node:
     def name(self):
         """The name that users see, ``MulBackward0``."""
         return type(self).__name__
+
+    def title(self):
+        """What messages call the node: ``Mul``."""
+        return self.name().rstrip("0123456789").removesuffix("Backward")
 
     @property
     def _sequence_nr(self):
@@ -52,6 +58,17 @@ class Node:
     def outs(self):
         """(shape, dtype) of each output."""
         raise NotImplementedError
+
+    def register_hook(self, hook):
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces the former.
+
+        Returns a handle with ``remove()``.
+        """
+        return RemovableHandle.add(self.extra("hooks", dict), hook)
+
+    def register_prehook(self, hook):
+        """Call ``hook(grad_outputs)`` before the node runs; what it returns replaces them."""
+        return RemovableHandle.add(self.extra("prehooks", dict), hook)
 
     def __repr__(self):
         return f"<{type(self).__name__} object at {hex(id(self))}>"
@@ -95,9 +112,14 @@ class OpNode(Node):
                 got.append(value_of(t))
         return got
 
+    def _saved_tensors(self):
+        return [s for s, version in zip(self.saved, self.versions, strict=True) if version is not None]
+
     def tensors(self):
         """The saved values as tensors with history, for ``create_graph``."""
         self.values()
+        if any(s._ex and s._ex.get("detached", 0) > self.seq for s in self._saved_tensors()):
+            raise RuntimeError(DETACHED)
         n = len(self.plan.inputs)
         out = list(self.saved[:n])
         for index, shell in zip(self.plan.outputs, self.saved[n:], strict=True):
@@ -143,6 +165,12 @@ FREED = (
 )
 
 
+DETACHED = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please "
+    "use out-of-place .detach() instead"
+)
+
+
 def _routed(plan, arguments, results):
     return [arguments[r] if r >= 0 else results[-1 - r] for r in plan.route]
 
@@ -155,16 +183,19 @@ def _modified(node, t, version):
     kind = f"torch.{t.dtype.scalar_name}Tensor"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(t.shape)}]{_producer(t)} is at version {t._vc.version}; expected version {version} instead. "
+        f"[{kind} {list(t.shape)}]{_producer(node, t)} is at version {t._vc.version}; expected version {version} instead. "
         "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True)."
     )
 
 
-def _producer(t):
-    if t._edge is None:
-        return ","
-    return f", which is output {t._edge[1]} of {t._edge[0].name()},"
+def _producer(node, t):
+    """Which output of which node a saved tensor is, if any."""
+    maker, nr = t._edge or NOWHERE
+    own = [i for i, s in zip(node.plan.outputs, node.saved[len(node.plan.inputs) :], strict=True) if s is t]
+    if own:
+        maker, nr = node, own[0]
+    return "" if maker is None else f", which is output {nr} of {maker.title()},"
 
 
 class AccumulateGrad(Node):
@@ -231,7 +262,7 @@ def make(op, plan, edges, saved, versions):
     """A new node for one recorded call of ``op``."""
     cls = op.node_class
     if cls is None:
-        cls = op.node_class = node_class(op.node if op.node[-1].isdigit() else op.node + "0")
+        cls = op.node_class = node_class(op.node + "0" if op.node.endswith("Backward") else op.node)
     node = cls()
     node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
     node.arity = len(plan.outs)
@@ -251,6 +282,35 @@ def edge_of(t):
     if edge is not None:
         return edge
     return (accumulator(t), 0) if t._rg else None
+
+
+def is_leaf(t):
+    """Whether no node made ``t`` (a view of a base that requires grad may have none)."""
+    return t._edge is None or t._edge is NOWHERE
+
+
+def retained(t):
+    """Whether ``t``, which is no leaf, keeps its gradient."""
+    node, nr = t._edge
+    ref = (node._ex or {}).get("retains", {}).get(nr)
+    return ref is not None and ref() is t
+
+
+def retain(t):
+    """Keep the gradient of ``t``, which is no leaf, in ``t.grad``."""
+    node, nr = t._edge
+    node.extra("retains", dict)[nr] = weakref.ref(t)
+
+
+def new_history(t, edge):
+    """Give ``t`` another edge; a kept gradient is that of the new value."""
+    old = t._edge
+    keeps = old is not None and old[0] is not None and old[0]._ex is not None and retained(t)
+    if keeps:
+        del old[0]._ex["retains"][old[1]]
+    t._edge, t._rg = edge, True
+    if keeps:
+        retain(t)
 
 
 __all__ = ["AccumulateGrad", "Node", "OpNode", "Tensor", "accumulator", "edge_of", "make", "state"]

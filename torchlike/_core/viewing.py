@@ -1,12 +1,14 @@
 """Calls of view operators: a new tensor over the same storage, and its node."""
 
+from torchlike._base.layout import numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
+from torchlike._core.creation import MULTIPLE, NO_GRAD
 from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import Tensor, alias
-from torchlike._core.views import View
-from torchlike._ops.view import as_strided
+from torchlike._core.views import View, reader
+from torchlike._ops.view import as_strided, permute, spread, view_, view_dtype
 
 
 class Shaped:
@@ -29,22 +31,21 @@ class DiffView:
     Attributes:
         base: the base tensor. version: the version at which the view's history was last current.
         depth, ints: how many steps and integers of the view's chain belong to the base itself.
-        creation: None, or the function of the operator's name giving the error of an in-place change.
+        creation: None, or why it may not be changed in place: ``NO_GRAD`` or ``MULTIPLE``.
+        lead: (steps, integers) from the base's value to where the rest of the chain begins, which
+            is the storage for ``as_strided`` of a base that is itself an alias.
     """
 
-    __slots__ = ("base", "version", "depth", "ints", "creation")
+    __slots__ = ("base", "version", "depth", "ints", "creation", "lead")
 
-    def __init__(self, base, version, depth, ints, creation):
-        self.base, self.version, self.depth, self.ints, self.creation = base, version, depth, ints, creation
+    def __init__(self, base, version, depth, ints, creation, lead=((), ())):
+        self.base, self.version, self.depth, self.ints = base, version, depth, ints
+        self.creation, self.lead = creation, lead
 
-
-def _in_no_grad(name):
-    return (
-        "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
-        "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
-        "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
-        "(if you want the inplace to be tracked)."
-    )
+    def path(self, view):
+        """The steps and integers from the base to the view."""
+        steps, ints = self.lead
+        return steps + view.steps[self.depth :], ints + view.ints[self.ints :]
 
 
 def attach(t, step, ints, layout, dtype=None, creation=None):
@@ -56,14 +57,14 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
     else:
         new._view = View((*view.steps, step), view.ints + ints, layout, dtype or view.dtype)
     new._cache = None
+    if not state.grad:
+        creation = NO_GRAD
     version = t._vc.version
     if diff is not None:
-        new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation)
+        new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation, diff.lead)
     else:
         own, own_ints = (0, 0) if view is None else (len(view.steps), len(view.ints))
         new._diff = DiffView(t, version, own, own_ints, creation)
-    if not state.grad and new._diff.creation is None:
-        new._diff.creation = _in_no_grad
     return new
 
 
@@ -76,9 +77,12 @@ def call_view(op, inputs, args):
         raise TypeError(f"{op.name}(): argument 'self' (position 1) must be Tensor, not {type(t).__name__}")
     layout, static, ints, *rest = op.prepare(t, *args)
     new = attach(t, (op, static, len(ints)), ints, layout, *rest)
-    if op is as_strided:
-        new._view = View(new._view.steps[-1:], ints, layout)
-    if t._diff is not None:
+    if op is as_strided and t._view is not None and t._view.steps:
+        op, static, ints = restart(t, new)
+    elif op is view_dtype:  # not differentiable: aliases the storage, but is no view of a base
+        new._diff = None
+        return new
+    if t._diff is not None and state.grad:
         refresh(t)
         new._diff.version = t._vc.version
     if t._rg and state.grad:
@@ -89,6 +93,37 @@ def call_view(op, inputs, args):
             new._edge = (nodes.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved)), 0)
             new._rg = True
     return new
+
+
+def restart(t, new):
+    """Make ``new``, ``as_strided`` of the view ``t``, read the storage, whose elements its strides count.
+
+    Returns the operator, static arguments and integers that make it from ``t`` itself.
+    """
+    step, ints, value = new._view.steps[-1], new._view.ints[-1:], t._storage.value
+    size, stride, order = step[1]
+    cast = ((view_dtype, (_np_dtype(t),), 0),) if _np_dtype(t) != value.dtype else ()
+    before = cast
+    if cast:
+        flat = (view_, ((numel(value.shape),),), 0)
+        before = (flat, *cast) if order is None else ((permute, (order,), 0), flat, *cast)
+        step = (as_strided, (size, stride, None), 1)
+    new._view = View((*before, step), ints, new._view.layout, new._view.dtype)
+    base, length = new._diff.base, numel(value.shape)
+    lead, depth = ((), ()), 0
+    if base._view is not None and base._view.steps:
+        length_in_base = length * value.dtype.itemsize // _np_dtype(base).itemsize
+        spreads, starts = _spread(base, length_in_base)
+        lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), len(before)
+    new._diff.lead, new._diff.depth, new._diff.ints = lead, depth, 0
+    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
+    return reader((spreads, (as_strided, (size, stride, None), 1))), (), starts + ints
+
+
+def _spread(t, length):
+    """The step, and its integers, from the values of ``t`` to a storage of ``length`` elements."""
+    shape, strides, offset = t._layout
+    return (spread, (tuple(shape), tuple(strides), length), 1), (offset,)
 
 
 def _np_dtype(t):
@@ -103,12 +138,10 @@ def call_views(op, t, pieces, static):
     """
     if state.slow or t.__class__ not in KIND:
         return slow_call(lambda o, i, s: call_views(o, i[0], pieces, s), op, (t,), static)
-    title = op.node.removesuffix("Backward")
     news = [
-        attach(t, (step, s, len(ints)), ints, layout, None, _multi(i, title))
-        for i, (step, s, ints, layout) in enumerate(pieces)
+        attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces
     ]
-    if t._diff is not None:
+    if t._diff is not None and state.grad:
         refresh(t)
     if t._rg and state.grad and news:
         plan = plan_for(op, (t,), static, (Shaped(t._layout.shape, _np_dtype(t)),))
@@ -117,11 +150,3 @@ def call_views(op, t, pieces, static):
             for i, new in enumerate(news):
                 new._edge, new._rg = (node, i), True
     return tuple(news)
-
-
-def _multi(i, title):
-    return lambda name: (
-        f"Output {i} of {title} is a view and is being modified inplace. This view is the output of a function that "
-        "returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
-        "replace the inplace operation by an out-of-place one."
-    )

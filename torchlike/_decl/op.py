@@ -6,6 +6,7 @@ selects a compiled kernel. Checks of shapes and dtypes inside a kernel run while
 call that was seen before pays nothing for them.
 """
 
+import re
 from functools import partial
 
 from torchlike._decl import derive, rules
@@ -142,7 +143,7 @@ def _as_array(value):
 
 
 def _camel(name):
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    return "".join(re.sub(r"\d[a-z]", lambda m: m[0].upper(), part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
 def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, variants="function method",

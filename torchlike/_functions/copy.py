@@ -4,8 +4,10 @@ import copy as _copy
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.layout import preserve_strides
 from torchlike._core.convert import place
 from torchlike._core.dispatch import call
+from torchlike._core.follow import restride
 from torchlike._core.moving import move
 from torchlike._core.tensor import Tensor, alias, contiguous_format, preserve_format, value_of, wrap
 from torchlike._functions._install import both, method
@@ -19,6 +21,8 @@ def clone(input, *, memory_format=preserve_format):
     out = call(ops.clone, (input,), (None,))
     if memory_format is contiguous_format:
         out._view = out._storage.strides = None
+    elif input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
+        restride(out, strides)
     return out
 
 

@@ -10,7 +10,7 @@ from torchlike._core import arguments, indexing
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
-from torchlike._core.indexing import MASKS, check_mask, known
+from torchlike._core.indexing import MASKS, check_mask, fixed, known
 from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
@@ -48,7 +48,7 @@ def _positions(input, indices):
     for x in indices:
         if x.dtype in MASKS:
             check_mask(input, len(out), x)
-            out += [wrap(place(i, input.device)) for i in np.nonzero(known(x))]
+            out += [fixed(i, input.device) for i in np.nonzero(known(x))]
         elif x.dtype in (dtypes.int64, dtypes.int32):
             out.append(x)
         else:
@@ -204,7 +204,9 @@ def take_along_dim(input, indices, dim=None, *, out=None):
             [3]])
     """
     if indices.dtype is not dtypes.int64:
-        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}")
+        raise RuntimeError(
+            f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.scalar_name}"
+        )
     if dim is None:
         input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
     if input.ndim != indices.ndim:
@@ -243,8 +245,7 @@ def one_hot(tensor, num_classes=-1):
         num_classes = max(int(host(tensor).max()) + 1, 1)
     elif num_classes < 1:
         raise RuntimeError(
-            "one_hot: Class values must be smaller than num_classes. (num_classes must be positive, "
-            f"got {num_classes})"
+            f"one_hot: Class values must be smaller than num_classes. (num_classes must be positive, got {num_classes})"
         )
     return call(ops.one_hot, (tensor,), (num_classes,))
 
@@ -287,10 +288,13 @@ def select_scatter(input, src, dim, index):
 
 
 @both()
-def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of ``input`` with ``src`` in place of a slice along ``dim``."""
     dim = dims.wrap_dim(dim, input.ndim)
-    return _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
+    got = _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
+    if out is not None:
+        put(out, place(value_of(got.to(out.dtype)), out.device))
+    return got if out is None else out
 
 
 @both()
@@ -309,4 +313,3 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
 def narrow_copy(input, dim, start, length):
     """A copy of ``length`` indices of one dimension from ``start``."""
     return input.narrow(dim, start, length).clone()
-

@@ -10,13 +10,11 @@ from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.bind import front
 from torchlike._core.dispatch import call
-from torchlike._core.out import call_out
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.tensor import value_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import FUNCTIONS as FUNCTIONS
 from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products
-from torchlike._ops import products as named
 from torchlike._ops import spectral
 from torchlike._ops._square import _LinAlgError as LinAlgError
 
@@ -32,10 +30,6 @@ linalg = SimpleNamespace(**{
 vector_norm = linalg.vector_norm
 
 
-def _run(op, inputs, static, out):
-    return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
-
-
 def _written(name, result, out):
     """``result`` in ``out`` if that is given, after the check that ``out=`` makes."""
     if out is None:
@@ -48,6 +42,13 @@ def _written(name, result, out):
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
+
+
+def _all_written(name, results, outs):
+    """As ``_written`` for several results; ``outs`` is a tuple of as many, or None."""
+    if outs is None:
+        return tuple(results)
+    return tuple(_written(name, result, out) for result, out in zip(results, outs, strict=True))
 
 
 # -- norms -------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=No
 
 def _by_singular_values(A, ord, dims):
     s = linalg.svdvals(A.movedim(dims, (-2, -1)))
-    if ord == "nuc":
+    if ord == "nuc" or not s.shape[-1]:
         return s.sum(-1)
     return s.amax(-1) if ord == 2 else s.amin(-1)
 
@@ -159,7 +160,8 @@ def cond(A, p=None, *, out=None):
     else:
         if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
             raise RuntimeError(
-                f"linalg.cond(ord={p}): A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} "
+                f"linalg.cond(ord={p}): A must be batches of square matrices, but they are "
+                f"{A.shape[-2]} by {A.shape[-1]} "
                 "matrices"
             )
         inverse, info = linalg.inv_ex(A)
@@ -212,7 +214,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
 
 
-def lstsq(A, B, rcond=None, *, driver=None):
+def lstsq(A, B, rcond=None, *, driver=None, out=None):
     """(solution, residuals, rank, singular_values) of least squares ``A @ X = B``, of least norm if not unique.
 
     As in LAPACK: residuals are empty unless ``driver`` is "gels", "gelsd" or "gelss" and A is tall and of
@@ -230,12 +232,12 @@ def lstsq(A, B, rcond=None, *, driver=None):
     solution, residuals, rank, s = call(spectral.lstsq, (A, B, rcond), ())
     m, n = A.shape[-2:]
     if driver == "gelsy" or m <= n or not _full_rank(rank, n, driver):
-        residuals = residuals.new_empty(0)
+        residuals = residuals.reshape(-1)[:0]
     if driver == "gels":
-        rank = rank.new_empty(0)
+        rank = rank.reshape(-1)[:0]
     if driver in ("gels", "gelsy"):
-        s = s.new_empty(0)
-    return LstsqResult((solution, residuals, rank, s))
+        s = s.reshape(-1)[:0]
+    return LstsqResult(_all_written("linalg_lstsq", (solution, residuals, rank, s), out))
 
 
 def _full_rank(rank, n, driver):
@@ -276,7 +278,8 @@ def tensorsolve(A, B, dims=None, *, out=None):
     shape = tuple(A.shape[B.ndim :])
     if math.prod(shape) != math.prod(A.shape[: B.ndim]):
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but "
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            "prod(self.shape[:other.ndim]), but "
             f"got {math.prod(shape)} != {math.prod(A.shape[: B.ndim])} (linalg.tensorsolve)"
         )
     x = linalg.solve(A.reshape((math.prod(shape), math.prod(shape))), B.flatten())
@@ -294,7 +297,7 @@ _Svd = arguments.named_results("svd", ("U", "S", "V"))
 
 
 @both()
-def svd(input, some=True, compute_uv=True):
+def svd(input, some=True, compute_uv=True, *, out=None):
     """(U, S, V) with ``input = U @ diag(S) @ V.mH``; the older form of ``torch.linalg.svd``.
 
     ``some=False``: U and V are square. ``compute_uv=False``: they are zeros.
@@ -305,9 +308,10 @@ def svd(input, some=True, compute_uv=True):
     """
     if compute_uv:
         u, s, vh = linalg.svd(input, full_matrices=not some)
-        return _Svd((u, s, vh.mH))
+        return _Svd(_all_written("svd", (u, s, vh.mH), out))
     batch, m, n = tuple(input.shape[:-2]), input.shape[-2], input.shape[-1]
-    return _Svd((input.new_zeros((*batch, m, m)), linalg.svdvals(input), input.new_zeros((*batch, n, n))))
+    results = input.new_zeros((*batch, m, m)), linalg.svdvals(input), input.new_zeros((*batch, n, n))
+    return _Svd(_all_written("svd", results, out))
 
 
 @both()
@@ -317,16 +321,19 @@ def orgqr(input, input2):
 
 
 @both()
-def lu_solve(b, LU_data, LU_pivots):
+def lu_solve(b, LU_data, LU_pivots, *, out=None):
     """The X with ``A @ X = b`` from the factors of A; the older form of ``torch.linalg.lu_solve``."""
-    return linalg.lu_solve(LU_data, LU_pivots, b)
+    return linalg.lu_solve(LU_data, LU_pivots, b, out=out)
 
 
 @both()
 def lu(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), and infos if asked for; the older form of ``torch.linalg.lu_factor``."""
-    factors, pivots, info = linalg.lu_factor_ex(A, pivot=pivot)
-    return (factors, pivots, info) if get_infos else (factors, pivots)
+    result = linalg.lu_factor_ex(A, pivot=pivot)
+    if out is not None:
+        _all_written("lu", tuple(result)[: len(out)], out)
+        return out
+    return result if get_infos else (result.LU, result.pivots)
 
 
 @both()
@@ -338,124 +345,3 @@ def dist(input, other, p=2):
     tensor(5.)
     """
     return vector_norm(input - other, p)
-
-
-# -- products ----------------------------------------------------------------------------------------
-
-
-@function()
-def einsum(*args):
-    """Sums of products in Einstein's notation: ``einsum("ij,jk->ik", A, B)`` is a matrix product.
-
-    Letters of one name run together; those missing after ``->`` are summed (without an arrow: those that occur twice
-    or more). ``...`` stands for dimensions that are broadcast. Operands may also alternate with lists of ints.
-
-    >>> import torchlike as torch
-    >>> torch.einsum("ij,j->i", torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
-    tensor([3., 7.])
-    """
-    if len(args) < 2:
-        raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
-        )
-    equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        operands = tuple(operands[0])
-    for x in operands:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"einsum(): argument 'operands' must be tuple of Tensors, not {type(x).__name__}")
-    return call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
-
-
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-
-def _letters(labels):
-    text = ""
-    for label in labels:
-        if label is Ellipsis:
-            text += "..."
-        elif isinstance(label, int) and 0 <= label < 52:
-            text += _LETTERS[label]
-        else:
-            raise ValueError(
-                f"einsum(): subscripts must be ints from 0 to 51 or Ellipsis (got {label!r}) in the list form"
-            )
-    return text
-
-
-def _from_lists(args):
-    """(equation, operands) of the form that alternates operands and lists of ints."""
-    operands, terms = args[: len(args) // 2 * 2 : 2], args[1::2]
-    equation = ",".join(map(_letters, terms))
-    return (equation + "->" + _letters(args[-1]) if len(args) % 2 else equation), operands
-
-
-@function()
-def tensordot(a, b, dims=2, out=None):
-    """The products of two tensors summed over pairs of dimensions; the others of both remain.
-
-    ``dims``: how many of the last of ``a`` go with the first of ``b``, or two lists of dimensions.
-
-    >>> import torchlike as torch
-    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5)).shape
-    torch.Size([2, 5])
-    """
-    if isinstance(dims, Tensor):
-        dims = dims.tolist()
-    if isinstance(dims, list | tuple):
-        if len(dims) != 2:
-            raise RuntimeError(f"tensordot: dims must be an int or two lists of ints, got {dims!r}")
-        left, right = ((x,) if isinstance(x, int) else x for x in dims)
-    else:
-        n = arguments.as_int("tensordot", "dims", dims)
-        if n < 0:
-            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={n}")
-        if n > min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={n}")
-        left, right = range(a.ndim - n, a.ndim), range(n)
-    left, right = (arguments.as_ints("tensordot", "dims", tuple(x)) for x in (left, right))
-    return _run(named.tensordot, (a, b), (left, right), out)
-
-
-@function()
-def chain_matmul(*matrices, out=None):
-    """The product of several matrices, in the order that costs least; see ``torch.linalg.multi_dot``."""
-    if len(matrices) == 1 and isinstance(matrices[0], list | tuple):
-        matrices = tuple(matrices[0])
-    for x in matrices:
-        if x.ndim != 2:
-            raise RuntimeError(f"Tensor dimension is {x.ndim}, expected 2 instead (chain_matmul).")
-    if not matrices:
-        raise RuntimeError("chain_matmul(): Expected one or more matrices")
-    return matrices[0] if len(matrices) == 1 else linalg.multi_dot(matrices, out=out)
-
-
-@both()
-def diag(input, diagonal=0, *, out=None):
-    """A square matrix with a vector as its ``diagonal``-th diagonal, or a copy of that of a matrix.
-
-    >>> import torchlike as torch
-    >>> torch.diag(torch.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    diagonal = arguments.as_int("diag", "diagonal", diagonal)
-    if input.ndim == 1:
-        return _run(named.diag_embed, (input,), (diagonal, 0, 1), out)
-    if input.ndim != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return _run(named.diagonal_copy, (input,), (diagonal,), out)
-
-
-@both()
-def diagflat(input, offset=0):
-    """A square matrix with all elements, flattened, as its ``offset``-th diagonal.
-
-    >>> import torchlike as torch
-    >>> torch.diagflat(torch.tensor([1, 2]))
-    tensor([[1, 0],
-            [0, 2]])
-    """
-    return call(named.diag_embed, (input.reshape(-1),), (offset, 0, 1))

@@ -35,6 +35,17 @@ def _wrong(name, position, given):
     )
 
 
+_abs_ = Tensor.abs_
+
+
+@method()
+def abs_(self):
+    """``abs`` in place. RuntimeError for complex tensors, whose moduli are real."""
+    if self.dtype.is_complex:
+        raise RuntimeError("In-place abs is not supported for complex tensors; use abs(), which gives a real tensor")
+    return _abs_(self)
+
+
 # -- powers --------------------------------------------------------------------------------------
 
 

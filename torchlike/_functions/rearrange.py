@@ -102,7 +102,9 @@ def _fill(run, self, value, number, tensor):
     if isinstance(value, bool | int | float | complex | np.generic):
         return run(number, (self, fitting(self.dtype, value)), ())
     if not isinstance(value, Tensor):
-        raise TypeError(f"fill_(): argument 'value' must be a Number or a Tensor of no dimensions, not {type(value).__name__}")
+        raise TypeError(
+            f"fill_(): argument 'value' must be a Number or a Tensor of no dimensions, not {type(value).__name__}"
+        )
     if value.device != self.device and not value.ndim:
         value = move(value, self.device)
     return run(tensor, (self, value), ())
@@ -189,7 +191,11 @@ def block_diag(*tensors):
             [0, 2, 3]])
     """
     tensors = arguments.as_tensors("block_diag", "tensors", tensors)
-    return call(join.block_diag, tensors, ((len(tensors),),)) if tensors else wrap(place(np.zeros((1, 0), np.float32), None))
+    return (
+        call(join.block_diag, tensors, ((len(tensors),),))
+        if tensors
+        else wrap(place(np.zeros((1, 0), np.float32), None))
+    )
 
 
 # -- broadcasting --------------------------------------------------------------------------------
@@ -241,7 +247,9 @@ atleast_1d = _atleast("atleast_1d", lambda t: t if t.ndim else t.reshape(1))
 atleast_2d = _atleast("atleast_2d", lambda t: t if t.ndim > 1 else t.unsqueeze(0) if t.ndim else t.reshape(1, 1))
 atleast_3d = _atleast(
     "atleast_3d",
-    lambda t: t if t.ndim > 2 else t.unsqueeze(-1) if t.ndim == 2 else t[None, :, None] if t.ndim else t.reshape(1, 1, 1),
+    lambda t: (
+        t if t.ndim > 2 else t.unsqueeze(-1) if t.ndim == 2 else t[None, :, None] if t.ndim else t.reshape(1, 1, 1)
+    ),
 )
 
 
@@ -278,8 +286,7 @@ def _check_grid(tensors):
     for t in tensors:
         if t.ndim > 1:
             raise RuntimeError(
-                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of "
-                f"shape {list(t.shape)}"
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of shape {list(t.shape)}"
             )
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
@@ -369,13 +376,17 @@ def _repeat_index(repeats, output_size):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
     if isinstance(value_of(repeats), jax.core.Tracer):
         if output_size is None:
-            raise RuntimeError("repeat_interleave() with a tensor of counts needs output_size while jax traces the code")
+            raise RuntimeError(
+                "repeat_interleave() with a tensor of counts needs output_size while jax traces the code"
+            )
         return call(join.repeat_index, (repeats,), (output_size,))
     counts = host(repeats)
     if (counts < 0).any():
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and counts.sum() != output_size:
-        raise RuntimeError(f"allocated size does not match required size: output_size is {output_size}, not {counts.sum()}")
+        raise RuntimeError(
+            f"allocated size does not match required size: output_size is {output_size}, not {counts.sum()}"
+        )
     return wrap(place(np.repeat(np.arange(len(counts)), counts), repeats.device))
 
 
@@ -407,7 +418,6 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 
 
 # -- padding -------------------------------------------------------------------------------------
-
 
 
 def pad(input, pad, mode="constant", value=None):
@@ -493,6 +503,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             f"Could not set tensor of type {source.dtype.scalar_name} to a tensor of type {self.dtype.scalar_name}"
         )
     if size is not None:
-        source = source.detach().as_strided(size, contiguous_strides(tuple(size)) if stride is None else stride, storage_offset)
+        source = source.detach().as_strided(
+            size, contiguous_strides(tuple(size)) if stride is None else stride, storage_offset
+        )
     self._storage, self._view, self._cache, self._vc = source._storage, source._view, None, source._vc
     return self

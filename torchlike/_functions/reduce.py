@@ -4,8 +4,9 @@ import jax
 import numpy as np
 
 from torchlike._base.dims import wrap_dim
+from torchlike._core.bind import front
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import value_of, wrap
+from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
@@ -37,6 +38,25 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 def norm_(self, p="fro", dim=None, keepdim=False, dtype=None):
     """The ``p``-norm over ``dim`` (of all elements by default): "fro" (2), "nuc" or a number."""
     return _norm(self, p, dim, keepdim, dtype, None)
+
+
+# -- quantiles: the gradient goes to the input only --------------------------------------------------
+
+
+def _quantiles(ops):
+    run = front(ops, "function")
+
+    def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
+        if isinstance(q, Tensor):
+            q = q.detach()
+        return run(input, q, dim, keepdim, interpolation=interpolation, out=out)
+
+    quantile.__name__, quantile.__doc__ = ops[0].schema.name, ops[0].kernel.__doc__
+    return quantile
+
+
+both("quantile")(_quantiles([sorting.quantile, sorting.quantile_scalar]))
+both("nanquantile")(_quantiles([sorting.nanquantile, sorting.nanquantile_scalar]))
 
 
 # -- shapes that depend on values --------------------------------------------------------------------
@@ -179,5 +199,3 @@ def bincount(input, weights=None, minlength=0):
         )
     length = max(int(values.max()) + 1 if values.size else 0, minlength)
     return call(sorting.bincount, (input, weights), (length,))
-
-

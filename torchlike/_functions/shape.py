@@ -45,7 +45,7 @@ def view(self, *args, size=None, dtype=None):
 def _reshape(self, size):
     size = dims.infer_size(size, numel(self._layout.shape))
     if g.can_view(self._layout, size) is not None:
-        return call_view(views.view_, (self,), (size,))
+        return call_view(views.view_ if self.is_contiguous() else views.reshape_alias, (self,), (size,))
     copy = call(ops.clone, (self,), (None,))
     copy._view = copy._storage.strides = None
     new = call_view(views.unsafe_view, (copy,), (size,))
@@ -239,7 +239,7 @@ def chunk(input, chunks, dim=0):
     """About ``chunks`` consecutive slices of equal length along ``dim``; a tuple of views."""
     dim = dims.split_dim("chunk", input.ndim, dim)
     sizes = dims.chunk_sizes(input.shape[dim], arguments.as_int("chunk", "chunks", chunks))
-    return call_views(ops.split, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
+    return call_views(ops.split if input.shape[dim] else ops.split_with_sizes, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
 
 
 @both()

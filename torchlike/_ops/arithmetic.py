@@ -6,7 +6,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, stored, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, is_reduced, kind, no_derivative, stored, widely
 
 
 def _scale(name, self, alpha):
@@ -158,9 +158,16 @@ def _integer_zero(self, other, rounding_mode="floor"):
 
 
 def _rounded(name, self, other, rounding_mode):
-    self, other = broadcast(name, self, other)
-    demand(name, self, "if")
-    dtype = self.dtype
+    """The quotient rounded down or towards zero, in the promoted dtype."""
+    bound = {"self": self, "other": other}
+    rules.promote(bound, ("self", "other"), dict(bound))
+    dtype = bound["self"].dtype
+    demand(name, bound["self"], "if")
+    if rounding_mode == "floor" and is_reduced(bound["self"]) and not other.ndim:
+        # PyTorch keeps a lone divisor in float32: 0.5 // 0.1 is 4, though 0.1 in 16 bits is less.
+        wide = broadcast(name, self.astype(np.float32), other.astype(np.float32))
+        return floor_quotient(*wide).astype(dtype)
+    self, other = broadcast(name, *bound.values())
     if rounding_mode == "floor":
         return widely(floor_quotient, self, other)
     if kind(self) == "i":
@@ -183,15 +190,14 @@ def div_mode(self, other, rounding_mode):
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
-    bound = {"self": self, "other": other}
-    (rules.int_to_float if rounding_mode is None else rules.promote)(bound, ("self", "other"), dict(bound))
-    self, other = bound.values()
     if rounding_mode is None:
-        return lax.div(*broadcast("div", self, other))
+        bound = {"self": self, "other": other}
+        rules.int_to_float(bound, ("self", "other"), dict(bound))
+        return lax.div(*broadcast("div", *bound.values()))
     return _rounded("div", self, other, rounding_mode)
 
 
-@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="//",
+@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", operator="//",
            check=_integer_zero, vjp={"self, other": no_derivative("floor_divide")})  # fmt: skip
 def floor_divide(self, other):
     """``floor(input / other)``; RuntimeError where an integer is divided by zero.
@@ -234,7 +240,7 @@ def _pass(grad):
 remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
                       check=_integer_zero, node="RemainderBackward1", vjp={
     "self": _pass,
-    "other": lambda grad, self, other: -grad * floor_quotient(self, other),
+    "other": lambda grad, self, other: -grad * lax.stop_gradient(floor_quotient(self, other)),
 })(_remainder)  # fmt: skip
 remainder_scalar = pointwise("remainder.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote",
                              policy="self other", numbers="", check=_integer_zero, vjp={"self": _pass})(_remainder)  # fmt: skip
@@ -243,7 +249,7 @@ remainder_from = op("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tenso
 fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", check=_integer_zero,
                  node="FmodBackward1", vjp={
     "self": _pass,
-    "other": lambda grad, self, other: -grad * _trunc(self / other),
+    "other": lambda grad, self, other: -grad * lax.stop_gradient(_trunc(self / other)),
 })(_fmod)  # fmt: skip
 fmod_scalar = pointwise("fmod.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote", policy="self other",
                         numbers="", check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip

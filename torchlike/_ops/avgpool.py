@@ -237,8 +237,15 @@ def _check_unpool(self, indices, output_size):
     return jnp.any(bad), error
 
 
+def _max_unpool_backward(grad, self_aval, indices, output_size):
+    """What is at the elements' positions, also where several shared one."""
+    rows = math.prod(grad.shape[: -len(output_size)])
+    at = jnp.arange(rows)[:, None], indices.reshape(rows, -1)
+    return grad.reshape(rows, -1)[at].reshape(self_aval.shape)
+
+
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="", node="MaxUnpoolBackward",
-    check=_check_unpool)  # fmt: skip
+    check=_check_unpool, vjp={"self": _max_unpool_backward})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""
     n = len(output_size)

@@ -9,6 +9,7 @@ from jax import lax
 
 from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, scalar_name, widely
+from torchlike._ops.unary import power_of_two
 
 # -- powers --------------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ copysign_scalar = pointwise("copysign.Scalar(Tensor self, Scalar other) -> Tenso
 
 @pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
     "self": lambda grad, self, other: jnp.where(self == other, 0, grad),
-    "other": lambda grad, self, other: jnp.where(self == other, grad, 0),
+    "other": lambda grad: jnp.zeros_like(grad),
 })  # fmt: skip
 def nextafter(self, other):
     """The next representable number after ``input`` towards ``other``."""
@@ -247,13 +248,13 @@ _LOG2 = float(np.log(2.0))
 
 
 @pointwise("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", numbers="", vjp={
-    "self": lambda grad, other: grad * conj(lax.exp2(other)),
+    "self": lambda grad, other: grad * conj(power_of_two(other)),
     "other": lambda grad, result: grad * conj(result) * _LOG2,
 })  # fmt: skip
 def ldexp(self, other):
     """``input * 2 ** other``."""
     self, other = broadcast("ldexp", self, other)
-    return widely(lambda x, e: x * lax.exp2(e), self, other)
+    return widely(lambda x, e: x * power_of_two(e), self, other)
 
 
 def _log_sum(a, b, exp, log1p, base):
@@ -292,7 +293,7 @@ def _log_of_sum(name, exp, log1p, kinds, doc):
 
 
 logaddexp = _log_of_sum("logaddexp", lax.exp, lax.log1p, "fc", "``log(exp(input) + exp(other))`` without overflow.")
-logaddexp2 = _log_of_sum("logaddexp2", lax.exp2, _log1p2, "f", "``log2(2 ** input + 2 ** other)`` without overflow.")
+logaddexp2 = _log_of_sum("logaddexp2", power_of_two, _log1p2, "f", "``log2(2 ** input + 2 ** other)`` without overflow.")
 
 
 def _times_log(x, y, log):

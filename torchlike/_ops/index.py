@@ -138,7 +138,9 @@ def _spread(mask, dim, ndim):
 def index_mask(self, mask, values, dim):
     """``self`` with one value where ``mask``, which covers the dimensions from ``dim``, is true."""
     if jnp.iscomplexobj(values) and not jnp.iscomplexobj(self):
-        raise RuntimeError(f"value cannot be converted to type {from_np(self.dtype).name} without overflow: it is complex")
+        raise RuntimeError(
+            f"value cannot be converted to type {from_np(self.dtype).name} without overflow: it is complex"
+        )
     return jnp.where(_spread(mask, dim, self.ndim), cast(values.reshape(()), self.dtype), self)
 
 
@@ -168,7 +170,7 @@ def check_range(error, text, negative=False, name="index"):
 
 def demand_index(name, index, kinds=("int32", "int64")):
     """RuntimeError unless the index tensor has one of these dtypes."""
-    if index.dtype.name not in kinds:
+    if index.size and index.dtype.name not in kinds:
         raise RuntimeError(
             f"{name}(): Expected dtype {'/'.join(kinds)} for index, but got "
             f"{from_np(index.dtype).name}; convert it with .long()"
@@ -342,7 +344,9 @@ def _check_classes(self, num_classes):
     def error():
         if int(np.min(self)) < 0:
             return RuntimeError("Class values must be non-negative.")
-        return RuntimeError(f"Class values must be smaller than num_classes. (one_hot: {int(np.max(self))} with {num_classes})")
+        return RuntimeError(
+            f"Class values must be smaller than num_classes. (one_hot: {int(np.max(self))} with {num_classes})"
+        )
 
     return jnp.any((self < 0) | (self >= num_classes)), error
 
@@ -366,12 +370,15 @@ def _filled(self, mask, value):
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.ndim} dimension(s)."
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
-        name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(self.dtype.name, self.dtype.name)
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow (masked_fill got a complex value)")
+        name = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}.get(
+            self.dtype.name, self.dtype.name
+        )
+        raise RuntimeError(
+            f"value cannot be converted to type {name} without overflow (masked_fill got a complex value)"
+        )
     return jnp.broadcast_to(jnp.where(mask, cast(value, self.dtype), self), shape)
 
 
@@ -431,4 +438,6 @@ def nonzero_static(self, size, fill_value):
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer (got {size})")
     if not self.ndim:
         return jnp.zeros((size, 0), np.int64)
+    if not self.size:
+        return jnp.full((size, self.ndim), fill_value, np.int64)
     return jnp.stack(jnp.nonzero(self, size=size, fill_value=fill_value), 1).astype(np.int64)

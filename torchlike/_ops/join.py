@@ -54,8 +54,7 @@ def block_diag(tensors):
     for i, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
-                f"{t.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
             )
     blocks = [jnp.atleast_2d(t) for t in tensors]
     width, left, rows = sum(b.shape[1] for b in blocks), 0, []
@@ -90,6 +89,8 @@ def roll(self, shifts, dims):
     >>> torch.roll(torch.tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
+    if not shifts:
+        raise RuntimeError("`shifts` required (roll got none)")
     if not dims and len(shifts) == 1:
         return jnp.roll(self, shifts[0])
     if len(shifts) != len(dims):

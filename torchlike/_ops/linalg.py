@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl.op import op
+from torchlike._ops._axes import is_floating
 from torchlike._ops._square import (
     _LinAlgError,
     adjoint,
@@ -361,7 +362,16 @@ def linalg_cholesky_ex(self, upper, check_errors):
     return low, _minor_orders(adjoint(self) if upper else self, low)
 
 
-@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out")
+def _cholesky_solve_vjp(grad, input2, result, upper):
+    """With ``A = L @ L.mH``; the whole factor takes part, not its triangle alone."""
+    to_b = _by_factor(*broadcast_batches(input2, grad), upper)
+    to_a = -mm(to_b, adjoint(result))
+    to_a = to_a + adjoint(to_a)
+    return to_b, mm(input2, to_a) if upper else mm(to_a, input2)
+
+
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
+    vjp={"self, input2": _cholesky_solve_vjp})  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
 
@@ -443,8 +453,9 @@ def matrix_power(self, n):
 
 
 def _exp(x):
-    square("linalg.matrix_exp", x)
-    return jax.scipy.linalg.expm(x, max_squarings=48) if x.size else x
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32)) if is_floating(x) else x
+    square("linalg.matrix_exp", wide)
+    return jax.scipy.linalg.expm(wide, max_squarings=48).astype(x.dtype) if x.size else x
 
 
 @op("linalg_matrix_exp(Tensor self) -> Tensor", variants="")

@@ -86,7 +86,7 @@ def _affine(unit, weight, bias, shape, dtype):
 
 
 def _channel_shape(x):
-    return (1, x.shape[1], *(1,) * (x.ndim - 2))
+    return (1, x.shape[1], *(1,) * (x.ndim - 2)) if x.ndim > 1 else (0,)
 
 
 def _over(x, instances):
@@ -95,12 +95,13 @@ def _over(x, instances):
 
 
 def _check_channels(name, x, **vectors):
-    if x.ndim < 2:
-        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
+    channels = x.shape[1] if x.ndim > 1 else 0
     for what, v in vectors.items():
-        if v is not None and v.shape != (x.shape[1],):
+        if v is not None and v.shape != (channels,):
             count = math.prod(v.shape)
-            raise RuntimeError(f"{what} should contain {x.shape[1]} elements not {count} (in {name})")
+            raise RuntimeError(f"{what} should contain {channels} elements not {count} (in {name})")
+    if x.ndim < 2 and x.size:
+        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
 
 
 def _frozen(running_mean):

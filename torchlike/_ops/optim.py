@@ -84,3 +84,117 @@ def adam(p, g, state, t, n, *, amsgrad, decay, decoupled):
     denominator = jnp.sqrt(top) / _in(p, correction) + _in(p, n["eps"])
     step_size = n["lr"] / (1 - n["beta1"] ** t)
     return p - _in(p, step_size) * (mean / denominator), (mean, square, top)[: len(state)]
+
+
+def rmsprop(p, g, state, t, n, *, centered, momentum, decay):
+    g = _decayed(p, g, n, decay)
+    square = _square_average(state[0], g, n["alpha"])
+    kept = [square]
+    spread = square
+    if centered:
+        mean = _lerp(state[-1], g, 1 - n["alpha"])
+        spread = square - mean * mean
+    step = g / (jnp.sqrt(spread) + _in(p, n["eps"]))
+    if momentum:
+        step = _in(p, n["momentum"]) * state[1] + step
+        kept.append(step)
+    return p - _in(p, n["lr"]) * step, (*kept, mean) if centered else tuple(kept)
+
+
+def adagrad(p, g, state, t, n, *, decay):
+    g = _decayed(p, g, n, decay)
+    total = state[0] + g * g
+    rate = n["lr"] / (1 + (t - 1) * n["lr_decay"])
+    return p - _in(p, rate) * g / (jnp.sqrt(total) + _in(p, n["eps"])), (total,)
+
+
+def adadelta(p, g, state, t, n, *, decay):
+    g = _decayed(p, g, n, decay)
+    square = _square_average(state[0], g, n["rho"])
+    eps = _in(p, n["eps"])
+    delta = jnp.sqrt(state[1] + eps) / jnp.sqrt(square + eps) * g
+    return p - _in(p, n["lr"]) * delta, (square, _square_average(state[1], delta, n["rho"]))
+
+
+def adamax(p, g, state, t, n, *, decay):
+    g = _decayed(p, g, n, decay)
+    mean = _lerp(state[0], g, 1 - n["beta1"])
+    largest = jnp.maximum(_in(p, n["beta2"]) * state[1], jnp.abs(g) + _in(p, n["eps"]))
+    return p - _in(p, n["lr"] / (1 - n["beta1"] ** t)) * (mean / largest), (mean, largest)
+
+
+def _decay_first(p, g, n, decay, decoupled):
+    """The parameter and the gradient after weight decay of either kind."""
+    if decay and decoupled:
+        return p * _in(p, 1 - n["lr"] * n["weight_decay"]), g
+    return p, _decayed(p, g, n, decay)
+
+
+def nadam(p, g, state, t, n, *, decay, decoupled):
+    p, g = _decay_first(p, g, n, decay, decoupled)
+    mu = n["beta1"] * (1 - 0.5 * 0.96 ** (t * n["momentum_decay"]))
+    mu_next = n["beta1"] * (1 - 0.5 * 0.96 ** ((t + 1) * n["momentum_decay"]))
+    product = (state[0] * mu.astype(state[0].dtype)).astype(np.float64)
+    mean = _lerp(state[1], g, 1 - n["beta1"])
+    square = _square_average(state[2], g, n["beta2"])
+    denominator = jnp.sqrt(square / _in(p, 1 - n["beta2"] ** t)) + _in(p, n["eps"])
+    p = p - _in(p, n["lr"] * (1 - mu) / (1 - product)) * (g / denominator)
+    p = p - _in(p, n["lr"] * mu_next / (1 - product * mu_next)) * (mean / denominator)
+    return p, (product, mean, square)
+
+
+def radam(p, g, state, t, n, *, decay, decoupled):
+    p, g = _decay_first(p, g, n, decay, decoupled)
+    mean = _lerp(state[0], g, 1 - n["beta1"])
+    square = _square_average(state[1], g, n["beta2"])
+    correction = 1 - n["beta2"] ** t
+    longest = 2 / (1 - n["beta2"]) - 1
+    length = longest - 2 * t * n["beta2"] ** t / correction  # of the approximated simple moving average
+    enough = length > 5
+    safe = jnp.where(enough, length, longest)
+    rectified = jnp.sqrt((safe - 4) * (safe - 2) * longest / ((longest - 4) * (longest - 2) * safe))
+    adaptive = _in(p, jnp.sqrt(correction)) / (jnp.sqrt(square) + _in(p, n["eps"])) * _in(p, rectified)
+    step = mean / _in(p, 1 - n["beta1"] ** t) * _in(p, n["lr"]) * jnp.where(enough, adaptive, 1)
+    return p - step, (mean, square)
+
+
+def asgd(p, g, state, t, n, *, decay):
+    g = _decayed(p, g, n, decay)
+    eta, mu, average = state[0].astype(np.float64), state[1].astype(np.float64), state[2]
+    p = p * _in(p, 1 - n["lambd"] * eta) - _in(p, eta) * g
+    average = jnp.where(mu == 1, p, average + _in(p, mu) * (p - average))
+    eta = n["lr"] / (1 + n["lambd"] * n["lr"] * t) ** n["alpha"]
+    return p, (eta, 1 / jnp.maximum(1, t - n["t0"]), average)
+
+
+def rprop(p, g, state, t, n):
+    agree = g * state[0]
+    factor = jnp.where(agree > 0, n["eta_plus"], jnp.where(agree < 0, n["eta_minus"], 1)).astype(p.dtype)
+    size = jnp.clip(state[1] * factor, _in(p, n["smallest"]), _in(p, n["largest"]))
+    g = jnp.where(agree < 0, 0, g)
+    return p - jnp.sign(g) * size, (g, size)
+
+
+def adafactor(p, g, state, t, n, *, decay, least):
+    """``least`` is eps1, None for that of the dtype."""
+    least = jnp.finfo(p.dtype).eps if least is None else least
+    fresh = t ** n["beta2_decay"]
+    rate = jnp.minimum(n["lr"], 1 / jnp.sqrt(t))
+    scale = jnp.maximum(n["eps2"], _root_mean_square(p).astype(np.float64)) * rate
+    if decay:
+        p = p * _in(p, 1 - n["lr"] * n["weight_decay"])
+    if g.ndim > 1:
+        rows = _lerp(state[0], jnp.mean(g * g, -1, keepdims=True), fresh)
+        columns = _lerp(state[1], jnp.mean(g * g, -2, keepdims=True), fresh)
+        estimate = rows @ columns / jnp.maximum(jnp.mean(rows, -2, keepdims=True), _in(p, least))
+        state = rows, columns
+    else:
+        estimate = _lerp(state[0], g * g, fresh)
+        state = (estimate,)
+    step = g / jnp.sqrt(jnp.maximum(estimate, _in(p, least * least)))
+    clipped = jnp.maximum(1.0, _root_mean_square(step).astype(np.float64) / n["d"])
+    return p - _in(p, scale / clipped) * step, state
+
+
+def _root_mean_square(x):
+    return jnp.sqrt(jnp.mean(x * x))

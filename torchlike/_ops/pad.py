@@ -65,10 +65,9 @@ def _check(name, dim, n, low, high, shape):
         )
     if name == "circular" and (low > n or high > n):
         raise RuntimeError("Padding value causes wrapping around more than once.")
-    if n + low + high < 1 or n + min(low, 0) + min(high, 0) < 1:
+    if not n or n + low + high < 1 or (name == "circular" and n + min(low, 0) + min(high, 0) < 1):
         raise RuntimeError(
-            f"pad(mode={name!r}): the output would be empty at dimension {dim}: size {n} with padding "
-            f"({low}, {high})"
+            f"pad(mode={name!r}): the output would be empty at dimension {dim}: size {n} with padding ({low}, {high})"
         )
 
 

@@ -401,7 +401,7 @@ def diagonal_copy(self, diagonal):
 # -- distances and covariance ------------------------------------------------------------------------
 
 
-@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="function",
+@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)})  # fmt: skip
 def cdist(x1, x2, p, compute_mode):
     """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].
@@ -512,26 +512,21 @@ def _cov(self, correction, fweights, aweights):
     refuse("cov", self, "b")
     x = self if self.ndim == 2 else self.reshape(1, -1)
     x = x if is_floating(x) else x.astype(jnp.float32)
-    real = jnp.real(x).dtype
     n = x.shape[1]
     _cov_weights(fweights, aweights, n)
-    w = None
-    if fweights is not None:
-        w = fweights.reshape(-1).astype(real)
+    w = None if fweights is None else fweights.reshape(-1)
     if aweights is not None:
-        w = aweights.reshape(-1).astype(real) if w is None else w * aweights.reshape(-1).astype(real)
-    total = jnp.asarray(n, real) if w is None else jnp.sum(w)
+        w = aweights.reshape(-1) if w is None else w * aweights.reshape(-1)
+    total = n if w is None else jnp.sum(w, dtype=w.dtype)
     mean = jnp.sum(x if w is None else x * w, 1, keepdims=True) / total
+    freedom = total - correction
     if aweights is not None and correction:
-        square = w * aweights.reshape(-1).astype(real)
-        freedom = total - correction * jnp.sum(square) / total
-    else:
-        freedom = total - correction
+        freedom = total - correction * jnp.sum(w * aweights.reshape(-1)) / total
     off = x - mean
     weighted = off if w is None else off * w
     out = jnp.matmul(weighted, jnp.conj(off.T) if jnp.iscomplexobj(off) else off.T, precision=precision())
-    out = out / jnp.maximum(freedom, 0)
-    return out if self.ndim == 2 and self.shape[0] != 1 else out.squeeze()
+    out = out / jnp.maximum(freedom, 0).astype(jnp.real(out).dtype)
+    return out.squeeze() if out.size == 1 else out
 
 
 @op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1")
@@ -566,6 +561,7 @@ def linalg_vander(x, N):
     tensor([[1, 2, 4],
             [1, 3, 9]])
     """
+    x = x if x.ndim else x[None]
     n = x.shape[-1] if N is None else N
     if n <= 1:
         raise RuntimeError(f"N must be greater than 1. (linalg.vander: got {n})")

@@ -459,3 +459,37 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))
     still = size == 0
     return jnp.where(still, 0, _sign(self) * jnp.power(jnp.where(still, 1, size), ord - 1) * scale)
+
+
+def _negative_limit(self, p, dim, maxnorm):
+    return jnp.real(maxnorm) < 0, lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+
+
+@op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
+    variants="function method inplace out")  # fmt: skip
+def renorm(self, p, dim, maxnorm):
+    """The slices of ``dim`` scaled down so that their ``p``-norm is at most ``maxnorm``.
+
+    >>> import torchlike as torch
+    >>> torch.renorm(torch.tensor([[3., 4.], [0., 1.]]), 2, 0, 1.)
+    tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]])
+    """
+    if p <= 0:
+        raise RuntimeError(f"renorm: non-positive-norm not supported, got p={p}")
+    if self.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    if not is_floating(self):
+        raise RuntimeError(f"renorm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype)}")
+    axis = axis_of(dim, self.ndim)
+    axes = tuple(i for i in range(self.ndim) if i != axis)
+    size = _safe_norm(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
+    limit = jnp.real(maxnorm).astype(size.dtype)
+    # The small constant is part of PyTorch's definition.
+    return self * jnp.where(size > limit, limit / (size + 1e-7), 1).astype(_real_dtype(self))
+
+
+def _safe_norm(x, ord, axes):
+    """The norm with ones for the reduced axes, whose derivative at zero is zero."""
+    zero = jnp.all(x == 0, axes, keepdims=True)
+    return jnp.where(zero, 0, _norm_of(jnp.abs(jnp.where(zero, 1, x)), ord, axes, True))

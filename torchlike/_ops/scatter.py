@@ -64,7 +64,7 @@ def _cut(src, index):
 
 def _uncut(grad, like):
     """The gradient of ``_cut``: zeros outside."""
-    return jnp.pad(grad, [(0, n - m) for n, m in zip(at_least_1d(like).shape, grad.shape, strict=True)])
+    return jnp.pad(grad, [(0, n - m) for n, m in zip(like.shape or (1,), grad.shape, strict=True)])
 
 
 def _into(self, dim, index, how, src):
@@ -75,7 +75,9 @@ def _into(self, dim, index, how, src):
     if getattr(src, "ndim", 0):
         src = _cut(src, index)
     where = x.at[_grid(index, dim)]
-    if x.dtype == bool:
+    if how == "multiply" and getattr(src, "ndim", 0) and jnp.issubdtype(x.dtype, jnp.inexact):
+        return _product(x, src, _grid(index, dim)).reshape(self.shape)
+    if x.dtype.kind == "b":
         how, src = {"add": "max", "multiply": "min"}.get(how, how), jnp.asarray(src) != 0
     # One constant may be written to a place twice: no need to tell duplicates apart.
     return getattr(where, how)(src, unique_indices=how == "set" and not jnp.ndim(src)).reshape(self.shape)
@@ -173,7 +175,7 @@ def _neutral(dtype, reduce):
         return np.zeros((), dtype)
     if reduce == "prod":
         return np.ones((), dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         return np.array(reduce == "amin")
     if jnp.issubdtype(dtype, jnp.floating):
         return np.array(-np.inf if reduce == "amax" else np.inf).astype(dtype)
@@ -195,7 +197,7 @@ def _reduced(self, dim, index, src, reduce, include_self):
 
 def _count(self, dim, index, include_self):
     """How many numbers meet at each place (at least 1)."""
-    kind = self.dtype if self.dtype != bool else np.dtype(np.int64)
+    kind = self.dtype if self.dtype.kind != "b" else np.dtype(np.int64)
     start = jnp.ones(self.shape, kind)
     if not include_self:
         start = _into(start, dim, index, "set", jnp.zeros((), kind))
@@ -228,7 +230,7 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
         each = grad / _count(self, dim, index, include_self)
         return each, read(each)
     if reduce == "prod":
-        return _prod_shares(grad, self, dim, index, src, include_self, read)
+        return _prod_shares(grad, self, dim, index, src, include_self)
     mine, same = self == result, src == read(result)
     if not include_self:
         mine = _into(mine, dim, index, "set", np.zeros((), bool))
@@ -237,37 +239,33 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
     return jnp.where(mine, each, 0), jnp.where(same, read(each), 0)
 
 
-def _prod_shares(grad, self, dim, index, src, include_self, read):
-    """The product of the other factors: by division, or where a factor is zero without it."""
-    start = self if include_self else _into(self, dim, index, "set", np.ones((), self.dtype))
-    nonzero = _prod(jnp.where(start == 0, 1, start), dim, index, jnp.where(src == 0, 1, src))
-    zeros = _into((start == 0).astype(np.int32), dim, index, "add", (src == 0).astype(np.int32))
-
-    def share(x, grad, product, zeros):
-        others = zeros - (x == 0)
-        return jnp.where(others == 0, grad * jnp.conj(product / jnp.where(x == 0, 1, x)), 0)
-
-    return share(start, grad, nonzero, zeros), share(src, read(grad), read(nonzero), read(zeros))
+def _other_factors(self, src, where):
+    """For each factor of a scattered product (of ``self``, of ``src``) the product of the other ones there."""
+    zero = src == 0
+    count = jnp.zeros(self.shape, np.int32).at[where].add(zero)[where]
+    only = zero & (count == 1)  # its others have no zero (but for self's): leave it out; else divide
+    whole, without = _product(self, src, where), _product(self, jnp.where(only, 1, src), where)
+    others = jnp.where(only, without[where], whole[where] / jnp.where(zero, 1, src))
+    return _product(jnp.ones_like(self), src, where), others
 
 
 @jax.custom_jvp
-def _scattered_product(self, src, where):
+def _product(self, src, where):
     return self.at[where].multiply(src)
 
 
-@_scattered_product.defjvp
-def _scattered_product_jvp(primals, tangents):
-    # No factor is zero here, so the derivative is the product times the sum of relative changes.
+@_product.defjvp
+def _product_jvp(primals, tangents):
     self, src, where = primals
-    out = _scattered_product(self, src, where)
-    change = (tangents[0] / self).at[where].add(tangents[1] / src)
-    return out, out * change
+    own, others = _other_factors(self, src, where)
+    return _product(self, src, where), (tangents[0] * own).at[where].add(tangents[1] * others)
 
 
-def _prod(self, dim, index, src):
-    """The scattered product of factors none of which is zero."""
-    x = at_least_1d(self)
-    return _scattered_product(x, src, _grid(index, dim)).reshape(self.shape)
+def _prod_shares(grad, self, dim, index, src, include_self):
+    start = self if include_self else _into(self, dim, index, "set", np.ones((), self.dtype))
+    own, others = _other_factors(at_least_1d(start), src, _grid(index, dim))
+    read = take_along(at_least_1d(grad), dim, index)
+    return grad * jnp.conj(own).reshape(grad.shape), read * jnp.conj(others)
 
 
 @op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
@@ -305,8 +303,7 @@ def _demand_slices(name, self, dim, index, source):
     count = source.shape[dim] if source.ndim > dim else 1
     if index.size != count:
         raise RuntimeError(
-            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): "
-            f"({count}), for dim: {dim}"
+            f"{name}(): Number of indices ({index.size}) should be equal to source.size(dim): ({count}), for dim: {dim}"
         )
     if _without(self.shape, dim) != _without(source.shape, dim) or self.ndim != source.ndim:
         raise RuntimeError(
@@ -343,7 +340,7 @@ def index_add(self, dim, index, source, alpha):
     source = source & _number(source, alpha) if self.dtype == bool else source * _number(source, alpha)
     where = _slices(at_least_1d(self), dim, index)
     source = at_least_1d(source)
-    return (where.max(source) if self.dtype == bool else where.add(source)).reshape(self.shape)
+    return (where.max(source) if self.dtype.kind == "b" else where.add(source)).reshape(self.shape)
 
 
 def _demand_copy(self, dim, index, source):
@@ -374,7 +371,9 @@ def _demand_copy(self, dim, index, source):
 
 def _blank(grad, dim, index):
     x = at_least_1d(grad)
-    return _slices(x, wrap_dim(dim, x.ndim), index).set(0, unique_indices=True).reshape(grad.shape) if grad.size else grad
+    return (
+        _slices(x, wrap_dim(dim, x.ndim), index).set(0, unique_indices=True).reshape(grad.shape) if grad.size else grad
+    )
 
 
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", variants="function method inplace out",
@@ -386,7 +385,11 @@ def index_copy(self, dim, index, source):
     if not self.size or not source.size:
         return self
     x = at_least_1d(self)
-    return _slices(x, dim, index).set(source.reshape((*x.shape[:dim], index.size, *x.shape[dim + 1 :]))).reshape(self.shape)
+    return (
+        _slices(x, dim, index)
+        .set(source.reshape((*x.shape[:dim], index.size, *x.shape[dim + 1 :])))
+        .reshape(self.shape)
+    )
 
 
 def _fill_slices(self, dim, index, value):
@@ -398,8 +401,7 @@ def _fill_slices(self, dim, index, value):
     value = jnp.asarray(value)
     if value.ndim:
         raise RuntimeError(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.ndim} dimension(s)."
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if jnp.iscomplexobj(value) and not jnp.iscomplexobj(self):
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
@@ -411,10 +413,14 @@ def _fill_slices(self, dim, index, value):
 _fill_check = check_range(IndexError, _OUTSIDE, negative=True)
 
 
+def _touched(grad, dim, index):
+    return _fill_slices(jnp.zeros(grad.shape, bool), dim, index, True)
+
+
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
     variants="function method inplace", check=_fill_check, vjp={
         "self": _blank,
-        "value": lambda grad, dim, index: jnp.sum(jnp.take(at_least_1d(grad), index.reshape(-1), axis=dim)),
+        "value": lambda grad, dim, index: jnp.sum(jnp.where(_touched(grad, dim, index), grad, 0)),
     })  # fmt: skip
 def index_fill_tensor(self, dim, index, value):
     """``input`` with every slice at ``index`` along ``dim`` filled with ``value``."""
@@ -451,8 +457,7 @@ def _check_put(self, index, **_):
     if not index.size:
         return False, None
     return out_of_range(index, self.size), lambda: IndexError(
-        f"out of range: tried to access index {first_outside(index, self.size)} on a tensor of "
-        f"{self.size} elements."
+        f"out of range: tried to access index {first_outside(index, self.size)} on a tensor of {self.size} elements."
     )
 
 

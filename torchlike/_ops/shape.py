@@ -36,12 +36,13 @@ def clone(self, memory_format):
 
 def cast(x, dtype):
     """``x`` as a numpy dtype, as PyTorch casts on a CPU: integers wrap around, imaginary parts are dropped."""
-    if dtype == bool:
+    dtype = jnp.dtype(dtype)
+    if dtype.kind == "b":
         return x != 0
     if jnp.iscomplexobj(x) and not jnp.issubdtype(dtype, jnp.complexfloating):
         x = jnp.real(x)
     if jnp.issubdtype(dtype, jnp.integer) and jnp.issubdtype(x.dtype, jnp.floating):
-        return _whole(x, jnp.dtype(dtype)).astype(dtype)
+        return _whole(x, dtype).astype(dtype)
     return x.astype(dtype)
 
 
@@ -91,9 +92,7 @@ def fill_number(self, value):
         "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)})  # fmt: skip
 def fill_tensor(self, value):
     if value.ndim:
-        raise RuntimeError(
-            f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
-        )
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return jnp.broadcast_to(cast(value, self.dtype), self.shape)
 
 

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy import special as jsp
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
@@ -39,7 +38,7 @@ def _logit_grad(grad, self, eps):
     slope = grad / (self * (1 - self))
     if eps is None:
         return jnp.where((self < 0) | (self > 1), np.nan, slope)
-    return jnp.where((self < eps) | (self > 1 - eps), 0, slope)
+    return jnp.where((self >= eps) & (self <= 1 - eps), slope, 0)
 
 
 @pointwise("logit(Tensor self, float? eps=None) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _logit_grad})
@@ -68,7 +67,7 @@ def hurwitz(s, q):
 
     start = jnp.zeros_like(q), jnp.where(pole | ~defined, 1, q)
     total, right = lax.while_loop(lambda state: jnp.any(state[1] < 0), step, start)
-    value = total + jnp.where(right == np.inf, 0, lax.zeta(s, right))
+    value = total + lax.zeta(s, right)
     return jnp.where(s == 1, np.inf, jnp.where(s < 1, np.nan, jnp.where(pole, np.inf, jnp.where(defined, value, np.nan))))
 
 
@@ -87,6 +86,7 @@ def polygamma_value(n, x):
     if n == 1:
         small = x < 0.5
         y = hurwitz(jnp.full_like(x, 2), jnp.where(small, 1 - x, x))
+        y = jnp.where(x == np.inf, 0, y)
         return jnp.where(small, lax.square(math.pi / lax.sin(math.pi * x)) - y, y)
     return (-1.0) ** (n + 1) * math.factorial(n) * hurwitz(jnp.full_like(x, n + 1), x)
 
@@ -190,9 +190,10 @@ zeta_other = op("special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor"
 # -- Bessel functions ------------------------------------------------------------------------------
 
 
-def _over(numerator, x):
-    """``numerator / x`` at x != 0; the limit 1/2 of i1(x) / x at 0."""
-    return jnp.where(x == 0, 0.5, numerator / jnp.where(x == 0, 1, x))
+def _smooth(x, slope):
+    """A slope that holds ``i1(x) / x``; its limit 1/2 at 0 (PyTorch's value for NaN too)."""
+    proper = lax.abs(x) > 0
+    return jnp.where(proper, slope(jnp.where(proper, x, 1)), 0.5)
 
 
 @jax.custom_jvp
@@ -206,17 +207,24 @@ def _i1(x):
 
 
 _i0.defjvps(lambda t, result, x: t * _i1(x))
-_i1.defjvps(lambda t, result, x: t * (_i0(x) - _over(result, x)))
+_i1.defjvps(lambda t, result, x: t * _i1_slope(x, result))
+
+
+def _i1_slope(x, result):
+    return _smooth(x, lambda x: _i0(x) - result / x)
+
+
+def _i1e_slope(x, result):
+    return _smooth(x, lambda x: lax.bessel_i0e(x) - lax.sign(x) * result - result / x)
 
 
 i0 = unary("i0", _i0, lambda grad, self: grad * _i1(self), kinds="bif",
            doc="The modified Bessel function of the first kind, of order 0.")  # fmt: skip
 i0e = _special("i0e", lax.bessel_i0e, lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
                "``exp(-|input|) * i0(input)``.", node="SpecialI0EBackward")  # fmt: skip
-i1 = _special("i1", _i1, lambda grad, self, result: grad * (_i0(self) - _over(result, self)),
+i1 = _special("i1", _i1, lambda grad, self, result: grad * _i1_slope(self, result),
               "The modified Bessel function of the first kind, of order 1.")  # fmt: skip
-i1e = _special("i1e", lax.bessel_i1e,
-               lambda grad, self, result: grad * (lax.bessel_i0e(self) - lax.sign(self) * result - _over(result, self)),
+i1e = _special("i1e", lax.bessel_i1e, lambda grad, self, result: grad * _i1e_slope(self, result),
                "``exp(-|input|) * i1(input)``.", node="SpecialI1EBackward")  # fmt: skip
 
 # -- entropy, normal distribution --------------------------------------------------------------------
@@ -228,7 +236,7 @@ def _entr(x):
 
 
 entr = _special("entr", _entr, lambda grad, self: grad * (-lax.log(self) - 1), "``-x * log(x)``, 0 at 0, -inf below.")
-ndtri = _special("ndtri", jsp.ndtri, lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
+ndtri = _special("ndtri", lambda x: jax.scipy.special.ndtri(x), lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
                  "The quantile function of the standard normal distribution.")  # fmt: skip
 
 
@@ -236,10 +244,10 @@ def _log_ndtr_slope(grad, self, result):
     return grad / math.sqrt(2 * math.pi) * lax.exp(-result - lax.square(self) / 2)
 
 
-log_ndtr = _special("log_ndtr", jsp.log_ndtr, _log_ndtr_slope, "The logarithm of ``ndtr``, accurate in the tail.",
+log_ndtr = _special("log_ndtr", lambda x: jax.scipy.special.log_ndtr(x), _log_ndtr_slope, "The logarithm of ``ndtr``, accurate in the tail.",
                     node="SpecialLogNdtrBackward")  # fmt: skip
 ndtr = _special("ndtr", lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
                 lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
                 "The distribution function of the standard normal distribution.")  # fmt: skip
-erfcx = _special("erfcx", jsp.erfcx, lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
+erfcx = _special("erfcx", lambda x: jax.scipy.special.erfcx(x), lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
                  "The scaled complementary error function, ``exp(input ** 2) * erfc(input)``.")  # fmt: skip

@@ -230,8 +230,8 @@ def _eig(a):
     square("linalg.eig", a)
     c = a.astype(jnp.promote_types(a.dtype, jnp.complex64))
     if not a.size:
-        return c[..., 0], c
-    values, vectors = lax.linalg.eig(a, compute_left_eigenvectors=False)
+        return jnp.zeros(c.shape[:-1], c.dtype), c
+    values, vectors = lax.linalg.eig(a, compute_left_eigenvectors=False, enable_eigvec_derivs=True)
     return values.astype(c.dtype), vectors.astype(c.dtype)
 
 
@@ -351,18 +351,20 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
     return jnp.sum(s > _cutoff(atol, rtol, _largest(s), self.shape)[..., None], -1, dtype=jnp.int64)
 
 
-def _lstsq_vjp(grads, self, b, result):
-    """The solution is ``pinv(self) @ b``."""
+def _lstsq_vjp(grads, self, b, solution):
+    """The solution is ``pinv(self) @ b``; the residuals do not change with it to first order."""
     vector = b.ndim == self.ndim - 1
-    grad, rhs = (x[..., None] if vector else x for x in (grads[0], b))
+    grad, rhs, x = (x[..., None] if vector else x for x in (grads[0], b, solution))
     p = _pinv(self, None, None, False)
     to_b = mm(adjoint(p), grad)
-    return _pinv_vjp(mm(grad, adjoint(rhs)), self, p), to_b[..., 0] if vector else to_b
+    to_a = _pinv_vjp(mm(grad, adjoint(rhs)), self, p)
+    off = 2 * (mm(self, x) - rhs) * grads[1][..., None, :]
+    to_a, to_b = to_a + mm(off, adjoint(x)), to_b - off
+    return to_a, to_b[..., 0] if vector else to_b
 
 
 @op("_lstsq(Tensor self, Tensor b, float? rcond=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    variants="", node="LinalgLstsqBackward", nondiff=(1, 2, 3), vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(
-        grads, self, b, solution)})  # fmt: skip
+    variants="", node="LinalgLstsqBackward", nondiff=(2, 3), vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(grads, self, b, solution)})  # fmt: skip
 def lstsq(self, b, rcond):
     """The least-squares solution of least norm, squared residuals, ranks and singular values."""
     name = "torch.linalg.lstsq"

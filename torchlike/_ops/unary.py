@@ -38,7 +38,11 @@ def neg(self):
     return -self
 
 
-abs_ = unary("abs", lax.abs, lambda grad, self: grad * _sgn(self), dtype="same", kinds="ifc", operator="abs",
+def _abs(x):
+    return x if jnp.issubdtype(x.dtype, np.unsignedinteger) else lax.abs(x)
+
+
+abs_ = unary("abs", _abs, lambda grad, self: grad * _sgn(self), dtype="same", kinds="ifc", operator="abs",
             doc="Elementwise absolute value; the modulus of complex numbers.")  # fmt: skip
 
 
@@ -70,13 +74,38 @@ rsqrt = unary("rsqrt", lambda x: 1 / lax.sqrt(x), lambda grad, result: -0.5 * gr
 reciprocal = unary("reciprocal", lambda x: 1 / x, lambda grad, result: -grad * conj(result * result),
                    doc="Elementwise ``1 / input``.")  # fmt: skip
 exp = unary("exp", lax.exp, lambda grad, result: grad * conj(result), doc="Elementwise exponential.")
-exp2 = unary("exp2", lax.exp2, lambda grad, result: grad * conj(result) * math.log(2), doc="Elementwise ``2 ** input``.")
+
+
+def power_of_two(x):
+    """``2 ** x``, exact where ``x`` is an integer."""
+    return lax.exp2(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
+
+
+exp2 = unary("exp2", power_of_two, lambda grad, result: grad * conj(result) * math.log(2), doc="Elementwise ``2 ** input``.")
 expm1 = unary("expm1", lax.expm1, lambda grad, result: grad * (conj(result) + 1),
               doc="Elementwise ``exp(input) - 1``, accurate near 0.")  # fmt: skip
 log = unary("log", lax.log, lambda grad, self: grad / conj(self), doc="Elementwise natural logarithm.")
-log2 = unary("log2", lambda x: lax.log(x) / math.log(2), lambda grad, self: grad / (conj(self) * math.log(2)),
+
+
+def _log_to_base(base):
+    scale = math.log(base)
+
+    def f(x):
+        y = lax.log(x)
+        if kind(x) == "c":
+            return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
+        y = y / scale
+        whole = lax.round(y)
+        power = lax.pow(jnp.full_like(x, base), lax.abs(whole))
+        exact = jnp.where(whole < 0, 1 / power, power) == x
+        return jnp.where(exact, whole, y)
+
+    return f
+
+
+log2 = unary("log2", _log_to_base(2), lambda grad, self: grad / (conj(self) * math.log(2)),
              doc="Elementwise logarithm to base 2.")  # fmt: skip
-log10 = unary("log10", lambda x: lax.log(x) / math.log(10), lambda grad, self: grad / (conj(self) * math.log(10)),
+log10 = unary("log10", _log_to_base(10), lambda grad, self: grad / (conj(self) * math.log(10)),
               doc="Elementwise logarithm to base 10.")  # fmt: skip
 log1p = unary("log1p", lax.log1p, lambda grad, self: grad / (conj(self) + 1),
               doc="Elementwise ``log(1 + input)``, accurate near 0.")  # fmt: skip
@@ -93,9 +122,22 @@ atan = unary("atan", lax.atan, lambda grad, self: grad / conj(self * self + 1), 
 sinh = unary("sinh", lax.sinh, lambda grad, self: grad * conj(lax.cosh(self)), doc="Elementwise hyperbolic sine.")
 cosh = unary("cosh", lax.cosh, lambda grad, self: grad * conj(lax.sinh(self)), doc="Elementwise hyperbolic cosine.")
 tanh = unary("tanh", lax.tanh, lambda grad, result: grad * conj(1 - result * result), doc="Elementwise hyperbolic tangent.")
-asinh = unary("asinh", lax.asinh, lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
+
+
+def _asinh(x):
+    y = lax.asinh(x)
+    if kind(x) != "c":
+        return y
+    return lax.complex(jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y))  # on the cut the zero's sign decides
+
+
+def _acosh_slope(x):
+    return 1 / (lax.sqrt(x - 1) * lax.sqrt(x + 1)) if kind(x) == "c" else lax.rsqrt(x * x - 1)
+
+
+asinh = unary("asinh", _asinh, lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
               doc="Elementwise inverse hyperbolic sine.")  # fmt: skip
-acosh = unary("acosh", lax.acosh, lambda grad, self: grad * conj(1 / (lax.sqrt(self - 1) * lax.sqrt(self + 1))),
+acosh = unary("acosh", lax.acosh, lambda grad, self: grad * conj(_acosh_slope(self)),
               doc="Elementwise inverse hyperbolic cosine.")  # fmt: skip
 atanh = unary("atanh", lax.atanh, lambda grad, self: grad * conj(1 / (1 - self * self)),
               doc="Elementwise inverse hyperbolic tangent.")  # fmt: skip
@@ -140,7 +182,7 @@ def round_decimals(self, decimals):
 # -- rectifiers ----------------------------------------------------------------------------------
 
 
-@pointwise("relu(Tensor self) -> Tensor", vjp={"self": lambda grad, result: jnp.where(result > 0, grad, 0)}, numbers="",
+@pointwise("relu(Tensor self) -> Tensor", vjp={"self": lambda grad, result: jnp.where(result <= 0, 0, grad)}, numbers="",
            variants="function method inplace")  # fmt: skip
 def relu(self):
     """Elementwise ``max(input, 0)``; the derivative at 0 is 0."""
@@ -167,9 +209,8 @@ def _sinc(x):
 
 
 def _sinc_grad(grad, self):
-    x = jnp.where(self == 0, 1, self)
-    turn = math.pi * x
-    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * x)))
+    turn = math.pi * self
+    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * self)))
 
 
 sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.")

@@ -107,7 +107,7 @@ def pixel_shuffle(self, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
             f"but input.size(-3)={c} is not divisible by {r * r}"
         )
-    parts = self.reshape(-1, c // (r * r), r, r, h, w)
+    parts = self.reshape(math.prod(lead), c // (r * r), r, r, h, w)
     return parts.transpose(0, 1, 4, 2, 5, 3).reshape(*lead, c // (r * r), h * r, w * r)
 
 
@@ -130,7 +130,7 @@ def pixel_unshuffle(self, downscale_factor):
                 f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but input.size({dim})={size} is "
                 f"not divisible by {r}"
             )
-    parts = self.reshape(-1, c, h // r, r, w // r, r)
+    parts = self.reshape(math.prod(lead), c, h // r, r, w // r, r)
     return parts.transpose(0, 1, 3, 5, 2, 4).reshape(*lead, c * r * r, h // r, w // r)
 
 

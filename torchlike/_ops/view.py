@@ -6,7 +6,7 @@ from jax import lax
 
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
-from torchlike._base.layout import Layout, numel
+from torchlike._base.layout import Layout, is_dense, numel
 from torchlike._decl.op import view
 
 
@@ -30,6 +30,8 @@ def _reshaping(schema, prepare, node=None, variants="function method"):
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                    lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
+reshape_alias = _reshaping("_reshape_alias(Tensor(a) self, SymInt[] size) -> Tensor(a)",
+                           lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
                          lambda t, size: _reshaped(g.view(t._layout, size)),
                          node="UnsafeViewBackward", variants="")  # fmt: skip
@@ -197,6 +199,8 @@ def _windows(length, size, step):
 def _read_unfold(self, dim, size, step, shape):
     if not self.ndim:
         return jnp.broadcast_to(self, shape)
+    if 0 in shape:
+        return jnp.zeros(shape, self.dtype)
     got = jnp.take(self, _windows(self.shape[dim], size, step), axis=dim)
     return jnp.moveaxis(got, dim + 1, -1)
 
@@ -204,6 +208,8 @@ def _read_unfold(self, dim, size, step, shape):
 def _write_unfold(value, new, dim, size, step, shape):
     if not value.ndim:
         return new.reshape(value.shape) if new.size else value
+    if 0 in shape:
+        return value
     where = (slice(None),) * dim + (_windows(value.shape[dim], size, step),)
     return value.at[where].set(jnp.moveaxis(new, -1, dim + 1))
 
@@ -223,10 +229,10 @@ def memory_order(layout):
 
 def _prepare_as_strided(t, size, stride, storage_offset):
     base = t._storage.value
-    # The chain restarts at the storage: PyTorch's strides count its elements, whatever ``t`` is.
     strides = t._storage.strides
     order = None if strides is None else memory_order(Layout(base.shape, strides, 0))
-    new = g.as_strided(t._layout, size, stride, storage_offset, numel(base.shape), t.itemsize)
+    new = g.as_strided(t._layout, size, stride, storage_offset, numel(base.shape) * base.dtype.itemsize // t.itemsize,
+                       t.itemsize)  # fmt: skip
     return new, (new.shape, new.strides, order), (new.offset,)
 
 
@@ -253,6 +259,28 @@ def _write_as_strided(value, new, size, stride, order, offset):
 def as_strided(self, size, stride, order, offset):
     """The storage's elements at ``offset + sum(index * stride)``; a view."""
     return _flat(self, order)[_places(size, stride, offset)]
+
+
+def _prepare_spread(t):
+    raise NotImplementedError("_spread is a step of views, not an operator of its own")
+
+
+def _write_spread(value, new, shape, strides, length, offset):
+    return new[_places(shape, strides, offset)]
+
+
+@view("_spread(Tensor(a) self, SymInt[] shape, SymInt[] strides, SymInt length, SymInt offset) -> Tensor(a)",
+      prepare=_prepare_spread, write=_write_spread, variants="")  # fmt: skip
+def spread(self, shape, strides, length, offset):
+    """A storage of ``length`` elements with the tensor's values where its layout puts them.
+
+    Values that share a place (they are equal) are averaged, so that their gradients are too.
+    """
+    where = _places(shape, strides, offset)
+    total = jnp.zeros(length, self.dtype).at[where].add(self)
+    if is_dense(Layout(shape, strides, 0)):
+        return total
+    return total / jnp.maximum(jnp.zeros(length, self.dtype).at[where].add(1).real, 1)
 
 
 # -- complex numbers and reinterpretation --------------------------------------------------------
@@ -304,6 +332,7 @@ def _prepare_view_as_real(t):
 
 
 @view("view_as_real(Tensor(a) self) -> Tensor(a)", prepare=_prepare_view_as_real, variants="function",
+      vjp={("self",): lambda grad: lax.complex(grad[..., 0], grad[..., 1])},
       write=lambda value, new: lax.complex(new[..., 0], new[..., 1]))  # fmt: skip
 def view_as_real(self):
     """The (real, imaginary) pairs of a complex tensor as a last dimension of size 2; a view."""

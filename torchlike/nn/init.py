@@ -225,7 +225,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
         return tensor
     rows = tensor.shape[0]
     tensor.normal_(0, 1, generator=generator)
-    normal = tensor.to("cpu").numpy().reshape(rows, -1)
+    normal = tensor.detach().to("cpu").numpy().reshape(rows, -1)
     wide = normal.shape[1] > rows
     exact = normal.astype(np.float64)
     q, r = np.linalg.qr(exact.T if wide else exact)
@@ -241,7 +241,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         raise ValueError("Only tensors with 2 dimensions are supported")
     zeros = math.ceil(sparsity * tensor.shape[0])
     tensor.uniform_(generator=generator)
-    ranks = tensor.to("cpu").numpy().argsort(axis=0).argsort(axis=0)
+    ranks = tensor.detach().to("cpu").numpy().argsort(axis=0).argsort(axis=0)
     mask = as_tensor(ranks < zeros).to(tensor.device)
     return tensor.normal_(0, std, generator=generator).masked_fill_(mask, 0)
 

@@ -24,9 +24,25 @@ def zeros_like(p):
     return zeros(tuple(p.shape), p.dtype)
 
 
+def filled_like(p, number):
+    """One number in the shape and dtype of a parameter."""
+    return wrap(jax.device_put(np.full(tuple(p.shape), number, p.dtype.np)))
+
+
+def scalar_count(value=0.0):
+    """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype."""
+    dtype = float64 if get_default_dtype() is float64 else float32
+    return wrap(jax.device_put(np.asarray(number(value), dtype.np)))
+
+
 def step_count():
-    """The count of steps of a parameter, 0: float32, or float64 if that is the default dtype."""
-    return zeros((), float64 if get_default_dtype() is float64 else float32)
+    """The count of steps of a parameter, 0."""
+    return scalar_count()
+
+
+def number(x):
+    """A Python number, from a tensor of one element too."""
+    return x.item() if isinstance(x, Tensor) else x
 
 
 def demand(ok: bool, what: str, value: Any) -> None:
@@ -37,18 +53,14 @@ def demand(ok: bool, what: str, value: Any) -> None:
 
 def demand_betas(betas) -> None:
     for i in (0, 1):
-        demand(0.0 <= _plain(betas[i]) < 1.0, f"beta parameter at index {i}", betas[i])
-
-
-def _plain(x):
-    return x.item() if isinstance(x, Tensor) else x
+        demand(0.0 <= number(betas[i]) < 1.0, f"beta parameter at index {i}", betas[i])
 
 
 def demand_rate(lr) -> None:
     """A learning rate: a number that is not negative, or a tensor of one element."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, got shape {list(lr.shape)}")
-    demand(0.0 <= _plain(lr), "learning rate", lr)
+    demand(0.0 <= number(lr), "learning rate", lr)
 
 
 def demand_flags(name: str, foreach=None, fused=None, differentiable=False) -> None:
@@ -73,6 +85,15 @@ class GroupOptimizer(Optimizer):
 
     _rule: Callable
     _counts = True
+    _flags: dict[str, Any] = {}  # options that checkpoints of old may lack, with what they meant
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        known = {"maximize": False, "foreach": None, "differentiable": False, "capturable": False, "fused": None}
+        missing = {k: v for k, v in known.items() if k in self.defaults} | self._flags
+        for group in self.param_groups:
+            for name, default in missing.items():
+                group.setdefault(name, default)
 
     def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError

@@ -50,6 +50,7 @@ class Adam(GroupOptimizer):
     tensor([-0.5000], requires_grad=True)
     """
 
+    _flags = {"amsgrad": False, "decoupled_weight_decay": False}
     _rule = staticmethod(rules.adam)
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
@@ -62,13 +63,6 @@ class Adam(GroupOptimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False),
-                                  ("differentiable", False), ("fused", None), ("decoupled_weight_decay", False)):  # fmt: skip
-                group.setdefault(name, default)
 
     def _numbers(self, group):
         beta1, beta2 = group["betas"]

@@ -85,7 +85,7 @@ class Optimizer:
         self._add_hook_dicts()
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -220,7 +220,7 @@ class Optimizer:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        owners = {}
+        owners: dict[Any, tuple[Tensor, dict[str, Any]]] = {}
         for old, group in pairs:
             owners.update((i, (param, old)) for i, param in zip(old["params"], group["params"], strict=True))
         state: defaultdict[Any, Any] = defaultdict(dict)

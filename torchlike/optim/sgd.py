@@ -29,6 +29,7 @@ class SGD(GroupOptimizer):
     tensor([0.5000, 0.5000], requires_grad=True)
     """
 
+    _flags = {"nesterov": False}
     _rule = staticmethod(rules.sgd)
     _counts = False
 
@@ -45,13 +46,6 @@ class SGD(GroupOptimizer):
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
-
-    def __setstate__(self, state):
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False),
-                                  ("fused", None)):  # fmt: skip
-                group.setdefault(name, default)
 
     def _numbers(self, group):
         return {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay")}

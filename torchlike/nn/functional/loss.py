@@ -1,13 +1,18 @@
 """Losses of ``torch.nn.functional``."""
 
+import math
 import warnings
 
 from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor
 from torchlike._ops import cross_entropy as classes
+from torchlike._ops import loss as ops
 
-__all__ = ["cross_entropy", "nll_loss"]
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "gaussian_nll_loss", "huber_loss", "kl_div",
+    "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+]  # fmt: skip
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -99,3 +104,193 @@ def _with_probabilities(input, target, weight, mode, ignore_index, smoothing):
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     return call(classes.cross_entropy_prob[mode], (input, target, weight, smoothing), ())
+
+
+# ----- between tensors of one shape ---------------------------------------------------------------------
+
+
+def _warn_shapes(input, target):
+    if target.size() != input.size():
+        warnings.warn(
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
+            "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            stacklevel=4,
+        )
+
+
+def _weighted(losses, weight, input, mode, divide_by_weights=True):
+    """The reduction of losses times weights, after the check of the weights' shape."""
+    if weight.size() != input.size():
+        raise ValueError(f"Weights and input must have the same size, got {list(weight.size())} and {list(input.size())}.")
+    weighted = losses * weight
+    if mode == 0:
+        return weighted
+    if mode == 2:
+        return weighted.sum()
+    return weighted.sum() / weight.sum() if divide_by_weights else weighted.mean()
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Squared differences. With ``weight`` (of the input's shape) the mean is over the weights.
+
+    Warns where the shapes differ. NotImplementedError for dtypes that are not floating point.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.mse_loss(torch.zeros(2), torch.tensor([1.0, 3.0]))
+    tensor(5.)
+    """
+    _warn_shapes(input, target)
+    mode = _reduction(reduction, size_average, reduce)
+    if weight is None:
+        return call(ops.mse_loss, (input, target), (mode,))
+    return _weighted(call(ops.mse_loss, (input, target), (0,)), weight, input, mode)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """Absolute differences; the derivative where they are equal is 0. Arguments as :func:`mse_loss`."""
+    _warn_shapes(input, target)
+    mode = _reduction(reduction, size_average, reduce)
+    if weight is None:
+        return call(ops.l1_loss[mode], (input, target), ())
+    return _weighted(call(ops.l1_loss[0], (input, target), ()), weight, input, mode)
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    """``d**2 / (2 beta)`` for differences below ``beta``, else ``|d| - beta / 2``. RuntimeError for a negative ``beta``."""
+    _warn_shapes(input, target)
+    mode = _reduction(reduction, size_average, reduce)
+    if beta == 0.0:
+        return call(ops.l1_loss[mode], (input, target), ())
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
+    return call(ops.smooth_l1_loss, (input, target, float(beta)), (mode,))
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """``d**2 / 2`` for differences up to ``delta``, else ``delta * (|d| - delta / 2)``.
+
+    RuntimeError unless ``delta > 0``.
+    """
+    _warn_shapes(input, target)
+    mode = _reduction(reduction)
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
+    if weight is None:
+        return call(ops.huber_loss, (input, target, float(delta)), (mode,))
+    return _weighted(call(ops.huber_loss, (input, target, float(delta)), (0,)), weight, input, mode, False)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """Cross entropy of probabilities with probabilities; each logarithm is at least -100.
+
+    Raises:
+        ValueError: shapes that differ. RuntimeError: dtypes that differ, numbers outside [0, 1].
+    """
+    mode = _reduction(reduction, size_average, reduce)
+    return call(ops.binary_cross_entropy, (input, target, weight), (mode,))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):  # fmt: skip
+    """:func:`binary_cross_entropy` of ``sigmoid(input)``, without overflow.
+
+    Args:
+        weight: broadcast, times each loss. pos_weight: broadcast, times the part of positive targets.
+
+    ValueError where the shapes of ``input`` and ``target`` differ.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.binary_cross_entropy_with_logits(torch.zeros(2), torch.ones(2))
+    tensor(0.6931)
+    """
+    mode = _reduction(reduction, size_average, reduce)
+    _same_size(input, target)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}': binary_cross_entropy_with_logits takes "
+            "floating point logits"
+        )
+    return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
+
+
+def _same_size(input, target):
+    if target.size() != input.size():
+        raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """``target * (log(target) - input)``: the divergence of distributions whose first is given as logarithms.
+
+    Args:
+        reduction: also ``'batchmean'``, the sum over the batch size (``'mean'`` divides by all elements, and warns).
+        log_target: whether ``target`` too is given as logarithms.
+    """
+    if size_average is None and reduce is None and reduction in ("mean", "batchmean"):
+        if reduction == "mean":
+            warnings.warn(
+                "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+                "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the "
+                "same as 'batchmean' in the next major release.",
+                stacklevel=2,
+            )
+        mode = 2 if reduction == "batchmean" else 1
+    else:
+        mode = _reduction(reduction, size_average, reduce)
+    found = call((ops.kl_div_log if log_target else ops.kl_div)[mode], (input, target), ())
+    return found / input.size(0) if reduction == "batchmean" and input.dim() else found
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """``log(1 + exp(-target * input))`` with targets 1 and -1."""
+    mode = _reduction(reduction, size_average, reduce)
+    if isinstance(target, Tensor) and target.requires_grad:
+        raise RuntimeError("soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()")
+    return call(ops.soft_margin_loss, (input, target), (mode,))
+
+
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                     reduction="mean"):  # fmt: skip
+    """Negative log likelihood of Poisson counts, without the constant unless ``full`` (Stirling's approximation).
+
+    Args:
+        log_input: whether ``input`` is the logarithm of the rate. eps: added to a rate before its logarithm.
+    """
+    mode = _reduction(reduction, size_average, reduce)
+    return call(ops.poisson_nll_loss[bool(log_input), bool(full)][mode], (input, target, float(eps)), ())
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Negative log likelihood of normal samples, without the constant unless ``full``.
+
+    Args:
+        var: variances, of the input's shape or with a last dimension of 1 (or without it), or one number;
+            at least ``eps`` is used, which gradients ignore.
+
+    Raises:
+        ValueError: a negative variance, a shape that does not fit, an unknown reduction.
+    """
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not valid for gaussian_nll_loss: use 'none', 'mean' or 'sum'")
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError(f"var has negative entry/entries: {var}")
+        var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
+    elif (var < 0).any():
+        raise ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
+    var = _variances(input, var)
+    mode = _REDUCTIONS[reduction]
+    if not full:
+        return call(ops.gaussian_nll_loss[mode], (input, target, var, float(eps)), ())
+    found = call(ops.gaussian_nll_loss[0], (input, target, var, float(eps)), ()) + 0.5 * math.log(2 * math.pi)
+    return found.mean() if mode == 1 else found.sum() if mode == 2 else found
+
+
+def _variances(input, var):
+    """``var`` with the dimensions of ``input``, after PyTorch's check of its shape."""
+    if var.size() == input.size():
+        return var
+    if input.size()[:-1] == var.size():
+        return var.unsqueeze(-1)
+    if input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1:
+        return var
+    raise ValueError(f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}")

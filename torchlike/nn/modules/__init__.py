@@ -2,42 +2,63 @@
 
 from torchlike.nn.modules import (
     activation,
+    attention,
     batchnorm,
     container,
     conv,
+    distance,
     dropout,
     flatten,
+    fold,
     instancenorm,
     linear,
     loss,
     module,
     normalization,
+    padding,
+    pixelshuffle,
     pooling,
+    sparse,
+    upsampling,
 )
 from torchlike.nn.modules.activation import *  # noqa: F403
+from torchlike.nn.modules.attention import *  # noqa: F403
 from torchlike.nn.modules.batchnorm import *  # noqa: F403
 from torchlike.nn.modules.container import *  # noqa: F403
 from torchlike.nn.modules.conv import *  # noqa: F403
+from torchlike.nn.modules.distance import *  # noqa: F403
 from torchlike.nn.modules.dropout import *  # noqa: F403
 from torchlike.nn.modules.flatten import *  # noqa: F403
+from torchlike.nn.modules.fold import *  # noqa: F403
 from torchlike.nn.modules.instancenorm import *  # noqa: F403
 from torchlike.nn.modules.linear import *  # noqa: F403
 from torchlike.nn.modules.loss import *  # noqa: F403
 from torchlike.nn.modules.module import Module as Module
 from torchlike.nn.modules.normalization import *  # noqa: F403
+from torchlike.nn.modules.padding import *  # noqa: F403
+from torchlike.nn.modules.pixelshuffle import *  # noqa: F403
 from torchlike.nn.modules.pooling import *  # noqa: F403
+from torchlike.nn.modules.sparse import *  # noqa: F403
+from torchlike.nn.modules.upsampling import *  # noqa: F403
 
 __all__ = [
     "Module",
     *activation.__all__,
+    *attention.__all__,
     *batchnorm.__all__,
     *container.__all__,
     *conv.__all__,
+    *distance.__all__,
     *dropout.__all__,
     *flatten.__all__,
+    *fold.__all__,
     *instancenorm.__all__,
     *linear.__all__,
     *loss.__all__,
     *normalization.__all__,
+    *padding.__all__,
+    *pixelshuffle.__all__,
     *pooling.__all__,
+    *sparse.__all__,
+    *upsampling.__all__,
 ]

@@ -135,6 +135,11 @@ class ConvertMethods:
 def _converted(parameter: Parameter, fn: Callable) -> Parameter:
     with no_grad():
         new = fn(parameter)
+        if parameter.requires_grad and not (new.is_floating_point() or new.is_complex()):
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex dtype, "
+                f"not {new.dtype}: call requires_grad_(False) first"
+            )
         grad = None if parameter.grad is None else fn(parameter.grad)
     if new.is_meta != parameter.is_meta:
         parameter = Parameter(new, parameter.requires_grad)
@@ -153,6 +158,7 @@ def _parse_to(args: tuple, kwargs: dict[str, Any]):
     kwargs = dict(kwargs)
     memory_format = kwargs.pop("memory_format", None)
     first = args[0] if args else None
+    names: tuple[str, ...]
     if isinstance(first, Tensor) or "tensor" in kwargs:
         names = ("tensor", "non_blocking", "copy")
     elif isinstance(first, Dtype):

@@ -4,7 +4,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from torchlike._core.hooks import RemovableHandle
 
@@ -85,7 +85,7 @@ def registered(kind: str, owner: Any, name: str, value: Any) -> Any:
     return value
 
 
-def _unsupported(name: str):
+def _unsupported(name: str) -> NoReturn:
     raise NotImplementedError(
         f"torchlike does not have {name} yet; use Tensor.register_hook on the module's inputs or outputs"
     )

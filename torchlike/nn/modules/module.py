@@ -275,10 +275,8 @@ class Module(HookMethods, StateMethods, ConvertMethods):
     ) -> Iterator[tuple[str, Any]]:
         """(dotted name, member) for the members that ``get_members_fn(module)`` lists, None left out."""
         seen = set()
-        inner = [(prefix, self)]
-        if recurse:
-            inner = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in inner:
+        tree = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in tree:
             for name, member in get_members_fn(module):
                 if member is None or id(member) in seen:
                     continue

@@ -146,7 +146,7 @@ class DataLoader(Generic[T_co]):
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
-        length = self._IterableDataset_len_called = len(self.dataset)
+        length = self._IterableDataset_len_called = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
@@ -212,7 +212,7 @@ class _Fetcher:
 
     def __init__(self, dataset: Any, kind: int, batches: bool, collate_fn: Callable, drop_last: bool):
         self.dataset, self.batches, self.collate_fn, self.drop_last = dataset, batches, collate_fn, drop_last
-        self.stream = iter(dataset) if kind == _DatasetKind.Iterable else None
+        self.stream: Any = iter(dataset) if kind == _DatasetKind.Iterable else None
 
     def __call__(self, indices: Any) -> Any:
         if self.stream is not None:

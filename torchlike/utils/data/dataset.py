@@ -180,7 +180,7 @@ class ChainDataset(IterableDataset):
         total = 0
         for dataset in self.datasets:
             _check_iterable(dataset)
-            total += len(dataset)
+            total += len(dataset)  # type: ignore[arg-type]
         return total
 
 
@@ -225,7 +225,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Ge
     >>> [len(part) for part in torch.utils.data.random_split(range(10), [0.7, 0.3])]
     [7, 3]
     """
-    total = len(dataset)
+    total = len(dataset)  # type: ignore[arg-type]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _sizes(lengths, total)
     if sum(lengths) != total:

@@ -209,5 +209,5 @@ class BatchSampler(Sampler[list[int]]):
                 yield batch
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.sampler), self.batch_size)
+        whole, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
         return whole + (rest > 0 and not self.drop_last)

@@ -23,12 +23,11 @@ def _is_namedtuple(x: Any) -> bool:
 def _like(container: Any, entries: Any) -> Any:
     """``entries`` in a container such as ``container``; plain where its class cannot be made from them."""
     try:
+        clone: Any = copy.copy(container)
         if isinstance(container, MutableMapping):
-            clone = copy.copy(container)
             clone.update(entries)
             return clone
         if isinstance(container, MutableSequence):
-            clone = copy.copy(container)
             for i, entry in enumerate(entries):
                 clone[i] = entry
             return clone
@@ -89,11 +88,10 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Callable] | No
         if kind is types or isinstance(first, types):
             return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
-        columns = {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in first}
-        return _like(first, columns)
+        collated = {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in first}
+        return _like(first, collated)
     if _is_namedtuple(first):
-        columns = zip(*batch, strict=False)
-        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in columns))
+        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch, strict=False)))
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")

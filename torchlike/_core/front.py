@@ -1,0 +1,210 @@
+"""The public front of operators, generated from their schemas.
+
+For each operator name there is one Python function with PyTorch's signature; its source checks the
+static arguments inline and hands over to dispatch.
+"""
+
+from types import FunctionType
+
+import torchlike._base.dtypes as dtypes
+from torchlike._core import arguments as convert
+from torchlike._core.dispatch import call
+from torchlike._core.inplace import call_inplace
+from torchlike._core.out import call_out
+from torchlike._core.size import Size
+from torchlike._core.tensor import Tensor
+from torchlike._core.viewing import call_view
+from torchlike._decl.op import ViewOp
+
+
+def _check(arg, strict, numbers, env):
+    """Source lines that make the argument what the kernel expects."""
+    n = arg.name
+    guard = f"{n} is not None and " if arg.optional or (arg.has_default and arg.default is None) else ""
+    if arg.is_tensor:
+        if arg.is_list:
+            return [f"if {guard}{n}.__class__ is not tuple: {n} = as_tensors(NAME, '{n}', {n})"]
+        if strict:
+            return [
+                f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if numbers else 'as_tensor_arg'}(NAME, "
+                f"'{n}', {n})"
+            ]
+        return []
+    if arg.is_list:
+        if arg.kind == "int":
+            converter = "as_ints"
+            if arg.length:
+                converter = f"as_ints_{arg.length}"
+                env[converter] = convert.as_ints_or_int(arg.length)
+            return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
+        return [f"if {guard[:-5] or 'True'}: {n} = as_numbers(NAME, '{n}', {n})"]
+    plain = {
+        "int": ("int", "as_int"),
+        "bool": ("bool", "as_bool"),
+        "dtype": ("dtype", "as_dtype"),
+        "str": ("str", "as_str"),
+    }
+    if arg.kind in plain:
+        cls, converter = plain[arg.kind]
+        return [f"if {guard}{n}.__class__ is not {cls}: {n} = {converter}(NAME, '{n}', {n})"]
+    if arg.kind in ("Scalar", "float"):
+        return [
+            f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"
+        ]
+    return []
+
+
+def _runtime(arg, env):
+    """How a runtime argument is handed over; a number equal to its default is left to the kernel."""
+    if arg.is_tensor or not arg.has_default:
+        return arg.name
+    env[f"_d_{arg.name}"] = arg.default
+    return f"None if {arg.name} is _d_{arg.name} else {arg.name}"
+
+
+def _handover(op, env):
+    if isinstance(op, ViewOp):
+        args = [a.name for a in op.schema.args[1:]]
+        return "(self,)", f"({''.join(a + ', ' for a in args)})"
+    if op.lists:
+        inputs, lens = [], []
+        for arg in op.dynamic:
+            if arg.is_list:
+                inputs.append(f"*({arg.name} or ())" if arg.optional else f"*{arg.name}")
+                lens.append(
+                    f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})"
+                )
+            else:
+                inputs.append(_runtime(arg, env))
+        extra = f"({', '.join(lens)},), "
+    else:
+        inputs, extra = [_runtime(a, env) for a in op.dynamic], ""
+    static = "".join(a.name + ", " for a in op.static)
+    return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra})"
+
+
+def _parameters(op, env, varargs, receiver):
+    """The signature and, for int lists given as separate arguments, the lines that gather them."""
+    parts, star, lines = [], False, []
+    for i, arg in enumerate(op.schema.args):
+        if arg.kwarg_only and not star:
+            parts.append("*")
+            star = True
+        if i == 0 and arg.name == "self":
+            parts.append(receiver)
+            if receiver != "self":
+                lines.append(f"self = {receiver}")
+        elif arg.name == varargs:
+            parts.append(f"*_args, {arg.name}=None")
+            star = True
+            lines += [
+                f"if {arg.name} is None:",
+                f"    {arg.name} = _args[0] if len(_args) == 1 and _args[0].__class__ in _LISTS else _args",
+            ]
+        elif arg.has_default:
+            env[f"_d_{arg.name}"] = arg.default
+            parts.append(f"{arg.name}=_d_{arg.name}")
+        else:
+            parts.append(arg.name)
+    return parts, star, lines
+
+
+_ENV = {
+    "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
+    "dtype": dtypes.dtype, "_LISTS": frozenset((list, tuple, Size)),
+    **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
+}  # fmt: skip
+
+
+def _varargs(op, form):
+    """The int[] argument that a method takes as separate ints: its only positional one."""
+    positional = [a for a in op.schema.args[1:] if not a.kwarg_only]
+    if form != "function" and positional and positional[0].type.endswith("int[]") and len(positional) == 1:
+        return positional[0].name
+    return None
+
+
+def _source(op, form, strict, env):
+    """Source of the front of one overload in one form; the names it uses are put into ``env``."""
+    env.update(_ENV)
+    env["OP"] = op.inplace if form == "inplace" else op
+    env["NAME"] = op.schema.name + ("_" if form == "inplace" else "")
+    receiver = "self" if form != "function" or op.schema.args[0].name != "self" else "input"
+    parts, star, lines = _parameters(op, env, _varargs(op, form), receiver)
+    has_out = form == "function" and "out" in op.variants
+    if has_out:
+        parts += ["out=None"] if star else ["*", "out=None"]
+    for arg in op.schema.args:
+        lines += _check(arg, strict, arg.name in op.numbers, env)
+    inputs, static = _handover(op, env)
+    runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
+    if strict:
+        lines.append(f"return {runner}, OP, {inputs}, {static}, {'out' if has_out else None}")
+    else:
+        if has_out:
+            lines.append(f"if out is not None: return call_out(OP, {inputs}, {static}, out)")
+        lines.append(f"return {runner}(OP, {inputs}, {static})")
+    return f"def front({', '.join(parts)}):\n    " + "\n    ".join(lines)
+
+
+def _compiled(op, form, strict, env):
+    """The front as a function whose globals are ``env``."""
+    exec(compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec"), env)
+    return env.pop("front")
+
+
+def _stub(*args, **kwargs):
+    BUILD()  # noqa: F821  (a name in the globals that each front has of its own)
+    return FRONT(*args, **kwargs)  # noqa: F821
+
+
+def _single(op, form):
+    """The front of an operator with one overload: a function that compiles itself on its first call.
+
+    Hundreds of fronts would take a good part of the import; the function stays the same object.
+    """
+    env = {}
+    function = FunctionType(_stub.__code__, env)
+
+    def build():
+        real = _compiled(op, form, False, env)
+        function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+        function.__code__ = real.__code__
+
+    env["BUILD"], env["FRONT"] = build, function
+    return function
+
+
+def front(ops, form):
+    """The public function of all overloads of one name in one form ('function', 'method', 'inplace')."""
+    function = _single(ops[0], form) if len(ops) == 1 else _overloaded(ops, form)
+    name = ops[0].schema.name + ("_" if form == "inplace" else "")
+    function.__name__ = name
+    function.__qualname__ = name if form == "function" else f"Tensor.{name}"
+    function.__module__ = "torch"
+    function.__doc__ = ops[0].kernel.__doc__ or f"{name}: as PyTorch's. Schema: {ops[0].schema.text}"
+    return function
+
+
+def _overloaded(ops, form):
+    """The front of an operator with several overloads: each is tried in the order of declaration."""
+    binders = []
+    name = ops[0].schema.name
+
+    def overloaded(*args, **kwargs):
+        if not binders:
+            binders.extend([_compiled(op, form, True, {}) for op in ops])
+        for bind in binders:
+            try:
+                run, op, inputs, static, out = bind(*args, **kwargs)
+            except TypeError:
+                continue
+            return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
+        given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        schemas = "\n".join(f" * {op.schema}" for op in ops)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({', '.join(given)}), "
+            f"but expected one of:\n{schemas}"
+        )
+
+    return overloaded

@@ -1,0 +1,191 @@
+"""Scaled dot-product attention, and the attention of several heads between two projections."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+from torchlike._ops.random import uniform01
+
+
+def _weights(scores, safe):
+    """Softmax over the last dimension; with ``safe``, zeros where every score is -inf (else NaN)."""
+    top = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
+    top = jnp.where(jnp.isfinite(top) | jnp.isnan(top) | (not safe), top, 0) if safe else top
+    powers = jnp.exp(scores - top)
+    total = jnp.sum(powers, -1, keepdims=True)
+    return powers / (jnp.where(total == 0, 1, total) if safe else total)
+
+
+def _masked(scores, mask):
+    """``scores`` plus a floating mask, or -inf where a boolean one is False."""
+    if mask is None:
+        return scores
+    if mask.dtype == bool:
+        return jnp.where(mask, scores, -jnp.inf)
+    return scores + mask.astype(scores.dtype)
+
+
+def _dropped(weights, words, p):
+    if words is None:
+        return weights
+    p = jnp.asarray(p).astype(weights.dtype)
+    return jnp.where(uniform01(words, weights.shape, np.float32) >= p, weights / (1 - p), 0)
+
+
+def _causal(rows, columns):
+    return lax.broadcasted_iota(np.int32, (rows, columns), 1) <= lax.broadcasted_iota(np.int32, (rows, columns), 0)
+
+
+def _product(a, b):
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
+    """(weighted values, weights): softmax(query @ key.T * scale + masks) @ value over the last two dimensions."""
+    kind = query.dtype
+    if kind.itemsize < 4:
+        query, key = query.astype(jnp.float32), key.astype(jnp.float32)
+    scores = _product(query * jnp.asarray(scale, query.dtype), jnp.swapaxes(key, -1, -2))
+    for mask in masks:
+        scores = _masked(scores, mask)
+    weights = _dropped(_weights(scores, safe), words, dropout_p).astype(kind)
+    return _product(weights, value), weights
+
+
+def _check(query, key, value, mask):
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{from_np(query.dtype)} key.dtype: {from_np(key.dtype)} and value.dtype: {from_np(value.dtype)} instead."
+        )
+    if not jnp.issubdtype(query.dtype, jnp.floating):
+        raise RuntimeError(
+            f"scaled_dot_product_attention: expected scalar type Float but found {from_np(query.dtype).scalar_name}"
+        )
+    if mask is not None and mask.dtype not in (np.dtype(bool), np.dtype(np.float32), query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{from_np(mask.dtype)} and  query.dtype: {from_np(query.dtype)} instead."
+        )
+
+
+def _check_shapes(query, key, value, mask):
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            "scaled_dot_product_attention: expected query [..., L, E], key [..., S, E] and value [..., S, Ev], but got "
+            f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
+        )
+    try:
+        lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        if mask is not None:
+            scores = (*lead, query.shape[-2], key.shape[-2])
+            fits = np.broadcast_shapes(mask.shape, scores)
+            if fits[len(fits) - 2 :] != scores[len(scores) - 2 :]:
+                raise ValueError
+    except ValueError:
+        shapes = [list(x.shape) for x in (query, key, value, mask) if x is not None]
+        raise RuntimeError(
+            "scaled_dot_product_attention: the leading dimensions of query, key and value must broadcast, and attn_mask "
+            f"to [..., L, S]; got {', '.join(map(str, shapes))}"
+        ) from None
+
+
+def _repeat_heads(query, x):
+    if query.ndim < 3 or x.ndim < 3 or query.shape[-3] % x.shape[-3]:
+        raise RuntimeError(
+            "scaled_dot_product_attention: with enable_gqa the number of heads in key and value must divide the number "
+            f"of heads in query; got sizes {list(query.shape)} and {list(x.shape)}"
+        )
+    return jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3)
+
+
+@op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
+    "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
+    variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp")  # fmt: skip
+def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
+    """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are ``words``."""
+    _check(query, key, value, attn_mask)
+    if enable_gqa:
+        key, value = _repeat_heads(query, key), _repeat_heads(query, value)
+    _check_shapes(query, key, value, attn_mask)
+    masks = [attn_mask]
+    if is_causal:
+        masks.append(_causal(query.shape[-2], key.shape[-2]))
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    return attend(query, key, value, masks, scale, words, dropout_p)[0]
+
+
+def _heads(x, batch, heads, dim):
+    """[length, batch * heads * dim or batch, heads * dim] as [batch, heads, length, dim]."""
+    return x.reshape(x.shape[0], batch, heads, dim).transpose(1, 2, 0, 3)
+
+
+def _projections(projected):
+    """Query, key and value [length, batch, heads * dim] from one, two or three arrays of them, packed."""
+    if len(projected) == 1:
+        return jnp.split(projected[0], 3, axis=-1)
+    if len(projected) == 2:
+        return [projected[0], *jnp.split(projected[1], 2, axis=-1)]
+    return projected
+
+
+def _extended(key, value, bias_k, bias_v, zeros):
+    """Key and value with learned biases and zeros as further positions, and how many those are."""
+    extra, shape = 0, (1, *key.shape[1:])
+    if bias_k is not None:
+        key = jnp.concatenate([key, jnp.broadcast_to(bias_k.reshape(1, 1, -1), shape)])
+        value = jnp.concatenate([value, jnp.broadcast_to(bias_v.reshape(1, 1, -1), (1, *value.shape[1:]))])
+        extra += 1
+    if zeros:
+        key = jnp.concatenate([key, jnp.zeros(shape, key.dtype)])
+        value = jnp.concatenate([value, jnp.zeros((1, *value.shape[1:]), value.dtype)])
+        extra += 1
+    return key, value, extra
+
+
+def _for_heads(mask, extra, batch, heads):
+    """A mask [L, S] or [batch * heads, L, S], True where attention is forbidden or a number to add, for the scores."""
+    if mask is None:
+        return None
+    mask = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, extra)])
+    mask = ~mask if mask.dtype == bool else mask
+    return mask.reshape(batch, heads, *mask.shape[1:]) if mask.ndim == 3 else mask
+
+
+@op("_multi_head_attention(Tensor[] projected, Tensor? bias_k, Tensor? bias_v, Tensor? attn_mask, "
+    "Tensor? key_padding_mask, Tensor? words, float dropout_p, int num_heads, bool add_zero_attn, bool is_causal, "
+    "bool need_weights, bool average) -> (Tensor result, Tensor weights)",
+    variants="", node="MultiHeadAttentionBackward", autocast="lower_precision_fp")  # fmt: skip
+def multi_head_attention(
+    projected, bias_k, bias_v, attn_mask, key_padding_mask, words, dropout_p, num_heads, add_zero_attn, is_causal,
+    need_weights, average,
+):  # fmt: skip
+    """Attention of ``num_heads`` heads [L, N, heads * dim], and the weights [N, (heads,) L, S] if needed.
+
+    ``projected``: query, key and value [length, N, heads * dim], or arrays that hold several of them.
+    """
+    query, key, value = _projections(projected)
+    length, batch, width = query.shape
+    key, value, extra = _extended(key, value, bias_k, bias_v, add_zero_attn)
+    dim = width // num_heads
+    q, k, v = (_heads(x, batch, num_heads, x.shape[-1] // num_heads) for x in (query, key, value))
+    padding = None
+    if key_padding_mask is not None:
+        padding = _for_heads(key_padding_mask, extra, batch, num_heads)[:, None, None, :]
+    masks = [_for_heads(attn_mask, extra, batch, num_heads), padding]
+    if is_causal:
+        masks.append(_causal(length, k.shape[-2]))
+    out, weights = attend(q, k, v, masks, 1 / math.sqrt(dim), words, dropout_p, safe=not need_weights)
+    out = out.transpose(2, 0, 1, 3).reshape(length, batch, -1)
+    if not need_weights:
+        return out, jnp.zeros((0,), out.dtype)
+    return out, jnp.mean(weights, 1) if average else weights

@@ -1,0 +1,76 @@
+"""Connectionist temporal classification (Graves et al. 2006)."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from torchlike._decl.op import op
+from torchlike._ops._elementwise import demand
+
+
+def _extended(targets, blank):
+    """[N, 2 S + 1]: each label between blanks; and where it may be entered from two places before."""
+    n, s = targets.shape
+    labels = jnp.full((n, 2 * s + 1), blank, targets.dtype).at[:, 1::2].set(targets)
+    before = jnp.concatenate([jnp.full((n, 2), blank, labels.dtype), labels], 1)[:, : 2 * s + 1]
+    return labels, (labels != blank) & (labels != before)
+
+
+def _shift(alpha, by):
+    fill = jnp.full((alpha.shape[0], by), -jnp.inf, alpha.dtype)
+    return jnp.concatenate([fill, alpha], 1)[:, : alpha.shape[1]]
+
+
+def _log_sum(x, axis):
+    """log(sum(exp(x))), with zero derivatives where all are -inf."""
+    top = lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    top = jnp.where(top == -jnp.inf, 0, top)
+    total = jnp.sum(jnp.exp(x - top), axis)
+    none = total == 0
+    return jnp.where(none, -jnp.inf, jnp.log(jnp.where(none, 1, total)) + jnp.squeeze(top, axis))
+
+
+def losses(log_probs, targets, input_lengths, target_lengths, blank):
+    """Minus the log probability of each target [N, S] under [T, N, C]."""
+    labels, skips = _extended(targets, blank)
+    width = labels.shape[1]
+    inside = jnp.arange(width)[None] < 2 * target_lengths[:, None] + 1
+    emitted = jnp.take_along_axis(log_probs, jnp.clip(labels, 0, log_probs.shape[2] - 1)[None], 2)  # [T, N, 2 S + 1]
+    start = jnp.where(inside & (jnp.arange(width) < 2)[None], emitted[0], -jnp.inf)
+
+    def advance(alpha, step):
+        t, now = step
+        enter = jnp.where(skips, _shift(alpha, 2), -jnp.inf)
+        new = jnp.where(inside, _log_sum(jnp.stack([alpha, _shift(alpha, 1), enter]), 0) + now, -jnp.inf)
+        return jnp.where(t < input_lengths[:, None], new, alpha), None
+
+    alpha, _ = lax.scan(advance, start, (jnp.arange(1, log_probs.shape[0]), emitted[1:]))
+    last = 2 * target_lengths
+    ends = (jnp.arange(width)[None] == last[:, None]) | (jnp.arange(width)[None] == last[:, None] - 1)
+    found = _log_sum(jnp.where(ends, alpha, -jnp.inf), 1)
+    empty = input_lengths == 0
+    return jnp.where(empty, jnp.where(target_lengths == 0, 0, jnp.inf), -found)
+
+
+def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    """The gradient PyTorch gives: of the scores that ``log_probs`` are the log_softmax of."""
+
+    def of(x):
+        return losses(x, targets, input_lengths, target_lengths, blank)
+
+    value, pull = jax.vjp(of, log_probs)
+    impossible = value == jnp.inf
+    posterior = pull(jnp.where(impossible, 0, 1).astype(log_probs.dtype))[0]
+    share = jnp.where(impossible, 0 if zero_infinity else jnp.nan, grad)[None, :, None]
+    during = (jnp.arange(log_probs.shape[0])[:, None] < input_lengths[None])[:, :, None]
+    return jnp.where(during, share * (jnp.exp(log_probs) + posterior), 0)
+
+
+@op("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, bool zero_infinity) "
+    "-> Tensor", variants="", node="CtcLossBackward", vjp={"log_probs": _back}, autocast="fp32")  # fmt: skip
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+    demand("ctc_loss_cpu", log_probs, "f")
+    if log_probs.dtype.itemsize == 2:
+        demand("ctc_loss_cpu", log_probs, "")
+    found = losses(log_probs, targets, input_lengths, target_lengths, blank)
+    return jnp.where(found == jnp.inf, 0, found) if zero_infinity else found

@@ -1,0 +1,122 @@
+"""Bags of embeddings, the renormalisation of embedding rows, and bilinear maps."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+
+MODES = ("sum", "mean", "max")
+
+
+@op("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+    variants="function inplace", vjp={})  # fmt: skip
+def embedding_renorm(self, indices, max_norm, norm_type):
+    """``self`` with the rows at ``indices`` scaled down to a norm of at most ``max_norm``."""
+    used = jnp.zeros(self.shape[0], bool).at[indices.reshape(-1)].set(True)
+    p = jnp.asarray(norm_type).astype(self.dtype)
+    norms = jnp.sum(jnp.abs(self) ** p, 1) ** (1 / p)
+    limit = jnp.asarray(max_norm).astype(self.dtype)
+    scale = jnp.where(used & (norms > limit), limit / (norms + 1e-7), 1)
+    return self * scale[:, None]
+
+
+def _check_bag(weight, indices, offsets, **_):
+    rows, count = weight.shape[0], indices.size
+    outside = (indices < 0) | (indices >= rows)
+    bad = jnp.any(outside) | jnp.any(offsets[:1] != 0) | jnp.any(offsets[-1:] > count)
+
+    def error():
+        if offsets.size and int(offsets[0]) != 0:
+            return RuntimeError(
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+                f"However, got {int(offsets[0])} (embedding_bag)"
+            )
+        if offsets.size and int(offsets[-1]) > count:
+            return RuntimeError(
+                f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(offsets[-1])} "
+                "(embedding_bag)"
+            )
+        at = np.asarray(indices)
+        where = int(np.flatnonzero((at < 0) | (at >= rows))[0])
+        return RuntimeError(
+            f"Index {where} of input takes value {int(at[where])} which is not in the valid range [0, {rows}) (embedding_bag)"
+        )
+
+    return bad, error
+
+
+@op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, int mode, "
+    "bool include_last_offset, int padding_idx) -> Tensor", variants="", node="EmbeddingBagBackward",
+    check=_check_bag)  # fmt: skip
+def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_last_offset, padding_idx):
+    """Sums, means or maxima of rows of ``weight``: bag i has the indices from ``offsets[i]`` to the next offset."""
+    _check_types(weight, indices, offsets, per_sample_weights)
+    bags = offsets.shape[0] - include_last_offset
+    bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0]), side="right") - 1
+    counted = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
+    rows = weight[indices]
+    total = jax.ops.segment_sum(counted.astype(np.int32), bag, bags)[:, None]
+    if MODES[mode] == "max":
+        best = jax.ops.segment_max(jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags)
+        place = jnp.arange(indices.shape[0])[:, None]
+        tie = counted[:, None] & (jax.lax.stop_gradient(rows) == best[bag])
+        first = jax.ops.segment_min(jnp.where(tie, place, indices.shape[0]), bag, bags)
+        first = jnp.clip(first, 0, max(indices.shape[0] - 1, 0))
+        chosen = jnp.take_along_axis(rows, first, 0) if indices.shape[0] else jnp.zeros_like(best)
+        return jnp.where(total == 0, 0, chosen).astype(weight.dtype)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights[:, None]
+    summed = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag, bags)
+    return summed if MODES[mode] == "sum" else summed / jnp.maximum(total, 1).astype(weight.dtype)
+
+
+def _check_types(weight, indices, offsets, per_sample_weights):
+    for position, (name, x) in enumerate((("indices", indices), ("offsets", offsets)), 1):
+        if x.dtype.name not in ("int32", "int64"):
+            raise RuntimeError(
+                f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: Long, Int; "
+                f"but got torch.{from_np(x.dtype).scalar_name}Tensor instead (while checking arguments for embedding_bag)"
+            )
+    if not jnp.issubdtype(weight.dtype, jnp.floating):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, "
+            f"Double; but got torch.{from_np(weight.dtype).scalar_name}Tensor instead (while checking arguments for "
+            "embedding_bag)"
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            "embedding_bag: expected weight and per_sample_weights to have the same dtype, but got "
+            f"{from_np(weight.dtype)} and {from_np(per_sample_weights.dtype)}"
+        )
+
+
+@op("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function",
+    node="AddBackward", autocast="lower_precision_fp")  # fmt: skip
+def bilinear(input1, input2, weight, bias):
+    """``input1 @ weight[k] @ input2 + bias[k]`` for every k: [..., i], [..., j], [k, i, j] to [..., k].
+
+    >>> import torchlike as torch
+    >>> torch.bilinear(torch.ones(2), torch.ones(3), torch.ones(1, 2, 3))
+    tensor([6.])
+    """
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(
+            f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}"
+        )
+    for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
+        if a != b:
+            raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {i}: got {a} and {b}")
+    for name, x, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
+        if x.shape[-1] != size:
+            raise RuntimeError(f"bilinear(): {name} size does not match weight size: got {x.shape[-1]} but expected {size}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape} but expected {weight.shape[0]}"
+        )
+    if not input1.dtype == input2.dtype == weight.dtype:
+        kinds = ", ".join(from_np(x.dtype).scalar_name for x in (input1, input2, weight))
+        raise RuntimeError(f"bilinear(): expected all dtypes to be the same, but got {kinds}")
+    out = jnp.einsum("...i,kij,...j->...k", input1, weight, input2, precision="highest")
+    return out if bias is None else out + bias

@@ -1,0 +1,357 @@
+"""Losses between tensors of one shape, and margins over classes. Each is one operator, reduction included.
+
+Where PyTorch composes a loss of other functions, users see the node of the last of them; the three
+reductions of such a loss are three operators, one for each node name.
+"""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._decl.op import op
+from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name
+from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce, wide
+
+REDUCTIONS = (NONE, MEAN, SUM)
+
+
+def modulus(x):
+    """The absolute value, with derivative 0 at 0."""
+    if not jnp.iscomplexobj(x):
+        return jnp.where(x > 0, x, jnp.where(x < 0, -x, x * 0))
+    zero = x == 0
+    return jnp.where(zero, 0, jnp.abs(jnp.where(zero, 1, x)))
+
+
+def at_least(x, low):
+    """``max(x, low)``; the gradient passes where they are equal."""
+    return jnp.where(x < low, low, x)
+
+
+def raised(x, low):
+    """``max(x, low)`` through which the gradient always passes."""
+    return jnp.where(x < low, low + (x - lax.stop_gradient(x)), x)
+
+
+def _softplus_of_minus(x):
+    """``log(1 + exp(-x))``."""
+    return jnp.log1p(jnp.exp(-jnp.where(x < 0, -x, x))) - jnp.where(x < 0, x, 0)
+
+
+def _num(x, like):
+    return jnp.asarray(x).astype(like.real.dtype)
+
+
+# ----- with a reduction argument, as in PyTorch -------------------------------------------------------
+
+
+def _pair(name, self, target):
+    demand(name, self, "f")
+    return broadcast(name, wide(self), wide(target))
+
+
+@op("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", dtype="promote", autocast="fp32")
+def mse_loss(self, target, reduction):
+    x, t = _pair("mse_cpu", self, target)
+    return reduce((x - t) * (x - t), reduction).astype(self.dtype)
+
+
+@op("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", variants="", dtype="promote",
+    node="SmoothL1LossBackward", autocast="fp32")  # fmt: skip
+def smooth_l1_loss(self, target, reduction, beta):
+    x, t = _pair("smooth_l1_cpu", self, target)
+    d, beta = x - t, _num(beta, x)
+    size = modulus(d)
+    return reduce(jnp.where(size < beta, 0.5 * d * d / beta, size - 0.5 * beta), reduction).astype(self.dtype)
+
+
+@op("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", variants="", autocast="fp32")
+def huber_loss(self, target, reduction, delta):
+    if kind(self) == "i" and kind(target) == "f":
+        raise RuntimeError(f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
+    common = jnp.promote_types(self.dtype, target.dtype)
+    x, t = _pair("huber_cpu", self.astype(common), target.astype(common))
+    d, delta = x - t, _num(delta, x)
+    size = modulus(d)
+    return reduce(jnp.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction).astype(self.dtype)
+
+
+def _beside(name, self, target, weight=None):
+    """The checks of binary_cross_entropy, then the arrays to compute with."""
+    if self.shape != target.shape:
+        raise ValueError(
+            f"{name}: Using a target size ({list(target.shape)}) that is different to the input size ({list(self.shape)}) is "
+            "deprecated. Please ensure they have the same size."
+        )
+    for other in (target, weight):
+        if other is not None and other.dtype != self.dtype:
+            raise RuntimeError(f"{name}: Found dtype {scalar_name(other)} but expected {scalar_name(self)}")
+    demand(f"{name}_cpu", self, "f")
+
+
+def _weighted(losses, weight):
+    return losses if weight is None else losses * wide(weight)
+
+
+def _outside(self, target, weight, reduction):
+    def bad(x):
+        return ~jnp.all((x >= 0) & (x <= 1))
+
+    return bad(self) | bad(target), lambda: RuntimeError(
+        "binary_cross_entropy: all elements of input should be between 0 and 1, and so should those of target"
+    )
+
+
+def _bce_share(grad, like, weight, reduction):
+    share = wide(grad) / like.size if reduction == MEAN else wide(grad)
+    return share if weight is None else share * wide(weight)
+
+
+_LEAST = float(np.float32(1e-12))
+
+
+@op("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", variants="",
+    check=_outside, vjp={
+        "self": lambda grad, self, target, weight, reduction: _bce_share(grad, self, weight, reduction)
+        * (wide(self) - wide(target)) / at_least((1 - wide(self)) * wide(self), _LEAST),
+        "target": lambda grad, self, weight, reduction: _bce_share(grad, self, weight, reduction)
+        * (jnp.log1p(-wide(self)) - jnp.log(wide(self))),
+        "weight": lambda grad, self, target, reduction: _bce_share(grad, self, None, reduction)
+        * _bce(wide(self), wide(target)),
+    })  # fmt: skip
+def binary_cross_entropy(self, target, weight, reduction):
+    _beside("binary_cross_entropy", self, target, weight)
+    if weight is not None:
+        weight, _ = broadcast("binary_cross_entropy", weight, self)
+    return reduce(_weighted(_bce(wide(self), wide(target)), weight), reduction).astype(self.dtype)
+
+
+def _bce(x, t):
+    """Each logarithm is at least -100, so that 0 and 1 give finite losses."""
+    return (t - 1) * at_least(jnp.log1p(-x), -100) - t * at_least(jnp.log(x), -100)
+
+
+@op("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, "
+    "int reduction=1) -> Tensor", variants="", dtype="promote", autocast="fp32")  # fmt: skip
+def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
+    demand("log_sigmoid_cpu", self, "f")
+    x, t = wide(self), wide(target)
+    if pos_weight is None:
+        losses = (1 - t) * x + _softplus_of_minus(x)
+    else:
+        pos, _ = broadcast("binary_cross_entropy_with_logits", wide(pos_weight), x)
+        losses = (1 - t) * x + (1 + (pos - 1) * t) * _softplus_of_minus(x)
+    if weight is not None:
+        losses = losses * broadcast("binary_cross_entropy_with_logits", wide(weight), losses)[0]
+    return reduce(losses, reduction).astype(self.dtype)
+
+
+@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
+def soft_margin_loss(self, target, reduction):
+    demand("soft_margin_loss", self, "f")
+    x, t = broadcast("soft_margin_loss", wide(self), target.astype(wide(self).dtype))
+    return reduce(jnp.log1p(jnp.exp(-t * x)), reduction).astype(self.dtype)
+
+
+# ----- compositions: one operator for each reduction ----------------------------------------------------
+
+
+def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", **options):
+    """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of those."""
+    schema_name, _, rest = schema.partition("(")
+
+    def declare(kernel):
+        taken = ", ".join(kernel.__code__.co_varnames[: kernel.__code__.co_argcount])
+
+        def reduced(reduction):
+            def run(*arguments):
+                losses = kernel(*arguments)
+                if reduction == MEAN and kind(losses) in "ib":
+                    raise RuntimeError(
+                        f"{schema_name}: mean(): could not infer output dtype. Input dtype must be either a floating point or "
+                        f"complex dtype. Got: {scalar_name(losses)}"
+                    )
+                return reduce(losses, reduction)
+
+            return eval(f"lambda {taken}: run({taken})", {"run": run})
+
+        return tuple(
+            op(f"_{schema_name}_{word}({rest}", variants="", node=node, **options)(reduced(r))
+            for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
+        )
+
+    return declare
+
+
+@by_reduction("l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32")
+def l1_loss(self, target):
+    return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
+
+
+def _kl_div(self, target):
+    if kind(self) in "ib" or kind(target) in "ib":
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    x, t = broadcast("kl_div", self, target)
+    zero = t == 0
+    return jnp.where(zero, 0, t * jnp.log(jnp.where(zero, 1, t))) - t * x
+
+
+kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32")(_kl_div)
+
+
+@by_reduction("kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32")
+def kl_div_log(self, target):
+    if kind(self) in "ib" or kind(target) in "ib":
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    x, t = broadcast("kl_div", self, target)
+    return jnp.exp(t) * (t - x)
+
+
+@by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
+              "ClampMinBackward", dtype="promote")  # fmt: skip
+def margin_ranking_loss(input1, input2, target, margin):
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {list(input1.shape)}, "
+            f"input2: {list(input2.shape)}, target: {list(target.shape)}"
+        )
+    a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
+    return at_least(-t * (a - b) + _num(margin, a), 0)
+
+
+@by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward")
+def hinge_embedding_loss(self, target, margin):
+    x, t = broadcast("hinge_embedding_loss", self, target)
+    return jnp.where(t != 1, at_least(_num(margin, x) - x, 0), 0) + jnp.where(t != -1, x, 0)
+
+
+@by_reduction("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor", "AddBackward",
+              dtype="promote", policy="input1 input2", autocast="fp32")  # fmt: skip
+def cosine_embedding_loss(input1, input2, target, margin):
+    a, b, t = input1, input2, target
+    _check_cosine_embedding(a, b, t)
+    a, b = broadcast("cosine_embedding_loss", a, b)
+    dot, aa, bb = (jnp.sum(x, -1) for x in (a * b, a * a, b * b))
+    cosine = dot / jnp.sqrt((aa + 1e-12) * (bb + 1e-12))
+    t, cosine = broadcast("cosine_embedding_loss", t, cosine)
+    return jnp.where(t == 1, 1 - cosine, 0) + jnp.where(t == -1, at_least(cosine - _num(margin, a), 0), 0)
+
+
+def _check_cosine_embedding(a, b, t):
+    if t.ndim > 1:
+        raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported, got {t.ndim}D")
+    if not a.ndim == b.ndim == t.ndim + 1:
+        raise RuntimeError(
+            f"cosine_embedding_loss: {t.ndim}D target tensor expects {t.ndim + 1}D input tensors, but found inputs with sizes "
+            f"{list(a.shape)} and {list(b.shape)}."
+        )
+
+
+def _poisson(name, node, log_input, full):
+    @by_reduction(f"{name}(Tensor input, Tensor target, float eps) -> Tensor", node, dtype="promote", autocast="fp32")
+    def poisson_nll_loss(input, target, eps):
+        x, t = broadcast("poisson_nll_loss", input, target)
+        losses = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + _num(eps, x))
+        if not full:
+            return losses
+        large = t > 1
+        safe = jnp.where(large, t, 1)
+        return losses + jnp.where(large, safe * jnp.log(safe) - safe + 0.5 * jnp.log(2 * math.pi * safe), 0)
+
+    return poisson_nll_loss
+
+
+# {(log_input, full): the three reductions}
+poisson_nll_loss = {
+    (log_input, full): _poisson(f"poisson_nll_loss{i}{j}", "AddBackward" if full else "SubBackward", log_input, full)
+    for i, log_input in enumerate((False, True))
+    for j, full in enumerate((False, True))
+}
+
+
+@by_reduction("gaussian_nll_loss(Tensor input, Tensor target, Tensor var, float eps) -> Tensor", "MulBackward",
+              dtype="promote")  # fmt: skip
+def gaussian_nll_loss(input, target, var, eps):
+    x, t = broadcast("gaussian_nll_loss", input, target)
+    var = raised(var, _num(eps, var))
+    return 0.5 * (jnp.log(var) + (x - t) ** 2 / var)
+
+
+@by_reduction("multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor", "DivBackward",
+              dtype="promote")  # fmt: skip
+def multilabel_soft_margin_loss(self, target, weight):
+    demand("log_sigmoid_cpu", self, "f")
+    x, t = broadcast("multilabel_soft_margin_loss", self, target)
+    losses = t * _softplus_of_minus(x) + (1 - t) * _softplus_of_minus(-x)
+    if weight is not None:
+        losses = losses * weight
+    return jnp.sum(losses, -1) / self.shape[-1]
+
+
+# ----- margins over classes -----------------------------------------------------------------------------
+
+
+def _rows(name, self):
+    """(input as [N, C], whether it had no batch dimension)."""
+    if self.ndim > 2 or (self.ndim and not self.shape[-1]):
+        raise RuntimeError(
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
+        )
+    demand(name, self, "f")
+    return wide(self).reshape(1, -1) if self.ndim < 2 else wide(self), self.ndim < 2
+
+
+def _outside_classes(name, self, target, lowest):
+    classes = self.shape[-1] if self.ndim else 1
+    bad = (target >= classes) | (target < lowest)
+    return jnp.any(bad), lambda: RuntimeError(f"{name}: target is out of range: classes are 0 to {classes - 1}")
+
+
+@op("multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="",
+    check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1))  # fmt: skip
+def multilabel_margin_loss(self, target, reduction):
+    """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
+    x, single = _rows("multilabel_margin_loss", self)
+    if target.dtype != np.int64:
+        raise RuntimeError(f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}")
+    if target.shape != self.shape:
+        raise RuntimeError(
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}"
+        )
+    t = target.reshape(x.shape)
+    listed = jnp.cumprod(t >= 0, -1).astype(bool)
+    classes = lax.broadcasted_iota(t.dtype, x.shape, 1)
+    hit = (t[:, :, None] == classes[:, None, :]) & listed[:, :, None]  # [N, listed target, class]
+    chosen = jnp.sum(jnp.where(hit, x[:, None, :], 0), -1)
+    gap = 1 - chosen[:, :, None] + x[:, None, :]
+    counts = listed[:, :, None] & ~jnp.any(hit, 1)[:, None, :] & (gap > 0)
+    losses = jnp.sum(jnp.where(counts, gap, 0), (1, 2)) / x.shape[1]
+    return reduce(losses.reshape(()) if single else losses, reduction).astype(self.dtype)
+
+
+@op("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) "
+    "-> Tensor", static="p", variants="",
+    check=lambda self, target, p, margin, weight, reduction:
+    _outside_classes("multi_margin_loss", self, target, 0))  # fmt: skip
+def multi_margin_loss(self, target, p, margin, weight, reduction):
+    x, single = _rows("multi_margin_loss", self)
+    if target.dtype != np.int64:
+        raise RuntimeError(f"multi_margin_loss: expected scalar type Long but found {scalar_name(target)}")
+    if target.ndim > 1 or target.size != x.shape[0]:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
+            f"Expected target size [{x.shape[0]}], but got {list(target.shape)}. Input has shape {list(self.shape)}."
+        )
+    if weight is not None and weight.shape != (x.shape[1],):
+        raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
+    t = target.reshape(-1)
+    own = lax.broadcasted_iota(t.dtype, x.shape, 1) == t[:, None]
+    gap = _num(margin, x) - jnp.sum(jnp.where(own, x, 0), -1, keepdims=True) + x
+    counts = ~own & (gap > 0)
+    losses = jnp.where(counts, gap if p == 1 else gap * gap, 0)
+    if weight is not None:
+        losses = losses * jnp.sum(jnp.where(own, wide(weight), 0), -1, keepdims=True)
+    losses = jnp.sum(losses, -1) / x.shape[1]
+    return reduce(losses.reshape(()) if single and not target.ndim else losses, reduction).astype(self.dtype)

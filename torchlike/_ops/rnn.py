@@ -1,0 +1,203 @@
+"""Recurrent networks: every layer and direction of a call in one kernel, each a scan over the steps."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from torchlike._base.dtypes import from_np
+from torchlike._decl.op import op
+from torchlike._ops.random import uniform01
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def _affine(x, weight, bias):
+    out = jnp.matmul(x, weight.T, precision=lax.Precision.HIGHEST)
+    return out if bias is None else out + bias
+
+
+def _relu(x):
+    return jnp.where(x > 0, x, jnp.where(x != x, x, 0))
+
+
+def _simple(activate):
+    def step(hidden, inner, weights):
+        return (activate(inner + _affine(hidden[0], weights["hh"], weights["b_hh"])),)
+
+    return step
+
+
+def _gru(hidden, inner, weights):
+    """r and z gate the reset and the update; n is the proposal (Cho et al. 2014, the reset after the product)."""
+    (h,) = hidden
+    r_in, z_in, n_in = jnp.split(inner, 3, -1)
+    r_hid, z_hid, n_hid = jnp.split(_affine(h, weights["hh"], weights["b_hh"]), 3, -1)
+    reset, update = jax.nn.sigmoid(r_in + r_hid), jax.nn.sigmoid(z_in + z_hid)
+    proposal = jnp.tanh(n_in + reset * n_hid)
+    return (proposal + update * (h - proposal),)
+
+
+def _lstm(hidden, inner, weights):
+    """Input, forget, cell and output gates (Hochreiter & Schmidhuber 1997, with forget gates)."""
+    h, c = hidden
+    i, f, g, o = jnp.split(inner + _affine(h, weights["hh"], weights["b_hh"]), 4, -1)
+    c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+    h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return (h if weights["hr"] is None else _affine(h, weights["hr"], None)), c
+
+
+STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _simple(jnp.tanh), "RNN_RELU": _simple(_relu)}
+
+
+def _direction(mode, x, hidden, weights, lengths, reverse):
+    """(outputs [T, B, H], last hidden states) of one direction of one layer; x is [T, B, F]."""
+    inner = _affine(x, weights["ih"], weights["b_ih"])
+    step = STEPS[mode]
+
+    def body(carry, item):
+        new = step(carry, item[0], weights)
+        if lengths is not None:  # a sequence that has ended (or not begun, in reverse) keeps its state
+            running = (item[1] < lengths)[:, None]
+            new = tuple(jnp.where(running, n, old) for n, old in zip(new, carry, strict=True))
+            return new, jnp.where(running, new[0], 0)
+        return new, new[0]
+
+    times = lax.iota(np.int64, x.shape[0])
+    last, out = lax.scan(body, hidden, (inner, times), reverse=reverse)
+    return out, last
+
+
+def _named(flat, bias, projection):
+    """The weights of one direction by name, from their order in PyTorch's lists."""
+    names = ["ih", "hh", *(["b_ih", "b_hh"] if bias else []), *(["hr"] if projection else [])]
+    return {"b_ih": None, "b_hh": None, "hr": None} | dict(zip(names, flat, strict=True))
+
+
+def _dropped(x, words, layer, p):
+    if words is None:
+        return x
+    words = jnp.asarray(words).at[2].add(np.uint32(layer))  # a stream of its own for every layer
+    p = jnp.asarray(p).astype(x.dtype)
+    return jnp.where(uniform01(words, x.shape, np.float32) >= p, x / (1 - p), 0)
+
+
+def _check(mode, input, hx, params, per):
+    gates = _GATES[mode]
+    for p in params:
+        if p.dtype != input.dtype:
+            raise ValueError(
+                f"RNN input dtype ({from_np(input.dtype)}) does not match weight dtype ({from_np(p.dtype)}). Convert "
+                f"input: input.to({from_np(p.dtype)}), or convert model: model.to({from_np(input.dtype)})"
+            )
+    for h in hx:
+        if h.dtype != input.dtype:
+            raise RuntimeError(f"RNN: hidden state of {from_np(h.dtype)} for an input of {from_np(input.dtype)}; use .to()")
+    if not input.shape[0]:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    if params[0].shape[0] % gates or params[0].shape[1] != input.shape[-1]:
+        raise RuntimeError(
+            f"RNN: the first weight is {list(params[0].shape)}, which does not fit an input of size {list(input.shape)}"
+        )
+
+
+def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection):
+    """(outputs, last hidden states of every layer and direction); input is [T, B, F]."""
+    per = 2 + 2 * bias + projection
+    directions = 2 if bidirectional else 1
+    _check(mode, input, hx, params, per)
+    x, lasts = input, []
+    for layer in range(num_layers):
+        outs = []
+        for d in range(directions):
+            n = layer * directions + d
+            weights = _named(params[n * per : (n + 1) * per], bias, projection)
+            out, last = _direction(mode, x, tuple(h[n] for h in hx), weights, lengths, bool(d))
+            outs.append(out)
+            lasts.append(last)
+        x = outs[0] if directions == 1 else jnp.concatenate(outs, -1)
+        if layer < num_layers - 1:
+            x = _dropped(x, words, layer, p)
+    return x, [jnp.stack([last[i] for last in lasts]) for i in range(len(hx))]
+
+
+def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first):
+    x = jnp.swapaxes(input, 0, 1) if batch_first else input
+    out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
+    return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
+
+
+_TAIL = (
+    "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, bool projection, "
+    "bool batch_first"
+)
+
+
+@op(f"_lstm(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1, "
+    "Tensor result2)", variants="", node="LstmBackward", autocast="lower_precision_fp")  # fmt: skip
+def lstm(
+    input, hx, cx, params, lengths, words, dropout, has_biases, num_layers, bidirectional, projection, batch_first
+):
+    """(outputs, last h, last c) of an LSTM over input [T, B, F] ([B, T, F] with ``batch_first``)."""
+    static = (has_biases, num_layers, bidirectional, projection, batch_first)
+    return _call("LSTM", input, (hx, cx), params, lengths, words, dropout, *static)
+
+
+def _declare(mode):
+    def recurrent(input, hx, params, lengths, words, dropout, has_biases, num_layers, bidirectional, projection, batch_first):
+        static = (has_biases, num_layers, bidirectional, projection, batch_first)
+        return _call(mode, input, (hx,), params, lengths, words, dropout, *static)
+
+    schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
+    return op(schema, variants="", node="StackBackward", autocast="lower_precision_fp")(recurrent)
+
+
+recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}
+recurrent["LSTM"] = lstm
+
+
+def _cell_weights(w_ih, w_hh, b_ih, b_hh):
+    return {"ih": w_ih, "hh": w_hh, "b_ih": b_ih, "b_hh": b_hh, "hr": None}
+
+
+def _check_cell(name, input, hx, w_ih, w_hh, gates):
+    if input.shape[1] != w_ih.shape[1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})")
+    if input.shape[0] != hx[0].shape[0]:
+        raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx[0].shape[0]} ({name})")
+    for i, h in enumerate(hx):
+        if h.shape[1] != w_hh.shape[1]:
+            raise RuntimeError(
+                f"hidden{i} has inconsistent hidden_size: got {h.shape[1]}, expected {w_hh.shape[1]} ({name})"
+            )
+        if h.shape[0] != input.shape[0]:
+            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {h.shape[0]} ({name})")
+    if w_ih.shape[0] != gates * w_hh.shape[1]:
+        raise RuntimeError(f"{name}: weight_ih has {w_ih.shape[0]} rows, expected {gates} * {w_hh.shape[1]}")
+    if not input.dtype == w_ih.dtype == hx[0].dtype:
+        raise RuntimeError(
+            f"{name}: mat1 and mat2 must have the same dtype, but got {from_np(input.dtype).scalar_name} input, "
+            f"{from_np(hx[0].dtype).scalar_name} hidden state and {from_np(w_ih.dtype).scalar_name} weights"
+        )
+
+
+@op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) "
+    "-> (Tensor result0, Tensor result1)", variants="", node="MulBackward", autocast="lower_precision_fp")  # fmt: skip
+def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh):
+    """One step of an LSTM: (h, c)."""
+    _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4)
+    return _lstm((hx, cx), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))
+
+
+def _declare_cell(name, mode, node):
+    def cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+        _check_cell(name, input, (hx,), w_ih, w_hh, _GATES[mode])
+        return STEPS[mode]((hx,), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))[0]
+
+    schema = f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
+    return op(schema, variants="", node=node, autocast="lower_precision_fp")(cell)
+
+
+gru_cell = _declare_cell("gru_cell", "GRU", "AddBackward")
+rnn_tanh_cell = _declare_cell("rnn_tanh_cell", "RNN_TANH", "TanhBackward")
+rnn_relu_cell = _declare_cell("rnn_relu_cell", "RNN_RELU", "ReluBackward")

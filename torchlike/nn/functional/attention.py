@@ -1,0 +1,177 @@
+"""Attention."""
+
+import warnings
+
+from torchlike._base import dtypes
+from torchlike._core.dispatch import call
+from torchlike._functions.random import _here, _words
+from torchlike._ops import attention as ops
+from torchlike._ops.matmul import linear
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """``softmax(query @ key.T * scale + mask) @ value`` for query [..., L, E], key [..., S, E], value [..., S, Ev].
+
+    Args:
+        attn_mask: broadcasts to [..., L, S]: True where attention is allowed, or numbers to add.
+        dropout_p: probability that a weight is dropped (also outside training).
+        is_causal: position i attends to positions 0..i only.
+        scale: default ``1 / sqrt(E)``.
+        enable_gqa: key and value may have fewer heads (dimension -3), each used for several of query's.
+
+    Positions that may attend to nothing give zeros.
+
+    >>> import torchlike as torch
+    >>> x = torch.eye(2)
+    >>> torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)[0]
+    tensor([1., 0.])
+    """
+    words = None
+    if dropout_p:
+        if not 0 <= dropout_p <= 1:
+            raise RuntimeError(
+                f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
+            )
+        words = _words("scaled_dot_product_attention", None, _here(query))
+    inputs = (query, key, value, attn_mask, words, dropout_p, scale)
+    return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
+
+
+def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
+    """Whether the query is batched; the ranks of all others must go with it."""
+    if query.dim() not in (2, 3):
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor"
+        )
+    batched = query.dim() == 3
+    text = "For batched (3-D) `query`" if batched else "For unbatched (2-D) `query`"
+    n = query.dim()
+    if key.dim() != n or value.dim() != n:
+        raise AssertionError(
+            f"{text}, expected `key` and `value` to be {n}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != n - 1:
+        raise AssertionError(
+            f"{text}, expected `key_padding_mask` to be `None` or {n - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+        )
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(
+            f"{text}, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
+        )
+    if not batched and attn_mask is not None and attn_mask.dim() == 3:
+        expected = (num_heads, query.shape[0], key.shape[0])
+        if tuple(attn_mask.shape) != expected:
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}")
+    return batched
+
+
+def _checked_mask(mask, name, other, other_name):
+    if mask is None:
+        return None
+    if mask.dtype is not dtypes.bool and not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported, not {mask.dtype}")
+    if other is not None and mask.dtype is not other.dtype:
+        warnings.warn(
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=4
+        )
+    return mask
+
+
+def _check_sizes(query, key, value, embed_dim, num_heads, separate, attn_mask, key_padding_mask):
+    if query.shape[-1] != embed_dim:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim}, but got {query.shape[-1]}")
+    if embed_dim % num_heads:
+        raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    length, batch, source = query.shape[0], query.shape[1], key.shape[0]
+    if key.shape[1] != batch:
+        raise RuntimeError(f"multi_head_attention: key has a batch of {key.shape[1]}, but query one of {batch}")
+    if attn_mask is not None:
+        n, shape = attn_mask.dim(), tuple(attn_mask.shape)
+        expected = (length, source) if n == 2 else (batch * num_heads, length, source)
+        if shape != expected:
+            raise RuntimeError(f"The shape of the {n}D attn_mask is {attn_mask.shape}, but should be {expected}.")
+    if key_padding_mask is not None:
+        for i, size in enumerate((batch, source)):
+            if key_padding_mask.shape[i] != size:
+                raise AssertionError(
+                    f"Expected key_padded_mask.shape[{i}] to be {size}, but got {key_padding_mask.shape[i]}"
+                )
+
+
+def _project(query, key, value, weight, bias, separate_weights, embed_dim):
+    """The projections, in as few products as the arguments share inputs."""
+    if separate_weights is not None:
+        parts = (None,) * 3 if bias is None else bias.chunk(3)
+        inputs = zip((query, key, value), separate_weights, parts, strict=True)
+        return [call(linear, item, ()) for item in inputs]
+    if key is value and query is key:
+        return [call(linear, (query, weight, bias), ())]
+    if key is value:
+        cut = [embed_dim, 2 * embed_dim]
+        weights, biases = weight.split(cut), (None, None) if bias is None else bias.split(cut)
+        return [call(linear, item, ()) for item in zip((query, key), weights, biases, strict=True)]
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    return [call(linear, item, ()) for item in zip((query, key, value), weight.chunk(3), biases, strict=True)]
+
+
+def multi_head_attention_forward(
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+    use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None,
+    static_v=None, average_attn_weights=True, is_causal=False,
+):  # fmt: skip
+    """The function behind :class:`torch.nn.MultiheadAttention`, for sequence-first inputs.
+
+    Args:
+        query: [L, N, E] or [L, E]. key, value: [S, N, ...] or [S, ...].
+        key_padding_mask: [N, S] or [S], True where a key is to be ignored, or numbers to add.
+        attn_mask: [L, S] or [N * num_heads, L, S], of the same kind.
+        need_weights: whether to return the attention weights, averaged over heads unless
+            ``average_attn_weights`` is False.
+        is_causal: a promise that ``attn_mask`` is the causal mask.
+
+    Returns:
+        (result as query, weights [N, L, S] or [N, num_heads, L, S] or None).
+    """
+    if static_k is not None or static_v is not None:
+        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported by torchlike")
+    batched = _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not batched:
+        query, key, value = _with_batch(query, key, value)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    key_padding_mask = _checked_mask(key_padding_mask, "key_padding_mask", attn_mask, "attn_mask")
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    attn_mask = _checked_mask(attn_mask, "attn_mask", None, "")
+    _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight, attn_mask, key_padding_mask)
+    is_causal = is_causal and key_padding_mask is None and not need_weights
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    projected = _project(query, key, value, in_proj_weight, in_proj_bias, weights, embed_dim_to_check)
+    p = dropout_p if training else 0.0
+    words = _words("multi_head_attention", None, _here(query)) if p else None
+    inputs = (*projected, bias_k, bias_v, None if is_causal else attn_mask, key_padding_mask, words, p)
+    flags = (num_heads, bool(add_zero_attn), bool(is_causal), bool(need_weights), bool(average_attn_weights))
+    out, shares = call(ops.multi_head_attention, inputs, (*flags, (len(projected),)))
+    out = call(linear, (out, out_proj_weight, out_proj_bias), ())
+    if not batched:
+        return out.squeeze(1), shares.squeeze(0) if need_weights else None
+    return out, shares if need_weights else None
+
+
+def _with_batch(query, key, value):
+    """Each input with a batch dimension; what was one tensor stays one."""
+    made = {id(x): x.unsqueeze(1) for x in (query, key, value)}
+    return made[id(query)], made[id(key)], made[id(value)]

@@ -1,0 +1,123 @@
+"""Embeddings."""
+
+import warnings
+
+from torchlike._core.dispatch import call
+from torchlike._core.factories import arange
+from torchlike._base.state import no_grad
+from torchlike._core.tensor import alias
+from torchlike._core.inplace import call_inplace
+from torchlike._ops import embed as ops
+from torchlike._ops.index import embedding as lookup
+
+__all__ = ["embedding", "embedding_bag"]
+
+
+def _padding(name, padding_idx, weight):
+    """The padded row counted from the front; -1 for none."""
+    if padding_idx is None:
+        return -1
+    rows = weight.size(0)
+    if not -rows <= padding_idx < rows:
+        raise AssertionError(
+            f"Padding_idx must be within num_embeddings, but {name}() got {padding_idx} for {rows} rows"
+        )
+    return padding_idx % rows
+
+
+def _renormalize(weight, indices, max_norm, norm_type):
+    with no_grad():
+        call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm, norm_type), ())
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """The rows of ``weight`` [V, D] at the indices ``input`` [*]: [*, D].
+
+    Args:
+        padding_idx: a row that gets no gradient.
+        max_norm: first scale the rows that are read down to this norm, in place.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divide gradients by how often their row occurs in ``input``.
+
+    Raises:
+        IndexError: an index outside [0, V).
+        NotImplementedError: ``sparse=True``.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.embedding(torch.tensor([2, 0]), torch.eye(3))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    padding = -1 if padding_idx is None else _padding("embedding", padding_idx, weight)
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    return call(lookup, (weight, input), (padding, bool(scale_grad_by_freq), bool(sparse)))
+
+
+def _bag_layout(input, offsets, per_sample_weights):
+    """(indices, offsets, weights) in one dimension."""
+    if per_sample_weights is not None and input.size() != per_sample_weights.size():
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
+            f"shape as the input ({input.shape})"
+        )
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        length = input.size(1)
+        offsets = arange(0, input.numel(), length, dtype=input.dtype, device=input.device)
+        weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        return input.reshape(-1), offsets, weights
+    if input.dim() != 1:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.dim() != 1:
+        raise ValueError(f"offsets has to be a 1D Tensor, but got {offsets.dim()}D")
+    return input, offsets, per_sample_weights
+
+
+def embedding_bag(
+    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
+    per_sample_weights=None, include_last_offset=False, padding_idx=None,
+):  # fmt: skip
+    """Means (sums, maxima) of bags of rows of ``weight`` [V, D]: [bags, D].
+
+    Args:
+        input: [bags, L], or [N] with ``offsets`` [bags], the position where each bag starts.
+        mode: ``'mean'``, ``'sum'`` or ``'max'``.
+        per_sample_weights: as ``input``, factors of the rows (mode sum).
+        include_last_offset: ``offsets`` has one more element, the end of the last bag.
+        padding_idx: a row that does not count and gets no gradient.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.embedding_bag(torch.tensor([[0, 2]]), torch.eye(3))
+    tensor([[0.5000, 0.0000, 0.5000]])
+    """
+    if weight.dtype.is_floating_point is False and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
+    indices, offsets, factors = _bag_layout(input, offsets, per_sample_weights)
+    if mode not in ops.MODES:
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if scale_grad_by_freq or sparse:
+        name = "sparse" if sparse else "scale_grad_by_freq"
+        raise NotImplementedError(f"embedding_bag(): {name}=True is not supported by torchlike")
+    if factors is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+            f"(got mode='{mode}')."
+        )
+    if max_norm is not None:
+        _renormalize(weight, indices, max_norm, norm_type)
+    static = (ops.MODES.index(mode), bool(include_last_offset), _padding("embedding_bag", padding_idx, weight))
+    return call(ops.embedding_bag, (weight, indices, offsets, factors), static)

@@ -1,0 +1,65 @@
+"""Adagrad."""
+
+from torchlike._ops import optim as rules
+from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, filled_like, step_count
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(GroupOptimizer):
+    """Steps by the gradient over the root of the sum of its squares so far (Duchi et al. 2011).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts of them with options.
+        lr: learning rate, divided by ``1 + steps * lr_decay``. weight_decay: times the parameter, added to its
+            gradient. initial_accumulator_value: the sum at the start. eps: added to the denominator.
+        maximize: climb instead. foreach, fused: accepted; every step is one program.
+
+    Raises:
+        ValueError: a negative number. NotImplementedError: ``differentiable=True``.
+
+    >>> import torchlike as torch
+    >>> p = torch.nn.Parameter(torch.zeros(1))
+    >>> p.grad = torch.ones(1)
+    >>> torch.optim.Adagrad([p], lr=0.5).step()
+    >>> p
+    Parameter containing:
+    tensor([-0.5000], requires_grad=True)
+    """
+
+    _rule = staticmethod(rules.adagrad)
+    _flags = {}
+
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *,
+                 maximize=False, differentiable=False, fused=None) -> None:  # fmt: skip
+        demand_rate(lr)
+        demand(lr_decay >= 0.0, "lr_decay value", lr_decay)
+        demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        demand(initial_accumulator_value >= 0.0, "initial_accumulator_value value", initial_accumulator_value)
+        demand(eps >= 0.0, "epsilon value", eps)
+        demand_flags("Adagrad", foreach, fused, differentiable)
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._state_of(p, group)
+
+    def share_memory(self) -> None:
+        """Nothing: jax arrays are not shared between processes."""
+
+    def _numbers(self, group):
+        return {k: group[k] for k in ("lr", "lr_decay", "eps", "weight_decay")}
+
+    def _options(self, group):
+        return (("decay", group["weight_decay"] != 0),)
+
+    def _kept(self, group):
+        return ("sum",)
+
+    def _start(self, p, group):
+        first = group["initial_accumulator_value"]
+        return {"step": step_count(), "sum": filled_like(p, complex(first, first) if p.is_complex() else first)}

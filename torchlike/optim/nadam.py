@@ -1,0 +1,64 @@
+"""Adam with Nesterov momentum."""
+
+from torchlike._ops import optim as rules
+from torchlike.optim._group import (
+    GroupOptimizer,
+    demand,
+    demand_betas,
+    demand_flags,
+    demand_rate,
+    scalar_count,
+    step_count,
+    zeros_like,
+)
+
+__all__ = ["NAdam"]
+
+
+class NAdam(GroupOptimizer):
+    """Adam with Nesterov momentum, whose weight grows by a schedule (Dozat 2016).
+
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts of them with options.
+        lr: learning rate. betas: decay of the two running means. eps: added to the denominator.
+        weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken from
+            the parameter itself. momentum_decay: pace of the schedule. maximize: climb instead.
+        foreach, capturable: accepted; every step is one program.
+
+    Raises:
+        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+    """
+
+    _rule = staticmethod(rules.nadam)
+    _flags = {"decoupled_weight_decay": False}
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
+                 decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False,
+                 differentiable=False) -> None:  # fmt: skip
+        demand_rate(lr)
+        demand(eps >= 0.0, "epsilon value", eps)
+        demand_betas(betas)
+        demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        demand(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
+        demand_flags("NAdam", foreach, differentiable=differentiable)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
+            "capturable": capturable, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _numbers(self, group):
+        beta1, beta2 = group["betas"]
+        return {"beta1": beta1, "beta2": beta2} | {k: group[k] for k in ("lr", "eps", "weight_decay", "momentum_decay")}
+
+    def _options(self, group):
+        return (("decay", group["weight_decay"] != 0), ("decoupled", group["decoupled_weight_decay"]))
+
+    def _kept(self, group):
+        return ("mu_product", "exp_avg", "exp_avg_sq")
+
+    def _start(self, p, group):
+        return {
+            "step": step_count(), "mu_product": scalar_count(1.0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p),
+        }  # fmt: skip
