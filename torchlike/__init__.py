@@ -23,3 +23,4 @@ from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
 
 __version__ = "0.1.0"
 __getattr__ = missing_names(__name__)
+_setup.finish()

@@ -7,6 +7,7 @@ import torchlike._functions.linalg
 import torchlike._functions.pointwise
 import torchlike._functions.like
 import torchlike._functions.rearrange
+import torchlike._functions.restructure
 import torchlike._functions.products
 import torchlike._functions.reduce
 import torchlike._functions.shape

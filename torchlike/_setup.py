@@ -1,5 +1,6 @@
 """Settings of jax that torchlike needs, made once at import unless the user has decided otherwise."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -33,5 +34,14 @@ def enable_cache():
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
+def finish():
+    """Turn the garbage collector on again, if it was on."""
+    if _collects:
+        gc.enable()
+
+
+# One full collection over jax's heap in the middle of the import takes as long as the import itself.
+_collects = gc.isenabled()
+gc.disable()
 enable_x64()
 enable_cache()

@@ -3,6 +3,7 @@
 from torchlike._core import arguments, factories
 from torchlike._core.convert import tensor
 from torchlike._core.factories import constant, filled, finish, formatted, number_of, size_of, strided
+from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, preserve_format
 from torchlike._functions._install import function, method
 
@@ -81,6 +82,15 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
     """A tensor of these strides whose values are not promised, with the dtype and device of this tensor."""
     kind, device = _asked("new_empty_strided", self, dtype, device)
     return strided("new_empty_strided", size, stride, kind, device, requires_grad)
+
+
+@method()
+def new(self, *args, device=None):
+    """A tensor of the given size or data, with the dtype and device of this tensor."""
+    if len(args) == 1 and not isinstance(args[0], int | Size):
+        return new_tensor(self, args[0], device=device)
+    size = args[0] if args and isinstance(args[0], Size) else args or (0,)
+    return self.new_empty(tuple(size), device=device)
 
 
 for _name in factories.__all__:

@@ -8,12 +8,11 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
-from torchlike._base.layout import Layout, channels_last_strides, contiguous_strides, has_overlap, numel
+from torchlike._base.layout import channels_last_strides, contiguous_strides, has_overlap
 from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
-from torchlike._core.factories import checked_size
 from torchlike._core.follow import restride
 from torchlike._core.indexing import assign
 from torchlike._core.inplace import call_inplace
@@ -22,12 +21,10 @@ from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, channels_last, value_of, wrap
-from torchlike._core.viewing import call_view
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
 from torchlike._ops import pad as pads
 from torchlike._ops import shape as ops
-from torchlike._ops import view as views
 
 
 def _joined(op, tensors, dim, out):
@@ -449,62 +446,53 @@ def pad(input, pad, mode="constant", value=None):
     return call(chosen.get(len(sizes) // 2, chosen[1]), (input,), (sizes,))
 
 
-# -- storage -------------------------------------------------------------------------------------
-
-
 @method()
-def resize_(self, *size, memory_format=None):
-    """This tensor with another size over the same storage, which grows (by zeros) where it must.
-
-    Growing gives the tensor a storage of its own; other tensors over the old one keep it.
-    """
-    shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
-    if shape == tuple(self.shape):
-        return self
-    storage = self._storage.value
-    offset, count = self._layout.offset, numel(shape)
-    if offset + count > numel(storage.shape):
-        _grow(self, offset + count)
-        storage = self._storage.value
-    layout = Layout(shape, contiguous_strides(shape), offset)
-    if storage.shape == shape and self._storage.strides is None:
-        self._view = None
+def fill_diagonal_(self, fill_value, wrap=False):
+    """The main diagonal replaced by a number; ``wrap`` starts it again after each full one in a tall matrix."""
+    if self.ndim < 2:
+        raise RuntimeError(f"dimensions must larger than 1 (fill_diagonal_ got {self.ndim})")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length (fill_diagonal_ got {list(self.shape)})")
+    rows, columns = self.shape[0], self.shape[1]
+    if wrap and self.ndim == 2 and rows > columns > 0:
+        place_ = np.arange(0, rows * columns, columns + 1)
+        self[place_ // columns, place_ % columns] = fill_value
     else:
-        new = call_view(views.as_strided, (self.detach(),), layout)
-        self._view = new._view
-    self._cache = None
+        self[(np.arange(min(self.shape)),) * self.ndim] = fill_value
     return self
 
 
-def _grow(t, count):
-    flat = call_view(views.as_strided, (t.detach(),), ((numel(t._storage.value.shape),), (1,), 0))
-    grown = call(pads.constant_pad_nd, (flat, None), ((0, count - flat.shape[0]),))
-    t._storage, t._view, t._cache = grown._storage, None, None
-    t._vc = grown._storage
+# -- numpy's names for splitting -----------------------------------------------------------------
 
 
-@method()
-def resize_as_(self, other, memory_format=None):
-    """``resize_`` to the size of another tensor."""
-    return self.resize_(tuple(other.shape))
+def _splitter(name):
+    def splits(input, indices_or_sections):
+        dim = dims.numpy_split_dim(name, input.ndim)
+        if isinstance(indices_or_sections, int):
+            dims.check_even_split(name, input.shape[dim], dim, indices_or_sections)
+        return input.tensor_split(indices_or_sections, dim)
+
+    splits.__name__ = splits.__qualname__ = name
+    where = {"hsplit": "columns (of a vector: along it)", "vsplit": "rows", "dsplit": "the third dimension"}[name]
+    splits.__doc__ = f"""Slices of {where}: that many equal ones, or between the given indices; a tuple of views."""
+    return both(name)(splits)
 
 
-@method()
-def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Make this tensor share the storage, size and strides of ``source``; without it, be empty."""
-    if source is None:
-        source = wrap(place(np.zeros(0, self.dtype.np), self.device))
-    if not isinstance(source, Tensor):
-        raise NotImplementedError(f"set_() takes a Tensor as source, not {type(source).__name__}")
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            f"Could not set tensor of type {source.dtype.scalar_name} to a tensor of type {self.dtype.scalar_name}"
-        )
-    if size is not None:
-        source = source.detach().as_strided(
-            size, contiguous_strides(tuple(size)) if stride is None else stride, storage_offset
-        )
-    self._storage, self._view, self._cache, self._vc = source._storage, source._view, None, source._vc
-    return self
+hsplit, vsplit, dsplit = map(_splitter, ("hsplit", "vsplit", "dsplit"))
+
+
+@function()
+def isin(elements, test_elements, *, assume_unique=False, invert=False, out=None):
+    """Whether each element is among ``test_elements`` (either may be a number).
+
+    >>> import torchlike as torch
+    >>> torch.isin(torch.tensor([1, 2, 3]), torch.tensor([3, 1]))
+    tensor([ True, False,  True])
+    """
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
+        raise TypeError("isin(): one of elements and test_elements must be a Tensor, the other may be a Number")
+    for x in (elements, test_elements):
+        if isinstance(x, Tensor) and (x.dtype is dtypes.bool or x.dtype.is_complex):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {x.dtype.scalar_name}")
+    inputs = (elements, test_elements)
+    return call(join.isin, inputs, (invert,)) if out is None else call_out(join.isin, inputs, (invert,), out)

@@ -190,3 +190,12 @@ def unravel_index(indices, shape):
         out.append(indices % n)
         indices = indices // n
     return jnp.stack(out[::-1], -1) if out else jnp.zeros((*indices.shape, 0), indices.dtype)
+
+
+@op("_isin(Tensor self, Tensor test_elements, bool invert) -> Tensor", dtype="promote", numbers=True, variants="", vjp={})
+def isin(self, test_elements, invert):
+    ordered = jnp.sort(test_elements.reshape(-1))
+    if not ordered.size:
+        return jnp.full(self.shape, invert)
+    place = jnp.clip(jnp.searchsorted(ordered, self), 0, ordered.size - 1)
+    return (ordered[place] == self) != invert

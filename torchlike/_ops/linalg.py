@@ -1,5 +1,7 @@
 """Linear algebra: inverses, determinants, linear systems, Cholesky and LU factorizations."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -362,16 +364,21 @@ def linalg_cholesky_ex(self, upper, check_errors):
     return low, _minor_orders(adjoint(self) if upper else self, low)
 
 
-def _cholesky_solve_vjp(grad, input2, result, upper):
-    """With ``A = L @ L.mH``; the whole factor takes part, not its triangle alone."""
-    to_b = _by_factor(*broadcast_batches(input2, grad), upper)
-    to_a = -mm(to_b, adjoint(result))
-    to_a = to_a + adjoint(to_a)
-    return to_b, mm(input2, to_a) if upper else mm(to_a, input2)
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _solve_by_factor(factor, b, upper):
+    return _by_factor(factor, b, upper)
 
 
-@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
-    vjp={"self, input2": _cholesky_solve_vjp})  # fmt: skip
+@_solve_by_factor.defjvp
+def _solve_by_factor_jvp(upper, values, dots):
+    """With ``A = L @ L.mH``: the whole factor takes part, as in PyTorch, not its triangle alone."""
+    (factor, b), (to_factor, to_b) = values, dots
+    x = _solve_by_factor(factor, b, upper)
+    half = mm(adjoint(to_factor), factor) if upper else mm(to_factor, adjoint(factor))
+    return x, _solve_by_factor(factor, to_b - mm(half + adjoint(half), x), upper)
+
+
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out")
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
 
@@ -387,7 +394,7 @@ def cholesky_solve(self, input2, upper):
                 "(cholesky_solve)"
             )
     low, b = system("cholesky_solve", input2, self, True)
-    return _by_factor(low, b, upper)
+    return _solve_by_factor(low, b, upper)
 
 
 def _by_factor(factor, b, upper):

@@ -18,6 +18,7 @@ from torchlike.nn.modules import (
     padding,
     pixelshuffle,
     pooling,
+    rnn,
     sparse,
     upsampling,
 )
@@ -38,6 +39,7 @@ from torchlike.nn.modules.normalization import *  # noqa: F403
 from torchlike.nn.modules.padding import *  # noqa: F403
 from torchlike.nn.modules.pixelshuffle import *  # noqa: F403
 from torchlike.nn.modules.pooling import *  # noqa: F403
+from torchlike.nn.modules.rnn import *  # noqa: F403
 from torchlike.nn.modules.sparse import *  # noqa: F403
 from torchlike.nn.modules.upsampling import *  # noqa: F403
 
@@ -59,6 +61,7 @@ __all__ = [
     *padding.__all__,
     *pixelshuffle.__all__,
     *pooling.__all__,
+    *rnn.__all__,
     *sparse.__all__,
     *upsampling.__all__,
 ]

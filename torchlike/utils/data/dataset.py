@@ -8,9 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from torchlike._base.rng import Generator
-from torchlike._core.factories import tensor
+from torchlike._core.factories import as_tensor
 from torchlike._core.tensor import Tensor
+from torchlike.utils.data._utils.collate import is_host_data
 from torchlike.utils.data.sampler import host_rng
 
 __all__ = [
@@ -256,5 +259,11 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
         dataset = dataset.dataset
     if type(dataset) is not TensorDataset or not all(type(t) is Tensor for t in dataset.tensors):
         return None
-    where = tensor(indices)
-    return [t[where] for t in dataset.tensors] if where.ndim == 1 and not where.is_floating_point() else None
+    where = np.asarray(indices)
+    if where.ndim != 1 or where.dtype.kind not in "iu":
+        return None
+    return [_rows(t, where) for t in dataset.tensors]
+
+
+def _rows(t: Tensor, where: np.ndarray) -> Tensor:
+    return as_tensor(t._host()[where]) if is_host_data(t) else t[as_tensor(where)]

@@ -101,13 +101,14 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Callable] | No
 
 
 def _collate_tensors(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
-    if all(_is_host_data(t) and t.shape == batch[0].shape for t in batch):
+    if all(is_host_data(t) and t.shape == batch[0].shape for t in batch):
         # On the host one copy does it; a stack of n operands is a program per n and shape.
         return as_tensor(np.stack([t._host() for t in batch]))
     return stack(list(batch))
 
 
-def _is_host_data(t: Any) -> bool:
+def is_host_data(t: Any) -> bool:
+    """Whether numpy can read the tensor where it is, and nothing is to be recorded."""
     if type(t) is not Tensor or t.requires_grad or t.device.type != "cpu":
         return False
     return not isinstance(value_of(t), jax.core.Tracer)
@@ -116,6 +117,8 @@ def _is_host_data(t: Any) -> bool:
 def _collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
     if batch[0].dtype.kind in _TEXT_KINDS:
         raise TypeError(f"default_collate: {_SUPPORTED}; found {batch[0].dtype}")
+    if all(type(a) is np.ndarray and a.dtype == batch[0].dtype and a.shape == batch[0].shape for a in batch):
+        return as_tensor(np.stack(batch))
     return _collate_tensors([as_tensor(array) for array in batch])
 
 

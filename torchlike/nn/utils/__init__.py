@@ -1,0 +1,3 @@
+"""Help around modules and their parameters."""
+
+from torchlike.nn.utils import rnn as rnn
