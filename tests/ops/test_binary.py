@@ -70,8 +70,8 @@ def test_numbers(op, first):
     for number in NUMBERS:
         if (op is operator.sub and number is True) or (op in (operator.floordiv, operator.mod) and isinstance(number, complex)):
             continue
-        if op is operator.pow and isinstance(number, complex) and not first:
-            continue  # PyTorch fails here with an internal error
+        if op is operator.pow and isinstance(number, complex):
+            continue  # PyTorch fails with an internal error for some dtypes
         undefined = op is operator.floordiv or (op is operator.mod and not first)
         check(combine(op, first, number), np.array([0.75, 1.5, -2.0, 3.0]), grad=not undefined, jit=False)
         for x in (HALF, BRAIN, np.float32(1.25), INTS[[1, 3, 5]], INTS[[1, 3, 5]].astype(np.int8)):
@@ -303,7 +303,7 @@ REFUSED = [
     (lambda t, x: t.div(x, 2, rounding_mode="up"), (MATRIX,), "rounding_mode.*None, 'trunc', or 'floor'.*'up'"),
     (lambda t, x: t.maximum(x, x), (COMPLEX,), "maximum.*complex"),
     (lambda t, x: t.maximum(x, 1.0), (MATRIX,), "maximum.*must be Tensor, not float"),
-    (lambda t, x: t.fmax(x, x), (COMPLEX,), "fmax.*Complex"),
+    (lambda t, x: t.fmax(x, x), (COMPLEX,), "fmax.*complex"),
     (lambda t, x: x & x, (MATRIX,), "bitwise_and.*Double"),
     (lambda t, x: x << 1.5, (INTS,), "left_shift.*Float"),
     (lambda t, x: t.gcd(x, x), (MATRIX,), "gcd.*Double"),
@@ -335,9 +335,9 @@ def test_equality_with_strangers():
 
 
 def test_reduced_precision_is_rounded_once():
-    """A number meets 16-bit floats in float32, as in PyTorch."""
+    """Products and quotients meet a number in float32, sums in 16 bits, as in PyTorch."""
     x = np.linspace(-3, 3, 500).astype(np.float16)
     for array in (x, x.astype(ml_dtypes.bfloat16)):
-        for f in (lambda t, x: x * 0.1, lambda t, x: x + 0.001, lambda t, x: x / 3, lambda t, x: x - 0.3, lambda t, x: x**2.5,
-                  lambda t, x: 0.7 - x, lambda t, x: t.add(x, x, alpha=0.1)):  # fmt: skip
+        for f in (lambda t, x: x * 0.1, lambda t, x: 0.1 * x, lambda t, x: x / 3, lambda t, x: x // 0.1, lambda t, x: x + 0.1,
+                  lambda t, x: x - 0.3, lambda t, x: 0.7 - x, lambda t, x: 0.1 / x, lambda t, x: x % 0.1):  # fmt: skip
             forward(f, array, tol=0)

@@ -145,7 +145,7 @@ class OpNode(Node):
                 results = compiled(*arguments)
             except TypeError:
                 results = immediate.run(plan.kernel, (), arguments)
-        return results if plan.route is None else _routed(plan, arguments, results)
+        return results if plan.route is None else plan.routed(arguments, results)
 
     def apply_tensors(self, grads, call):
         """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
@@ -154,7 +154,7 @@ class OpNode(Node):
         for i in plan.diff:
             saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
         out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
-        return out if plan.route is None else _routed(plan, saved, out)
+        return out if plan.route is None else plan.routed(saved, out)
 
 
 FREED = (
@@ -169,10 +169,6 @@ DETACHED = (
     "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please "
     "use out-of-place .detach() instead"
 )
-
-
-def _routed(plan, arguments, results):
-    return [arguments[r] if r >= 0 else results[-1 - r] for r in plan.route]
 
 
 def _zeros(out):

@@ -73,7 +73,7 @@ class Kernel:
     )
     checked = None
     strides = False
-    nondiff = frozenset()
+    nondiff: frozenset[int] = frozenset()
 
     def __init__(self, name, node):
         self.name, self.node, self.returns = name, node, None
@@ -89,7 +89,7 @@ class Kernel:
         return default_plan(self, static, avals, wanted)
 
     def jvp(self, static, tangents):
-        """The operator (inputs..., tangents of the inputs named by index) -> (outputs, tangents)."""
+        """The operator (inputs..., tangents of the inputs with these indices) -> (outputs..., tangents...)."""
         return self._derive(("jvp", static, tangents), jvp_function)
 
     def vmap(self, static, in_dims, out_dims=0):
@@ -159,6 +159,32 @@ def jvp_function(forward, tangents):
     return run
 
 
+def transposed_jvp(kernel, static, tangents):
+    """As :func:`jvp_function` from explicit formulas: the adjoint of the gradient is the derivative."""
+    forward = kernel.forward(static)
+
+    def run(*values):
+        n = len(values) - len(tangents)
+        inputs, dots = values[:n], values[n:]
+        plan = kernel.derivative(static, [aval(v) for v in inputs], tangents)
+        out = as_tuple(forward(*inputs))
+        zeros = [jnp.zeros_like(o) for o in out]
+        if plan is None:
+            return (*out, *zeros)
+        saved = [inputs[i] for i in plan.inputs] + [out[i] for i in plan.outputs]
+
+        def back(*grads):
+            arguments = [*saved, *grads]
+            found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
+            return tuple(plan.routed(arguments, found))
+
+        for i, dot in zip(plan.diff, rules.adjoint(back, *(zeros[i] for i in plan.diff))(dots), strict=True):
+            zeros[i] = dot
+        return (*out, *zeros)
+
+    return run
+
+
 def vmap_function(forward, in_dims, out_dims):
     """``forward`` over a mapped axis of the inputs; see Kernel.vmap."""
     return jax.vmap(forward, in_axes=in_dims, out_axes=out_dims)
@@ -187,6 +213,12 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.kernel = self.route = None
         self.tensors = ()
+
+    def routed(self, arguments, results):
+        """All gradients: those the kernel computed and those passed through."""
+        if self.route is None:
+            return results
+        return [arguments[r] if r >= 0 else results[-1 - r] for r in self.route]
 
 
 def _plan_outputs(kernel, forward, avals):
@@ -244,7 +276,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         return None
     position = {a.name: i for i, a in enumerate(op.dynamic)}
     wanted_names = tuple(op.dynamic[i].name for i in wanted)
-    chosen = [(wrt, f) for wrt, f in op.vjp.items() if set(wrt) & set(wanted_names)]
+    chosen = [(wrt, f) for wrt, f in op.formulas.items() if set(wrt) & set(wanted_names)]
     missing = set(wanted_names) - {n for wrt, _ in chosen for n in wrt}
     if missing:
         return default_plan(kernel, static, avals, wanted)

@@ -18,22 +18,22 @@ def surface(op: Op) -> list[str]:
 
 def derivative(op: Op) -> str:
     """How the operator is differentiated, in a few words."""
-    if op.vjp is None:
+    if op.formulas is None:
         return "view" if isinstance(op, ViewOp) else "jax.vjp"
-    return "formula" if op.vjp else "none"
+    return "formula" if op.formulas else "none"
 
 
 def saved(op: Op) -> list[str]:
     """What explicit formulas keep for the backward."""
     kept = {a.name for a in op.dynamic} | {"result", *(op.result_names or ())}
-    return sorted({p for f in (op.vjp or {}).values() for p in parameters(f)} & kept)
+    return sorted({p for f in (op.formulas or {}).values() for p in parameters(f)} & kept)
 
 
 def describe(op: Op) -> str:
     """A readable account of one declaration."""
     lines = [str(op.schema), f"  names       {', '.join(surface(op)) or 'internal'}", f"  node        {op.node}"]
     lines += [f"  dtypes      {op.dtype}", f"  derivative  {derivative(op)}"]
-    if op.vjp:
+    if op.formulas:
         lines.append(f"  saves       {', '.join(saved(op)) or 'nothing'}")
     lines.append(f"  runtime     {', '.join(a.name for a in op.dynamic)}")
     lines.append(f"  static      {', '.join(a.name for a in op.static) or 'nothing'}")

@@ -21,7 +21,7 @@ class Op(Kernel):
     """A declared operator. See :func:`op` for the fields."""
 
     __slots__ = (
-        "schema", "kernel", "dtype", "vjp", "saves", "autocast", "variants", "operator", "numbers",
+        "schema", "kernel", "dtype", "formulas", "saves", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
     )  # fmt: skip
 
@@ -87,11 +87,22 @@ class Op(Kernel):
                 )
 
     def derivative(self, static, avals, wanted):
-        if self.vjp is None:
+        if self.formulas is None:
             return derive.default_plan(self, static, avals, wanted)
-        if not self.vjp:
+        if not self.formulas:
             return None
         return derive.formula_plan(self, static, avals, wanted)
+
+
+    def jvp(self, static, tangents):
+        if not self.formulas:
+            return super().jvp(static, tangents)
+        key = ("jvp", static, tangents)
+        found = self.derived.get(key)
+        if found is None:
+            function = derive.transposed_jvp(self, static, tangents)
+            found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function)
+        return found
 
 
 class ViewOp(Op):
@@ -133,9 +144,9 @@ class Inplace(Kernel):
 
     def derivative(self, static, avals, wanted):
         op = self.op
-        if op.vjp is None:
+        if op.formulas is None:
             return derive.default_plan(self, static, avals, wanted)
-        return derive.formula_plan(op, static, avals, wanted, self) if op.vjp else None
+        return derive.formula_plan(op, static, avals, wanted, self) if op.formulas else None
 
 
 def _as_array(value):
@@ -176,7 +187,7 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
         new.result_names = _result_names(schema)
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
-        new.schema, new.kernel, new.dtype, new.vjp = schema, kernel, dtype, _split_names(vjp)
+        new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.saves = tuple(saves.split()) if saves is not None else None
         new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
@@ -231,7 +242,7 @@ def _demand_consistent(op):
     demand(op.variants <= VARIANTS, f"unknown variants {sorted(op.variants - VARIANTS)}")
     known = {*names, "grad", "grads", "needs", "result", *(n for _, n in op.schema.returns if n)}
     known |= {f"{n}_aval" for n in names}
-    for wrt, formula in (op.vjp or {}).items():
+    for wrt, formula in (op.formulas or {}).items():
         demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
         extra = set(parameters(formula)) - known
         demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
@@ -243,7 +254,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
 
     def declare(read):
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
-        new.schema, new.kernel, new.dtype, new.vjp = schema, read, "same", vjp
+        new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
         new.saves = new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),

@@ -87,7 +87,8 @@ def resize_(self, *size, memory_format=None):
     if storage.value.shape == shape and storage.strides is None:
         self._view = None
     else:
-        self._view = call_view(views.as_strided, (self.detach(),), Layout(shape, contiguous_strides(shape), offset))._view
+        layout = Layout(shape, contiguous_strides(shape), offset)
+        self._view = call_view(views.as_strided, (self.detach(),), layout)._view
     self._cache = None
     return self
 

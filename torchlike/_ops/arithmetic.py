@@ -92,7 +92,21 @@ rsub_scalar = op("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tens
                  node="RsubBackward1", variants="function")(_rsub)  # fmt: skip
 
 
-@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", operator="*")
+def _by(name, f, policy, self, other):
+    """``f(self, other)`` in the promoted dtype. A lone second operand meets 16-bit floats in float32, as in PyTorch."""
+    bound = {"self": self, "other": other}
+    policy(bound, ("self", "other"), dict(bound))
+    dtype = bound["self"].dtype
+    if is_reduced(bound["self"]) and not other.ndim:
+        return f(*broadcast(name, self.astype(np.float32), other.astype(np.float32))).astype(dtype)
+    return f(*broadcast(name, *bound.values()))
+
+
+def _product(a, b):
+    return a & b if a.dtype == np.bool_ else a * b
+
+
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*")
 def mul(self, other):
     """Elementwise product; shapes broadcast, dtypes promote.
 
@@ -100,11 +114,12 @@ def mul(self, other):
     >>> torch.mul(torch.tensor([1.0, 2.0]), 3)
     tensor([3., 6.])
     """
-    self, other = broadcast("mul", self, other)
-    return self & other if self.dtype == np.bool_ else self * other
+    if self.weak_type:
+        self, other = other, self
+    return _by("mul", _product, rules.promote, self, other)
 
 
-@pointwise("div.Tensor(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", operator="/", vjp={
+@pointwise("div.Tensor(Tensor self, Tensor other) -> Tensor", operator="/", vjp={
     "self": lambda grad, other: grad / conj(other),
     "other": lambda grad, self, other: -grad * conj((self / other) / other),
 })  # fmt: skip
@@ -115,14 +130,20 @@ def div(self, other):
     >>> torch.div(torch.tensor([7, -7]), 2, rounding_mode="floor")
     tensor([ 3, -4])
     """
-    return lax.div(*broadcast("div", self, other))
+    return _by("div", lax.div, rules.int_to_float, self, other)
 
 
-@op("_rdiv(Scalar self, Tensor other) -> Tensor", dtype="int_to_float", policy="self other", strides=True, variants="",
-    node="MulBackward", vjp={"other": lambda grad, self, other: -grad * conj((self / other) / other)})  # fmt: skip
+@op("_rdiv(Scalar self, Tensor other) -> Tensor", strides=True, variants="", node="MulBackward", vjp={
+    "other": lambda grad, self, other: -grad * conj((self / other) / other),
+})  # fmt: skip
 def over(self, other):
     """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""
-    return widely(lambda a, b: a * (1 / b), self, other)
+    bound = {"self": self, "other": other}
+    rules.int_to_float(bound, ("self", "other"), dict(bound))
+    number, x = bound.values()
+    if is_reduced(x):
+        return (self.astype(np.float32) * stored(1 / x.astype(np.float32), x.dtype)).astype(x.dtype)
+    return number * (1 / x)
 
 
 def modulo(a, b):
@@ -159,20 +180,22 @@ def _integer_zero(self, other, rounding_mode="floor"):
 
 def _rounded(name, self, other, rounding_mode):
     """The quotient rounded down or towards zero, in the promoted dtype."""
+
+    def down(a, b):
+        demand(name, a, "if")
+        return widely(floor_quotient, a, b)
+
+    def to_zero(a, b):
+        demand(name, a, "if")
+        if kind(a) == "i":
+            return lax.div(a, b)
+        return widely(lambda x, y: _trunc(stored(x / y, a.dtype)), a, b)
+
+    if rounding_mode == "floor":
+        return _by(name, down, rules.promote, self, other)
     bound = {"self": self, "other": other}
     rules.promote(bound, ("self", "other"), dict(bound))
-    dtype = bound["self"].dtype
-    demand(name, bound["self"], "if")
-    if rounding_mode == "floor" and is_reduced(bound["self"]) and not other.ndim:
-        # PyTorch keeps a lone divisor in float32: 0.5 // 0.1 is 4, though 0.1 in 16 bits is less.
-        wide = broadcast(name, self.astype(np.float32), other.astype(np.float32))
-        return floor_quotient(*wide).astype(dtype)
-    self, other = broadcast(name, *bound.values())
-    if rounding_mode == "floor":
-        return widely(floor_quotient, self, other)
-    if kind(self) == "i":
-        return lax.div(self, other)
-    return widely(lambda a, b: _trunc(stored(a / b, dtype)), self, other)
+    return to_zero(*broadcast(name, *bound.values()))
 
 
 def _trunc(x):

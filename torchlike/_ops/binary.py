@@ -113,6 +113,11 @@ def pow_special(self, exponent):
 # -- extrema -------------------------------------------------------------------------------------
 
 
+def _demand_order(name, x):
+    if kind(x) == "c":
+        raise RuntimeError(f"{name} not implemented for complex tensors, which have no order; use it on abs()")
+
+
 def _extreme(name, f, gives_way, doc):
     """maximum or minimum: NaN if either is; equal elements share the gradient."""
 
@@ -120,8 +125,7 @@ def _extreme(name, f, gives_way, doc):
         return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
 
     def kernel(self, other):
-        if "c" in kind(self) + kind(other):
-            raise RuntimeError(f"{name} not implemented for complex tensors, which have no order.")
+        _demand_order(name, self)
         return f(*broadcast(name, self, other))
 
     kernel.__doc__ = doc
@@ -143,8 +147,8 @@ def _extreme_number(name, f, holds, doc):
         return holds(a, b) | (b != b) if kind(a) == "f" else holds(a, b)
 
     def kernel(self, other):
+        _demand_order(name, self)
         self, other = broadcast(name, self, other)
-        demand(name, self, "bif")
         return jnp.where(mine(self, other), self, other)
 
     kernel.__doc__ = doc

@@ -8,7 +8,7 @@ from torchlike._ops._elementwise import broadcast, scalar_name
 from torchlike._ops.loss import at_least, by_reduction, raised
 from torchlike._ops.reduce import vector_norm
 
-_norm_back = vector_norm.vjp["self",]
+_norm_back = vector_norm.formulas["self",]
 
 
 @op("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", node="SumBackward1", dtype="promote",

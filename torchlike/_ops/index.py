@@ -318,8 +318,8 @@ def _check_rows(weight, indices, **_):
     )
 
 
-@op("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, "
-    "bool sparse=False) -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad})  # fmt: skip
+@op("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)"
+    " -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad})  # fmt: skip
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of ``weight`` at ``indices``; row ``padding_idx`` gets no gradient."""
     if indices.dtype.name not in ("int32", "int64"):
@@ -391,8 +391,8 @@ def masked_fill_number(self, mask, value):
     return _filled(self, mask, value)
 
 
-@op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace", node="MaskedFillBackward1",
-    vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
+@op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
+    node="MaskedFillBackward1", vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)
 

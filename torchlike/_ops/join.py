@@ -192,7 +192,8 @@ def unravel_index(indices, shape):
     return jnp.stack(out[::-1], -1) if out else jnp.zeros((*indices.shape, 0), indices.dtype)
 
 
-@op("_isin(Tensor self, Tensor test_elements, bool invert) -> Tensor", dtype="promote", numbers=True, variants="", vjp={})
+@op("_isin(Tensor self, Tensor test_elements, bool invert) -> Tensor", dtype="promote", numbers=True, variants="",
+    vjp={})  # fmt: skip
 def isin(self, test_elements, invert):
     ordered = jnp.sort(test_elements.reshape(-1))
     if not ordered.size:

@@ -8,6 +8,7 @@ from torchlike.optim.adam import Adam as Adam
 from torchlike.optim.adamax import Adamax as Adamax
 from torchlike.optim.adamw import AdamW as AdamW
 from torchlike.optim.asgd import ASGD as ASGD
+from torchlike.optim.lbfgs import LBFGS as LBFGS
 from torchlike.optim.nadam import NAdam as NAdam
 from torchlike.optim.optimizer import Optimizer as Optimizer
 from torchlike.optim.radam import RAdam as RAdam

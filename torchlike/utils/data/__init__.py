@@ -1,5 +1,6 @@
 """Datasets, samplers and the loader of batches."""
 
+from torchlike.interop.alias import missing_names
 from torchlike.utils.data import dataloader as dataloader
 from torchlike.utils.data import dataset as dataset
 from torchlike.utils.data import distributed as distributed
@@ -24,3 +25,5 @@ from torchlike.utils.data.sampler import Sampler as Sampler
 from torchlike.utils.data.sampler import SequentialSampler as SequentialSampler
 from torchlike.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampler
 from torchlike.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
+
+__getattr__ = missing_names(__name__)
