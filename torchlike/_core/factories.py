@@ -43,10 +43,13 @@ def size_of(function, size, keyword=None):
     return checked_size(function, size)
 
 
+def _length(function, n):
+    return int(n) if n is True or n is False else arguments.as_int(function, "size", n)
+
+
 def checked_size(function, size):
     """A tuple of non-negative ints."""
-    shape = tuple([n if n.__class__ is int else int(n) if n is True or n is False else arguments.as_int(function, "size", n)
-                   for n in size])  # fmt: skip
+    shape = tuple([n if n.__class__ is int else _length(function, n) for n in size])
     for n in shape:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
@@ -467,7 +470,7 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
 
 
 __all__ = [
-    "Tensor", "arange", "asarray", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish", "from_dlpack",
-    "frombuffer", "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range", "scalar_tensor", "tensor",
-    "tril_indices", "triu_indices", "zeros",
+    "Tensor", "arange", "as_tensor", "asarray", "empty", "empty_permuted", "empty_strided", "eye", "finish",
+    "from_dlpack", "from_jax_array", "from_numpy", "frombuffer", "full", "linspace", "logspace", "ones", "range",
+    "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
 ]  # fmt: skip

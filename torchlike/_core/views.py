@@ -55,15 +55,18 @@ def chain_write(steps):
     return run
 
 
+_REPLAYED = frozenset({"ConjBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
 _readers: dict = {}
 _writers: dict = {}
 
 
 def reader(steps):
-    """The operator (base, *ints) -> view; its nodes show as AsStridedBackward0."""
+    """The operator (base, *ints) -> view; its nodes show as AsStridedBackward0 where strides can tell the view."""
     found = _readers.get(steps)
     if found is None:
-        found = _readers[steps] = Derived("as_strided", "AsStridedBackward", chain_read(steps))
+        last = steps[-1][0].node
+        node = last if last in _REPLAYED else "AsStridedBackward"
+        found = _readers[steps] = Derived("as_strided", node, chain_read(steps))
     return found
 
 

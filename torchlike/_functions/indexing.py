@@ -179,7 +179,7 @@ _choose = FUNCTIONS.get("where")
 
 @function()
 def where(condition, input=None, other=None, *, out=None):
-    """``input`` where the condition holds and ``other`` elsewhere; with the condition alone, ``nonzero(as_tuple=True)``.
+    """``input`` where the condition holds, else ``other``; of the condition alone, ``nonzero(as_tuple=True)``.
 
     >>> import torchlike as torch
     >>> torch.where(torch.tensor([True, False]), 1, 2)

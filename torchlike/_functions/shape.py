@@ -141,21 +141,21 @@ def reverse_dims(self):
 def matrix_transpose(self):
     """The last two dimensions exchanged; a view."""
     g.matrix_transpose(self._layout, "mT")
-    return self.transpose(-2, -1)
+    return self.transpose(-2, -1) if self.ndim else self
 
 
 @both("adjoint")
 def adjoint(input):
     """The conjugate transpose of the last two dimensions; a view."""
     g.matrix_transpose(input._layout, "adjoint()")
-    return input.transpose(-2, -1).conj()
+    return (input.transpose(-2, -1) if input.ndim else input).conj()
 
 
 @prop("mH")
 def matrix_hermitian(self):
     """The conjugate transpose of the last two dimensions; a view."""
     g.matrix_transpose(self._layout, "mH")
-    return self.transpose(-2, -1).conj()
+    return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 
 @prop("H")

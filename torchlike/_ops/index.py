@@ -392,7 +392,8 @@ def masked_fill_number(self, mask, value):
 
 
 @op("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", variants="inplace",
-    node="MaskedFillBackward1", vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
+    node="MaskedFillBackward1",
+    vjp={"self": _unmasked, "value": lambda grad, mask: jnp.sum(jnp.where(mask, grad, 0))})  # fmt: skip
 def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)
 

@@ -121,8 +121,9 @@ def scatter(self, dim, index, src):
     return _into(self, dim, index, "set", at_least_1d(src))
 
 
-@op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", variants="function method inplace out",
-    node="ScatterBackward1", check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
+@op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", node="ScatterBackward1",
+    variants="function method inplace out", check=_in_range,
+    vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
     _demand_scatter(self, dim, index)
@@ -268,8 +269,8 @@ def _prod_shares(grad, self, dim, index, src, include_self):
     return grad * jnp.conj(own).reshape(grad.shape), read * jnp.conj(others)
 
 
-@op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
-    variants="function method inplace out", check=_in_range, vjp={"self, src": _reduce_grad})  # fmt: skip
+@op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
+    " -> Tensor", variants="function method inplace out", check=_in_range, vjp={"self, src": _reduce_grad})  # fmt: skip
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """``input`` and the elements of ``src`` that ``index`` sends to each place, reduced.
 
@@ -376,8 +377,9 @@ def _blank(grad, dim, index):
     )
 
 
-@op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", variants="function method inplace out",
-    check=check_range(IndexError, "index_copy_(): " + _OUTSIDE), vjp={"self": _blank, "source": _take_slices})  # fmt: skip
+@op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
+    vjp={"self": _blank, "source": _take_slices})  # fmt: skip
 def index_copy(self, dim, index, source):
     """``input`` with the slices of ``source`` in place of those at ``index`` along ``dim``."""
     dim = wrap_dim(dim, self.ndim)
@@ -465,8 +467,8 @@ def _put_source(grad, index, source_aval):
     return grad.reshape(-1)[index.reshape(-1)].reshape(source_aval.shape)
 
 
-@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", variants="function method inplace",
-    check=_check_put, vjp={
+@op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    variants="function method inplace", check=_check_put, vjp={
         "self": lambda grad, index, accumulate: grad if accumulate
         else grad.reshape(-1).at[index.reshape(-1)].set(0, unique_indices=True).reshape(grad.shape),
         "source": _put_source,

@@ -1,5 +1,6 @@
 """Neural networks: ``torch.nn``."""
 
+from torchlike.nn import attention as attention
 from torchlike.nn import functional as functional
 from torchlike.nn import init as init
 from torchlike.nn import utils as utils

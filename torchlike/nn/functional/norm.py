@@ -38,16 +38,18 @@ def batch_norm(
         weight, bias: [C], applied to the normalized values.
 
     Raises:
-        ValueError: training on one value per channel.
+        ValueError: training on one value per channel, or with an ``eps`` that is not positive.
 
     >>> import torchlike as torch
     >>> x = torch.tensor([[1.0], [3.0]])
-    >>> torch.nn.functional.batch_norm(x, None, None, training=True, eps=0.0)
+    >>> torch.nn.functional.batch_norm(x, None, None, training=True).round()
     tensor([[-1.],
             [ 1.]])
     """
     if training:
         _demand_several(input)
+        if eps <= 0.0:
+            raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 

@@ -20,6 +20,7 @@ from torchlike.nn.modules import (
     pooling,
     rnn,
     sparse,
+    transformer,
     upsampling,
 )
 from torchlike.nn.modules.activation import *  # noqa: F403
@@ -41,6 +42,7 @@ from torchlike.nn.modules.pixelshuffle import *  # noqa: F403
 from torchlike.nn.modules.pooling import *  # noqa: F403
 from torchlike.nn.modules.rnn import *  # noqa: F403
 from torchlike.nn.modules.sparse import *  # noqa: F403
+from torchlike.nn.modules.transformer import *  # noqa: F403
 from torchlike.nn.modules.upsampling import *  # noqa: F403
 
 __all__ = [
@@ -63,5 +65,6 @@ __all__ = [
     *pooling.__all__,
     *rnn.__all__,
     *sparse.__all__,
+    *transformer.__all__,
     *upsampling.__all__,
 ]
