@@ -14,12 +14,15 @@ from torchlike import linalg as linalg
 from torchlike import nn as nn
 from torchlike import optim as optim
 from torchlike import random as random
+from torchlike import serialization as serialization
 from torchlike import special as special
 from torchlike import utils as utils
 from torchlike._api import *  # noqa: F403
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
 from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
+from torchlike.serialization import load as load
+from torchlike.serialization import save as save
 
 __version__ = "0.1.0"
 __getattr__ = missing_names(__name__)

@@ -70,11 +70,12 @@ def test_numbers(op, first):
     for number in NUMBERS:
         if (op is operator.sub and number is True) or (op in (operator.floordiv, operator.mod) and isinstance(number, complex)):
             continue
-        if op is operator.pow and isinstance(number, complex):
+        if op is operator.pow and isinstance(number, complex | bool):
             continue  # PyTorch fails with an internal error for some dtypes
         undefined = op is operator.floordiv or (op is operator.mod and not first)
         check(combine(op, first, number), np.array([0.75, 1.5, -2.0, 3.0]), grad=not undefined, jit=False)
-        for x in (HALF, BRAIN, np.float32(1.25), INTS[[1, 3, 5]], INTS[[1, 3, 5]].astype(np.int8)):
+        # PyTorch's sign of (-0.0) ** -0.5 depends on the length of the tensor.
+        for x in (HALF[2:], BRAIN[2:], np.float32([1.25]), INTS[[1, 3, 5]], INTS[[1, 3, 5]].astype(np.int8)):
             if isinstance(number, complex) and x.dtype.itemsize == 2:
                 continue  # complex32, which jax lacks
             if op is operator.pow and isinstance(number, int) and number < 0 and first and x.dtype.kind == "i":
@@ -110,7 +111,7 @@ def test_power_with_special_exponents():
     for e in (2, 3, 0.5, -0.5, -1, -2, 0, 1, 2.0, 4, 1.5):
         check(lambda t, x, e=e: x**e, np.array([0.0, 1.0, -2.0, 3.5, INF, NAN]), gradgrad=False)
         check(lambda t, x, e=e: t.pow(x, e), np.array([0.25, 1.0, 2.0, 3.5]))
-        forward(lambda t, x, e=e: x.pow(e), HALF)
+        forward(lambda t, x, e=e: x.pow(e), HALF[2:])
     check(lambda t, x: t.pow(x, 2), COMPLEX)
 
 

@@ -181,6 +181,8 @@ class Tensor(TensorBase):
     def data(self, other):
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._storage, self._view, self._cache = other._storage, other._view, None
         self._vc = Version() if self._vc.version == 0 else _version_at(self._vc.version)
         self._acc = None

@@ -257,7 +257,7 @@ def unravel_index(indices, shape):
         shape = (shape,)
     shape = arguments.as_ints("unravel_index", "shape", tuple(shape))
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is dtypes.bool:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     return call(coordinates, (indices,), (shape,)).unbind(-1)
