@@ -124,7 +124,7 @@ def test_dtypes(dtype):
         t.scatter_add(x, 1, t.tensor(TWICE), s), t.index_add(x, 0, t.tensor(ROWS), s[:2]), t.gather(x, 1, t.tensor(AT)),
         t.scatter(x, 1, t.tensor(AT), 1), x.index_fill(0, t.tensor([0]), 1), t.put(x, t.tensor([1]), s[0, :1], True),
         x.masked_fill(t.tensor(MASK), 1), t.scatter_reduce(x, 1, t.tensor(AT), s, "prod"),
-    ], x, s, gradgrad=False, jit=False)  # fmt: skip
+    ], x, s, grad=False, jit=False)  # fmt: skip
 
 
 # -- masks ---------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_shapes_that_depend_on_values_cannot_be_traced(name):
 def test_embedding():
     check(lambda t, w, i: t.embedding(w, i), X, TWICE)
     check(lambda t, w, i: t.embedding(w, i, 1), X, TWICE.astype(np.int32))
-    check(lambda t, w, i: t.embedding(w, i, 1, True), X, TWICE)
+    check(lambda t, w, i: t.embedding(w, i, 1, True), X, TWICE, gradgrad=False)  # PyTorch forgets the scale there
     check(lambda t, w: t.embedding(w, t.tensor(1)), X.astype(np.float16))
     check(lambda t, w: t.embedding(w, t.empty(0, dtype=t.int64)), X)
 

@@ -21,7 +21,7 @@ from oracle import close, host
 import torchlike
 
 LIBRARIES = (torch, torchlike)
-PROGRAMS = max(1, round(100 * float(os.environ.get("TORCHLIKE_CASES", "1"))))
+PROGRAMS = max(1, round(250 * float(os.environ.get("TORCHLIKE_CASES", "1"))))
 
 
 class Instruction(NamedTuple):
@@ -48,6 +48,12 @@ class Machine:
         self.live.append((t.t() if swapped else t).detach())
         if requires_grad:
             self.live[-1].requires_grad_()
+
+    def start(self) -> None:
+        """The leaves, and for each that requires grad a tensor computed from it."""
+        for array, requires_grad in LEAVES:
+            self.leaf(array, requires_grad)
+        self.live += [t * 1 for t in self.live if t.requires_grad]
 
     def step(self, i: Instruction) -> type[Exception] | None:
         """Execute one instruction; the type of the exception it raised."""
@@ -90,7 +96,14 @@ def forget_grad(t: Any) -> None:
 
 
 def scale_grad(t: Any, p: int) -> None:
-    t.grad.mul_(p)
+    if t.grad is not None:
+        t.grad.mul_(p)
+
+
+def source(u: Any, t: Any, fit: bool | int = True) -> Any:
+    """``u`` as what is written into ``t``: made to fit, without history where ``t`` can have none."""
+    u = u if t.is_floating_point() or t.is_complex() else u.detach()
+    return u.sum() if fit and u.shape != t.shape else u
 
 
 def gradient(m: Machine, t: Any, u: Any, **options: bool) -> list:
@@ -122,21 +135,50 @@ VIEWS = {
     "split": lambda m, t, u, p, q, r: t.split(1 + q % 2, dim(t, p)),
     "split sizes": lambda m, t, u, p, q, r: t.split([1, q % 2, 1], dim(t, p)),
     "unbind": lambda m, t, u, p, q, r: t.unbind(dim(t, p)),
+    "conj": lambda m, t, u, p, q, r: t.conj(),
+    "T": lambda m, t, u, p, q, r: t.mT,
+    "index": lambda m, t, u, p, q, r: t[q - 3],
+    "index slice": lambda m, t, u, p, q, r: t[q - 3 : r - 3],
+    "index steps": lambda m, t, u, p, q, r: t[..., :: 1 + p % 3],
+    "index mixed": lambda m, t, u, p, q, r: t[None, q - 3, r % 2 :],
+    "index dots": lambda m, t, u, p, q, r: t[...],
     "detach": lambda m, t, u, p, q, r: t.detach(),
     "data": lambda m, t, u, p, q, r: t.data,
 }
 INPLACE = {
-    "add_": lambda m, t, u, p, q, r: t.add_(u, alpha=p % 3),
+    "add_": lambda m, t, u, p, q, r: t.add_(source(u, t, r), alpha=p % 3),
     "add_ number": lambda m, t, u, p, q, r: t.add_(p),
-    "mul_": lambda m, t, u, p, q, r: t.mul_(u),
+    "mul_": lambda m, t, u, p, q, r: t.mul_(source(u, t, r)),
     "mul_ number": lambda m, t, u, p, q, r: t.mul_(p - 2),
-    "copy_": lambda m, t, u, p, q, r: t.copy_(u),
+    "copy_": lambda m, t, u, p, q, r: t.copy_(source(u, t, r)),
+    "sub_": lambda m, t, u, p, q, r: t.sub_(source(u, t, r)),
+    "neg_": lambda m, t, u, p, q, r: t.neg_(),
+    "tanh_": lambda m, t, u, p, q, r: t.tanh_(),
+    "cos_": lambda m, t, u, p, q, r: t.cos_(),
+    "zero_": lambda m, t, u, p, q, r: t.zero_(),
+    "fill_": lambda m, t, u, p, q, r: t.fill_(p),
+    "fill_ tensor": lambda m, t, u, p, q, r: t.fill_(source(u, t).sum() if r else source(u, t)),
+    "addcmul_": lambda m, t, u, p, q, r: t.addcmul_(source(u, t, r), source(u, t)),
+    "masked_fill_": lambda m, t, u, p, q, r: t.masked_fill_(t.detach() == t.detach(), p),
+    "set item": lambda m, t, u, p, q, r: t.__setitem__(q - 3, r),
+    "set item to tensor": lambda m, t, u, p, q, r: t.__setitem__(q - 3, source(u, t, False)),
+    "set slice": lambda m, t, u, p, q, r: t.__setitem__((..., slice(q % 3, None)), source(u, t, False)),
+    "set at list": lambda m, t, u, p, q, r: t.__setitem__([0, q % 2], r),
 }
 ARITHMETIC = {
     "add": lambda m, t, u, p, q, r: t + u,
     "mul": lambda m, t, u, p, q, r: t * u,
     "mul number": lambda m, t, u, p, q, r: t * (p - 2),
+    "sub": lambda m, t, u, p, q, r: t - u,
+    "tanh": lambda m, t, u, p, q, r: t.tanh(),
     "sum": lambda m, t, u, p, q, r: t.sum(),
+    "sum dim": lambda m, t, u, p, q, r: t.sum(dim(t, p), keepdim=bool(q % 2)),
+    "max dim": lambda m, t, u, p, q, r: None if t.is_complex() else tuple(t.max(dim(t, p))),
+    "cat": lambda m, t, u, p, q, r: m.lib.cat([t, u], dim(t, p)),
+    "stack": lambda m, t, u, p, q, r: m.lib.stack([t, u]),
+    "take": lambda m, t, u, p, q, r: t[[0, q - 3]],
+    "single": lambda m, t, u, p, q, r: t.to(m.lib.float32),
+    "add out": lambda m, t, u, p, q, r: m.lib.add(t, 1, out=u) if t.shape == u.shape else None,
     "clone": lambda m, t, u, p, q, r: t.clone(),
     "contiguous": lambda m, t, u, p, q, r: t.contiguous(),
 }
@@ -146,7 +188,7 @@ AUTOGRAD = {
     "sum backward": lambda m, t, u, p, q, r: t.sum().backward(),
     "grad": lambda m, t, u, p, q, r: gradient(m, t, u, create_graph=bool(p % 2), allow_unused=bool(q % 2)),
     "scale grad": lambda m, t, u, p, q, r: scale_grad(t, p),
-    "add grad": lambda m, t, u, p, q, r: u.add_(t.grad) if t.grad is not None else None,
+    "add grad": lambda m, t, u, p, q, r: u.add_(source(t.grad, u)) if t.grad is not None else None,
     "forget grad": lambda m, t, u, p, q, r: forget_grad(t),
     "requires_grad_": lambda m, t, u, p, q, r: t.requires_grad_(bool(p % 2)),
     "retain_grad": lambda m, t, u, p, q, r: t.retain_grad(),
@@ -161,7 +203,7 @@ INSTRUCTIONS: dict = VIEWS | INPLACE | ARITHMETIC | AUTOGRAD
 TRAITS = {
     "dtype": lambda t: str(t.dtype),
     "shape": lambda t: tuple(t.shape),
-    "stride": lambda t: t.stride() if t.numel() else None,
+    "stride": lambda t: [s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1 and t.numel()],
     "storage_offset": lambda t: t.storage_offset(),
     "is_contiguous": lambda t: t.is_contiguous(),
     "_version": lambda t: t._version,
@@ -169,9 +211,13 @@ TRAITS = {
     "requires_grad": lambda t: t.requires_grad,
     "is_leaf": lambda t: t.is_leaf,
     "output_nr": lambda t: t.output_nr,
-    "retains_grad": lambda t: t.retains_grad,
+    "retains_grad": lambda t: not t.is_leaf and t.retains_grad,
     "grad_fn": lambda t: graph(t.grad_fn),
 }
+
+
+# What a stale view's new history begins with; how it goes on is each library's affair.
+REPLAYED = {"AsStridedBackward0", "ConjBackward0", "ViewAsRealBackward0", "ViewAsComplexBackward0"}
 
 
 def graph(node: Any, depth: int = 4) -> Any:
@@ -179,7 +225,7 @@ def graph(node: Any, depth: int = 4) -> Any:
     if node is None:
         return None
     name = node.name().rpartition(":")[2]
-    if not depth or name == "AsStridedBackward0":  # how a stale view is read again is an inner affair
+    if not depth or name in REPLAYED:
         return name
     return name, [(graph(n, depth - 1), i) for n, i in node.next_functions if n is not None]
 
@@ -237,8 +283,7 @@ def run(program: list[Instruction]) -> None:
     """Run on both libraries and compare."""
     ours, theirs = Machine(torchlike), Machine(torch)
     for m in (ours, theirs):
-        for array, requires_grad in LEAVES:
-            m.leaf(array, requires_grad)
+        m.start()
     for n, i in enumerate(program):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -253,6 +298,8 @@ LEAVES = [
     (np.array([[1 + 2j, 3j], [2 - 1j, 4]]), True),
     (np.array(3.0), True),
     (np.array([[1.0, -2.0], [0.5, 4.0], [3.0, 0.0]]).T, True),
+    (np.array([[1, 2, 3], [4, 5, 6]]), False),
+    (np.array([[1.0, 2.0], [3.0, -1.0]]), True),
 ]
 
 
@@ -275,13 +322,11 @@ def test_random_programs(program):
 @pytest.mark.parametrize("name", INSTRUCTIONS)
 def test_every_instruction_can_succeed(name):
     """No name is so mistyped that both libraries merely agree on refusing it."""
-    attempts = [Instruction(name, a, b, p, 1, 1) for a in range(len(LEAVES)) for b in range(len(LEAVES)) for p in range(3)]
 
     def works(i: Instruction) -> bool:
         m = Machine(torch)
-        for array, _ in LEAVES:
-            m.leaf(array, i.p == 2)
-        m.live[-1].grad = torch.tensor(1.0, dtype=torch.float64)
+        m.start()
         return m.step(i) is None
 
-    assert any(map(works, attempts))
+    tensors = range(2 * len(LEAVES))
+    assert any(works(Instruction(name, a, b, p, 1, 1)) for a in tensors for b in tensors for p in range(3))

@@ -39,6 +39,7 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=())
     try:
         for (node, nr), grad in zip(roots, grads, strict=True):
             task.deliver(node, nr, grad)
+        task.touch(roots)
         task.run()
         return task.captured
     finally:
@@ -105,6 +106,14 @@ class _Task:
                 if not left:
                     heappush(ready, (-target.seq, target))
 
+    def touch(self, roots):
+        """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
+        if self.needed is None:
+            return
+        for node in {node: None for node, _ in roots}:
+            if node not in self.needed and node._ex is not None:
+                self.before(node, node._ex, self.buffers[node])
+
     def step(self, node, grads):
         """Hooks, captures and the node itself; None where nothing flows on."""
         ex = node._ex
@@ -121,8 +130,9 @@ class _Task:
         if ex is not None:
             grads = self.prehooked(ex, grads)
         if node.__class__ is nodes.AccumulateGrad:
-            self.accumulate_into(node.variable, grads[0])
-            self.after_accumulation(node, grads)
+            if node.variable._rg:  # it may have been switched off since
+                self.accumulate_into(node.variable, grads[0])
+                self.after_accumulation(node, grads)
             return None
         results = self.apply(node, grads)
         if not self.keep:

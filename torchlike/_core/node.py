@@ -94,7 +94,13 @@ class OpNode(Node):
         return self.plan.outs
 
     def release(self):
-        self.saved = self.versions = None
+        """Free the saved values; a node that saves numbers only can run again."""
+        if self.saved and (any(v is not None for v in self.versions) or self._saves_operands()):
+            self.saved = self.versions = None
+
+    def _saves_operands(self):
+        """Whether a number stands for a saved tensor, as in ``x * 2``."""
+        return any(i in self.plan.tensors for i in self.plan.inputs)
 
     def values(self):
         """The saved values, after the version check."""

@@ -46,6 +46,7 @@ class Tensor(TensorBase):
     """
 
     __hash__ = object.__hash__
+    _keeps_class = True  # whether detach() of a subclass is of that class
 
     # -- metadata ------------------------------------------------------------------------------
     @property
@@ -168,7 +169,7 @@ class Tensor(TensorBase):
         >>> torch.ones(1, requires_grad=True).detach().requires_grad
         False
         """
-        return alias(self)
+        return alias(self, type(self) if self._keeps_class else Tensor)
 
     @property
     def data(self):

@@ -5,7 +5,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
-from torchlike._base.layout import contiguous_strides, preserve_strides
+from torchlike._base.layout import contiguous_strides
 from torchlike._core import arguments, indexing
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
@@ -103,12 +103,7 @@ def masked_fill(input, mask, value):
     >>> torch.ones(2).masked_fill(torch.tensor([True, False]), 0)
     tensor([0., 1.])
     """
-    out = _mask_fill(call, input, mask, value, ops.masked_fill_number, ops.masked_fill_tensor)
-    if input._view is not None and tuple(out.shape) == input._layout.shape:
-        strides = preserve_strides(input._layout)
-        if strides != contiguous_strides(input._layout.shape):
-            restride(out, strides)
-    return out
+    return _mask_fill(call, input, mask, value, ops.masked_fill_number, ops.masked_fill_tensor)
 
 
 @method()
@@ -159,12 +154,12 @@ def nonzero(input, *, out=None, as_tuple=False):
     if as_tuple:
         return tuple(wrap(place(i, input.device)) for i in where)
     rows = np.stack(where, 1) if value.ndim else np.zeros((len(where[0]), 0), np.int64)
+    t = wrap(place(rows, input.device)) if out is None else out
+    fresh = out is None or tuple(out.shape) != rows.shape
     if out is not None:
         put(out, place(rows, out.device))
-        return out
-    t = wrap(place(rows, input.device))
-    if rows.shape[1] and len(rows) and rows.shape != (1, 1):
-        restride(t, (1, rows.shape[0]))
+    if fresh and (1, len(rows)) != contiguous_strides(rows.shape):
+        restride(t, (1, len(rows)))
     return t
 
 

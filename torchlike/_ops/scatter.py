@@ -233,8 +233,6 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
     if reduce == "prod":
         return _prod_shares(grad, self, dim, index, src, include_self)
     mine, same = self == result, src == read(result)
-    if not include_self:
-        mine = _into(mine, dim, index, "set", np.zeros((), bool))
     ties = _into(mine.astype(grad.dtype), dim, index, "add", same.astype(grad.dtype))
     each = grad / jnp.maximum(ties, 1)
     return jnp.where(mine, each, 0), jnp.where(same, read(each), 0)

@@ -49,6 +49,8 @@ class Parameter(Tensor, metaclass=_Marked):
     tensor([0., 0.], requires_grad=True)
     """
 
+    _keeps_class = False
+
     _mark = "_is_param"
     _is_param = True
 

@@ -1,0 +1,131 @@
+"""Clipping of gradients: one compiled program over all of them."""
+
+import types
+import warnings
+from collections.abc import Iterable
+
+from torchlike._core.factories import tensor
+from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._executor import fused
+from torchlike._ops import clip
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    generated = isinstance(parameters, types.GeneratorType)
+    parameters = list(parameters)
+    if generated and not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def _demand_finite(norm: Tensor, order: float) -> None:
+    if not norm.isfinite():
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+
+
+def _write(tensors: list[Tensor], values: list) -> None:
+    for t, value in zip(tensors, values, strict=True):
+        write(t, value)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all elements of some tensors (0 for none).
+
+    Raises:
+        RuntimeError: integer tensors, or a norm that is not finite if ``error_if_nonfinite``.
+
+    >>> import torchlike as torch
+    >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
+    tensor(5.)
+    """
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return tensor(0.0)
+    order = float(norm_type)
+    norm = wrap(fused.run(clip.total_norm, (("ord", order),), [value_of(t) for t in tensors]))
+    if error_if_nonfinite:
+        _demand_finite(norm, order)
+    return norm
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients, in place, by ``min(1, max_norm / (total_norm + 1e-6))``."""
+    grads = _gradients(parameters)
+    if grads:
+        most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
+        _write(grads, fused.run(clip.scaled, (), [value_of(g) for g in grads], most, value_of(total_norm)))
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients of the parameters, in place, so that their norm together is at most ``max_norm``.
+
+    Args:
+        norm_type: order of the norm, ``inf`` too. error_if_nonfinite: raise before anything is changed.
+        foreach: accepted; it is one program in any case.
+
+    Returns the norm before. RuntimeError as in :func:`get_total_norm`.
+
+    >>> import torchlike as torch
+    >>> p = torch.nn.Parameter(torch.zeros(2))
+    >>> p.grad = torch.tensor([3.0, 4.0])
+    >>> torch.nn.utils.clip_grad_norm_([p], 1.0)
+    tensor(5.)
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
+    grads = _gradients(parameters)
+    if not grads:
+        return tensor(0.0)
+    order = float(norm_type)
+    most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
+    norm, values = fused.run(clip.clipped, (("ord", order),), [value_of(g) for g in grads], most)
+    norm = wrap(norm)
+    if error_if_nonfinite:
+        _demand_finite(norm, order)
+    _write(grads, values)
+    return norm
+
+
+def clip_grad_norm(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The old name of :func:`clip_grad_norm_`."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(
+    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
+) -> None:
+    """Keep each element of the gradients within +-clip_value, in place. NotImplementedError for complex gradients."""
+    grads = _gradients(parameters)
+    if any(g.is_complex() for g in grads):
+        raise NotImplementedError("clamp is not supported for complex types: clip_grad_value_ takes real gradients")
+    if grads:
+        _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], float(clip_value)))
