@@ -9,6 +9,7 @@ tensor([2., 2., 2.])
 
 from torchlike import _setup as _setup  # settings of jax; first
 from torchlike import autograd as autograd
+from torchlike import backends as backends
 from torchlike import cuda as cuda
 from torchlike import linalg as linalg
 from torchlike import nn as nn
@@ -17,6 +18,7 @@ from torchlike import random as random
 from torchlike import serialization as serialization
 from torchlike import special as special
 from torchlike import utils as utils
+from torchlike import version as version
 from torchlike._api import *  # noqa: F403
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
@@ -24,6 +26,6 @@ from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
 from torchlike.serialization import load as load
 from torchlike.serialization import save as save
 
-__version__ = "0.1.0"
+__version__ = version.__version__
 __getattr__ = missing_names(__name__)
 _setup.finish()

@@ -4,6 +4,7 @@ import torchlike._functions.copy
 import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.linalg
+import torchlike._functions.operators
 import torchlike._functions.pointwise
 import torchlike._functions.like
 import torchlike._functions.rearrange
@@ -33,9 +34,8 @@ from torchlike._core.factories import (
 )
 from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
 from torchlike._core.size import Size
-from torchlike._core.tensor import (
-    MemoryFormat as memory_format,
-)
+from torchlike._core.tensor import MemoryFormat as memory_format
+from torchlike._core.tensor import Strided as layout
 from torchlike._core.tensor import (
     Tensor,
     channels_last,
@@ -47,6 +47,8 @@ from torchlike._core.tensor import (
 from torchlike._decl.settings import set_default_dtype
 from torchlike._functions.legacy import TYPED
 from torchlike._functions.random import Generator, default_generator
+
+from math import e, inf, nan, pi  # noqa: E402,I001
 
 convert.install()
 _autograd.install()
@@ -61,5 +63,5 @@ __all__ = [
     "contiguous_format", "default_generator", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
     "full", "get_default_dtype", "iinfo", "is_grad_enabled", "memory_format", "no_grad", "ones", "preserve_format",
     "promote_types", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor",
-    "zeros", *ALIASES, *bind.FUNCTIONS, *TYPED,
+    "zeros", "e", "inf", "layout", "nan", "pi", *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

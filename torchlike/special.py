@@ -3,6 +3,7 @@
 import torchlike._ops.binary as binary
 import torchlike._ops.special as ops
 from torchlike._core.bind import FUNCTIONS, front
+from torchlike.interop.alias import missing_names
 
 
 def _named(name, *overloads):
@@ -38,3 +39,5 @@ __all__ = [
     "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "logit", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
     "sinc", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)

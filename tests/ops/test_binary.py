@@ -42,7 +42,13 @@ def test_second_derivatives(name):
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "logaddexp", "xlogy", "float_power"])
 def test_complex(name):
     if name != "xlogy":
-        check(call(name), COMPLEX[1:], COMPLEX[:0:-1], gradgrad=name not in {"pow", "float_power", "logaddexp"}, tol=10)
+        check(
+            call(name),
+            COMPLEX[1:],
+            COMPLEX[:0:-1],
+            gradgrad=name not in {"pow", "float_power", "logaddexp"},
+            tol=10,
+        )
     check(call(name), np.array([1.5, 2.5]), np.array([0.5, 3.5]))
 
 
@@ -53,7 +59,15 @@ def test_integers(name):
     forward(call(name), INTS.astype(np.uint8), INTS.astype(np.int16))
 
 
-OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
+OPERATORS = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+]
 NUMBERS = [2, 3, -1, 0.5, -0.5, 2.5, 1, 0.1, True, 2 + 1j]
 
 
@@ -68,7 +82,9 @@ def combine(op, first, number):
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.__name__)
 def test_numbers(op, first):
     for number in NUMBERS:
-        if (op is operator.sub and number is True) or (op in (operator.floordiv, operator.mod) and isinstance(number, complex)):
+        if (op is operator.sub and number is True) or (
+            op in (operator.floordiv, operator.mod) and isinstance(number, complex)
+        ):
             continue
         if op is operator.pow and isinstance(number, complex | bool):
             continue  # PyTorch fails with an internal error for some dtypes
@@ -78,7 +94,13 @@ def test_numbers(op, first):
         for x in (HALF[2:], BRAIN[2:], np.float32([1.25]), INTS[[1, 3, 5]], INTS[[1, 3, 5]].astype(np.int8)):
             if isinstance(number, complex) and x.dtype.itemsize == 2:
                 continue  # complex32, which jax lacks
-            if op is operator.pow and isinstance(number, int) and number < 0 and first and x.dtype.kind == "i":
+            if (
+                op is operator.pow
+                and isinstance(number, int)
+                and number < 0
+                and first
+                and x.dtype.kind == "i"
+            ):
                 continue
             forward(combine(op, first, number), x)
 
@@ -89,7 +111,11 @@ def test_in_place_operators(op):
     """``x op= y`` writes into x and its aliases."""
     name = {"and_": "iand", "or_": "ior"}.get(op.__name__, "i" + op.__name__)
     bits = op in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
-    a, b = (INTS[[1, 3, 5]], np.array([1, 2, 3])) if bits else (np.array([1.5, -2.5, 3.0]), np.array([2.0, 0.5, 1.0]))
+    a, b = (
+        (INTS[[1, 3, 5]], np.array([1, 2, 3]))
+        if bits
+        else (np.array([1.5, -2.5, 3.0]), np.array([2.0, 0.5, 1.0]))
+    )
 
     def f(t, x, y):
         z = x * 1
@@ -219,9 +245,13 @@ def test_strides_follow(name):
     forward(lambda t, x: getattr(t, name)(x[1:0], x[0]), MATRIX)
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "pow", "atan2", "xlogy", "logaddexp", "fmod"])
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "div", "maximum", "pow", "atan2", "xlogy", "logaddexp", "fmod"]
+)
 def test_out(name):
-    forward(lambda t, x, y: getattr(t, name)(x, y, out=t.empty(0, dtype=x.dtype)), MATRIX, np.abs(MATRIX[0]) + 1)
+    forward(
+        lambda t, x, y: getattr(t, name)(x, y, out=t.empty(0, dtype=x.dtype)), MATRIX, np.abs(MATRIX[0]) + 1
+    )
 
 
 def test_complex_from_parts():
@@ -245,7 +275,11 @@ def test_xlogy_with_numbers():
 def test_incomplete_gamma_and_zeta():
     a, x = np.array([0.5, 1.0, 2.5, 8.0]), np.array([0.25, 2.0, 1.5, 9.0])
     for name in ("igamma", "igammac"):
-        check(lambda t, x, n=name: getattr(t, n)(t.tensor([0.5, 1.0, 2.5, 8.0], dtype=t.float64), x), x, gradgrad=False)
+        check(
+            lambda t, x, n=name: getattr(t, n)(t.tensor([0.5, 1.0, 2.5, 8.0], dtype=t.float64), x),
+            x,
+            gradgrad=False,
+        )
     check(lambda t, q: t.special.zeta(3.0, q), np.array([0.5, 2.0, -1.5, -12.25]), tol=100)
     forward(lambda t, s, q: t.special.zeta(s, q), *twice(np.array([0.0, 1.0, 2.0, 3.5, -1.0, -0.5])))
     forward(lambda t, s, q: t.special.gammainc(s, q), a, x)
@@ -285,7 +319,19 @@ def test_nodes_with_numbers():
     found = []
     for t in (torch, torchlike):
         x = t.tensor([1.5], requires_grad=True)
-        results = x + 1, 1 - x, 2 / x, x**2, x**1.7, 2**x, x % 2, t.fmod(x, 2), t.xlogy(x, 2), t.copysign(x, -1.0), x.div(2)
+        results = (
+            x + 1,
+            1 - x,
+            2 / x,
+            x**2,
+            x**1.7,
+            2**x,
+            x % 2,
+            t.fmod(x, 2),
+            t.xlogy(x, 2),
+            t.copysign(x, -1.0),
+            x.div(2),
+        )
         found.append([r.grad_fn.name() for r in results])
     assert found[0] == found[1]
 
@@ -342,3 +388,24 @@ def test_reduced_precision_is_rounded_once():
         for f in (lambda t, x: x * 0.1, lambda t, x: 0.1 * x, lambda t, x: x / 3, lambda t, x: x // 0.1, lambda t, x: x + 0.1,
                   lambda t, x: x - 0.3, lambda t, x: 0.7 - x, lambda t, x: 0.1 / x, lambda t, x: x % 0.1):  # fmt: skip
             forward(f, array, tol=0)
+
+
+def test_deprecated_order_of_arguments():
+    """A factor before the tensors still works, with a warning."""
+    forward(lambda t, x: (t.add(x, 0.5, x), x.clone().add_(0.5, x), t.sub(x, 2, x), x.sub(2, x)), MATRIX)
+    forward(lambda t, x: (x.addcmul(0.5, x, x), x.clone().addcdiv_(-2, x, x)), MATRIX)
+    with pytest.warns(UserWarning, match="add.*deprecated.*alpha="):
+        torchlike.ones(2).add_(0.5, torchlike.ones(2))
+    check_error(lambda t, x: t.add(x, x, x), MATRIX, match="add.*positional arguments.*Tensor, Tensor")
+    check_error(lambda t, x: x.add_(x, 2), MATRIX, match="add.*positional arguments.*Tensor, int")
+
+
+def test_in_place_functions():
+    """``torch.exp_(x)`` is ``x.exp_()``."""
+    forward(
+        lambda t, x: [
+            getattr(t, n)(x.abs() + 0.5) for n in ("exp_", "neg_", "sqrt_", "relu_", "round_", "fix_")
+        ],
+        MATRIX,
+    )
+    forward(lambda t, x: (t.clamp_(x.clone(), 0, 1), t.threshold_(x.clone(), 0.5, 2.0)), MATRIX)

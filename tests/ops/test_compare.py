@@ -31,7 +31,15 @@ def test_values(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers(name):
-    for x in (POINTS, INTS, INTS.astype(np.int8), np.abs(INTS).astype(np.uint8), BOOLS, HALF, np.float32([0.1, 0.2])):
+    for x in (
+        POINTS,
+        INTS,
+        INTS.astype(np.int8),
+        np.abs(INTS).astype(np.uint8),
+        BOOLS,
+        HALF,
+        np.float32([0.1, 0.2]),
+    ):
         for number in (1, 0.1, -1, 1000, True, 2.5):
             forward(lambda t, x, n=number: getattr(t, name)(x, n), x)
 

@@ -60,14 +60,15 @@ def test_clamp_by_tensors():
     check(lambda t, x, a: t.clamp(x, max=a), x, low)
     check(lambda t, x, a: t.clamp_min(x, a), x, low)
     check(lambda t, x, a: t.clamp_max(x, a), x, low)
-    check(lambda t, x, a: x.clamp(a[:, None], a + 1), MATRIX[:, 0], MATRIX[:, 1])
+    check(lambda t, x, a: x.clamp(a[:, :1], a + 1), MATRIX, MATRIX[::-1] / 2)
+    forward(lambda t, x, a: x.clamp(a[:, None], a + 1), MATRIX[:, 0], MATRIX[:, 1])
     forward(lambda t, x, a: x.clamp(0, a), MATRIX, np.array(1.0))
 
 
 def test_clamp_promotes():
     for x in (INTS, INTS.astype(np.int8), HALF, BRAIN):
         forward(lambda t, x: (x.clamp(0, 2), x.clamp(0.5), t.clamp(x, max=1.5), x.clamp_min(0.5)), x)
-    forward(lambda t, x: (x.clamp(0, 1), x.clamp_max(True)), BOOLS)
+    forward(lambda t, x: (x.clamp(0, 1), x.clamp_max(1), x.clamp_min(x), x.clamp(max=x)), BOOLS)
     forward(lambda t, x, a: x.clamp(a), INTS, np.array([0.5]))
 
 
@@ -89,15 +90,22 @@ def test_lerp():
 @pytest.mark.parametrize("name", ["addcmul", "addcdiv"])
 def test_fused(name):
     for value in (1, 0.5, -2):
-        check(lambda t, x, y, z, v=value: getattr(t, name)(x, y, z, value=v), MATRIX, MATRIX[0] + 3, np.abs(MATRIX) + 1)
+        check(
+            lambda t, x, y, z, v=value: getattr(t, name)(x, y, z, value=v),
+            MATRIX,
+            MATRIX[0] + 3,
+            np.abs(MATRIX) + 1,
+        )
         forward(lambda t, x, v=value: getattr(t, name)(x, x, x + 2, value=v), HALF)
         forward(lambda t, x, v=value: getattr(x.clone(), name + "_")(x + 1, x.abs() + 1, value=v), MATRIX)
-    check(lambda t, x, y, z: getattr(t, name)(x, y, z, value=1 + 2j), COMPLEX[1:4], COMPLEX[4:7], COMPLEX[3:6])
+    check(
+        lambda t, x, y, z: getattr(t, name)(x, y, z, value=1 + 2j), COMPLEX[1:4], COMPLEX[4:7], COMPLEX[3:6]
+    )
     check(lambda t, x, y, z: getattr(t, name)(x, y, z), POINTS, EDGES[:9], EDGES[3:12], gradgrad=False)
 
 
 def test_addcmul_of_integers():
-    forward(lambda t, x: t.addcmul(x, x, x, value=2), INTS)
+    forward(lambda t, x: (t.addcmul(x, x, x, value=2), t.addcmul(x, x, x, value=1.5)), INTS)
     forward(lambda t, x, y: t.addcmul(x, x, y), INTS, INTS.astype(np.float32))
 
 
@@ -134,7 +142,8 @@ REFUSED = [
     (lambda t, x, y: t.lerp(x, y, 0.5), (MATRIX, MATRIX.astype(np.float32)), "dtype.*end"),
     (lambda t, x: t.lerp(x, x, 0.5), (INTS,), "lerp.*Long"),
     (lambda t, x: t.addcdiv(x, x, x), (INTS,), "Integer division with addcdiv"),
-    (lambda t, x: t.addcmul(x, x, x, value=1.5), (INTS,), "addcmul"),
+    (lambda t, x: x.clamp_min(False), (BOOLS,), "clamp_min.*Bool"),
+    (lambda t, x: x.clamp(x, x), (BOOLS,), "clamp.*Bool"),
     (lambda t, x: t.addcmul(x, 1.0, x), (MATRIX,), "addcmul.*must be Tensor, not float"),
 ]  # fmt: skip
 

@@ -60,6 +60,45 @@ def get_default_device():
 
 
 @function()
+def detach(input):
+    """``input.detach()``."""
+    return input.detach()
+
+
+Tensor.is_neg = lambda self: False
+function("is_neg")(Tensor.is_neg)
+Tensor.is_mps = Tensor.is_xpu = property(lambda self: False)
+
+
+def _contains(self, element):
+    """``element in tensor``: whether any element equals it."""
+    if not isinstance(element, Tensor | int | float | complex):
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+        )
+    return bool((self == element).any())
+
+
+Tensor.__contains__ = _contains
+Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self
+
+
+@function()
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Accepted: XLA's CPU kernels are deterministic; on a GPU set ``--xla_gpu_deterministic_ops`` in XLA_FLAGS."""
+    _deterministic[:] = [bool(mode), bool(warn_only)]
+
+
+@function()
+def are_deterministic_algorithms_enabled():
+    """What ``use_deterministic_algorithms`` was last given."""
+    return _deterministic[0]
+
+
+_deterministic = [False, False]
+
+
+@function()
 def get_num_threads():
     """The number of CPU cores; XLA decides by itself how many to use."""
     return os.cpu_count() or 1

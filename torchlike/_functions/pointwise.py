@@ -1,10 +1,12 @@
 """Pointwise functions that choose among operators, Python's operators, and other names of functions."""
 
+import warnings
+
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
 import torchlike._ops.arithmetic as arithmetic
-import torchlike._ops.binary as binary
+import torchlike._ops.power as power
 import torchlike._ops.bitwise as bitwise
 import torchlike._ops.compare as compare
 import torchlike._ops.special as special
@@ -17,14 +19,14 @@ from torchlike._core.out import call_out
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, both, function, method
 
-_NUMBERS = (int, float, complex, np.number, np.bool_)
+NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
-def _run(op, inputs, static, out):
+def run(op, inputs, static, out):
     return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
 
 
-def _write(op, inputs, static):
+def write(op, inputs, static):
     return call_inplace(op.inplace, inputs, static)
 
 
@@ -35,6 +37,89 @@ def _wrong(name, position, given):
     )
 
 
+# -- sums and fused products: PyTorch still takes the factor as a number before the tensors -------------
+
+
+def _factor(name, value):
+    """A factor as the operator takes it: None for 1."""
+    if value.__class__ is int and value == 1:
+        return None
+    return as_number(name, "alpha" if name in ("add", "sub") else "value", value)
+
+
+def _before(name, arguments, count):
+    """The arguments of the deprecated form, (factor, *tensors), as (*tensors, factor)."""
+    number, *tensors = arguments
+    kinds = (Tensor, *NUMBERS) if count == 1 else Tensor
+    if (
+        len(tensors) != count
+        or not isinstance(number, NUMBERS)
+        or not all(isinstance(t, kinds) for t in tensors)
+    ):
+        given = ", ".join(type(a).__name__ for a in arguments)
+        raise TypeError(
+            f"{name}() takes {count} positional arguments after the first tensor but got ({given})"
+        )
+    what = "alpha" if count == 1 else "value"
+    warnings.warn(
+        f"{name}() with the number before the tensors is deprecated: give it as {what}=", stacklevel=3
+    )
+    return *tensors, number
+
+
+def _sum(name, op):
+    def function(input, other, *rest, alpha=1, out=None):
+        if rest:
+            other, alpha = _before(name, (other, *rest), 1)
+        return run(op, (input, other, _factor(name, alpha)), (), out)
+
+    def method(self, other, *rest, alpha=1):
+        if rest:
+            other, alpha = _before(name, (other, *rest), 1)
+        return call(op, (self, other, _factor(name, alpha)), ())
+
+    def inplace(self, other, *rest, alpha=1):
+        if rest:
+            other, alpha = _before(name, (other, *rest), 1)
+        return call_inplace(op.inplace, (self, other, _factor(name, alpha)), ())
+
+    _install(name, op, function, method, inplace)
+
+
+def _fused(name, op):
+    def function(input, tensor1, tensor2, *rest, value=1, out=None):
+        if rest:
+            tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
+        return run(op, (input, tensor1, tensor2, _factor(name, value)), (), out)
+
+    def method(self, tensor1, tensor2, *rest, value=1):
+        if rest:
+            tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
+        return call(op, (self, tensor1, tensor2, _factor(name, value)), ())
+
+    def inplace(self, tensor1, tensor2, *rest, value=1):
+        if rest:
+            tensor1, tensor2, value = _before(name, (tensor1, tensor2, *rest), 2)
+        return call_inplace(op.inplace, (self, tensor1, tensor2, _factor(name, value)), ())
+
+    _install(name, op, function, method, inplace)
+
+
+def _install(name, op, function, method, inplace):
+    """Register the three forms under the names and with the documentation of the operator."""
+    for form, public in ((function, name), (method, name), (inplace, name + "_")):
+        form.__name__, form.__module__, form.__doc__ = public, "torch", op.kernel.__doc__
+        form.__qualname__ = public if form is function else f"Tensor.{public}"
+    FUNCTIONS[name] = function
+    setattr(Tensor, name, method)
+    setattr(Tensor, name + "_", inplace)
+
+
+_sum("add", arithmetic.add)
+_sum("sub", arithmetic.sub)
+_fused("addcmul", ternary.addcmul)
+_fused("addcdiv", ternary.addcdiv)
+
 _abs_ = Tensor.abs_
 
 
@@ -42,31 +127,33 @@ _abs_ = Tensor.abs_
 def abs_(self):
     """``abs`` in place. RuntimeError for complex tensors, whose moduli are real."""
     if self.dtype.is_complex:
-        raise RuntimeError("In-place abs is not supported for complex tensors; use abs(), which gives a real tensor")
+        raise RuntimeError(
+            "In-place abs is not supported for complex tensors; use abs(), which gives a real tensor"
+        )
     return _abs_(self)
 
 
 # -- powers --------------------------------------------------------------------------------------
 
 
-def _power(base, exponent):
+def power_call(base, exponent):
     """The operator that fits ``base ** exponent``, its inputs and static arguments; None for other types."""
     if isinstance(exponent, Tensor):
         if isinstance(base, Tensor):
-            return binary.pow_tensor, (base, exponent), ()
-        return (binary.pow_from, (base, exponent), ()) if isinstance(base, _NUMBERS) else None
-    if not isinstance(exponent, _NUMBERS) or not isinstance(base, Tensor):
+            return power.pow_tensor, (base, exponent), ()
+        return (power.pow_from, (base, exponent), ()) if isinstance(base, NUMBERS) else None
+    if not isinstance(exponent, NUMBERS) or not isinstance(base, Tensor):
         return None
     dtype = base.dtype
     if dtype.is_floating_point or dtype.is_complex:
-        if exponent in binary.SPECIAL_EXPONENTS:
-            return binary.pow_special, (base,), (float(exponent),)
+        if exponent in power.SPECIAL_EXPONENTS:
+            return power.pow_special, (base,), (float(exponent),)
     elif isinstance(exponent, int) and exponent < 0:
         raise RuntimeError(
             f"Integers to negative integer powers are not allowed: {dtype} ** {exponent}; "
             "convert the base with .to(torch.float32)"
         )
-    return binary.pow_scalar, (base, exponent), ()
+    return power.pow_scalar, (base, exponent), ()
 
 
 @function()
@@ -79,10 +166,10 @@ def pow(input, exponent, *, out=None):
     >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
-    found = _power(input, exponent)
+    found = power_call(input, exponent)
     if found is None:
         _wrong("pow", "exponent" if isinstance(input, Tensor) else "input", exponent)
-    return _run(*found, out)
+    return run(*found, out)
 
 
 @method("pow")
@@ -94,19 +181,7 @@ def _method_pow(self, exponent):
 @method("pow_")
 def pow_(self, exponent):
     """``pow`` in place."""
-    return _write(*(_power(self, exponent) or _wrong("pow_", "exponent", exponent)))
-
-
-@method()
-def __pow__(self, exponent):
-    found = _power(self, exponent)
-    return NotImplemented if found is None else call(*found)
-
-
-@method()
-def __ipow__(self, exponent):
-    found = _power(self, exponent)
-    return NotImplemented if found is None else _write(*found)
+    return write(*(power_call(self, exponent) or _wrong("pow_", "exponent", exponent)))
 
 
 @both()
@@ -139,7 +214,7 @@ def _is_complex(x):
 
 
 @function()
-def float_power(input, exponent, *, out=None):
+def floatpower_call(input, exponent, *, out=None):
     """``input ** exponent`` computed in float64 (complex128 if either is complex).
 
     RuntimeError if ``out`` has another dtype.
@@ -150,14 +225,16 @@ def float_power(input, exponent, *, out=None):
     """
     wide = dtypes.complex128 if _is_complex(input) or _is_complex(exponent) else dtypes.float64
     if out is not None and out.dtype is not wide:
-        raise RuntimeError(f"float_power(): the output has dtype {out.dtype} but the operation's result is {wide}")
+        raise RuntimeError(
+            f"float_power(): the output has dtype {out.dtype} but the operation's result is {wide}"
+        )
     return pow(_doubled(input, exponent), _doubled(exponent, input), out=out)
 
 
 @method("float_power")
-def _method_float_power(self, exponent):
+def _method_floatpower_call(self, exponent):
     """``self ** exponent`` in float64; see torch.float_power."""
-    return float_power(self, exponent)
+    return floatpower_call(self, exponent)
 
 
 @method()
@@ -165,7 +242,9 @@ def float_power_(self, exponent):
     """``float_power`` in place; RuntimeError unless the tensor has the result's dtype."""
     wide = dtypes.complex128 if _is_complex(self) or _is_complex(exponent) else dtypes.float64
     if self.dtype is not wide:
-        raise RuntimeError(f"float_power_(): the base has dtype {self.dtype} but the operation's result is {wide}")
+        raise RuntimeError(
+            f"float_power_(): the base has dtype {self.dtype} but the operation's result is {wide}"
+        )
     return pow_(self, _doubled(exponent, self))
 
 
@@ -191,7 +270,7 @@ def clamp(input, min=None, max=None, *, out=None):
     tensor([0.0000, 0.5000, 1.0000])
     """
     op, bounds = _limits(min, max)
-    return _run(op, (input, *bounds), (), out)
+    return run(op, (input, *bounds), (), out)
 
 
 @method("clamp", "clip")
@@ -205,71 +284,25 @@ def _method_clamp(self, min=None, max=None):
 def clamp_(self, min=None, max=None):
     """``clamp`` in place."""
     op, bounds = _limits(min, max)
-    return _write(op, (self, *bounds), ())
+    return write(op, (self, *bounds), ())
 
 
-# -- Python's operators ----------------------------------------------------------------------------
+_complex = FUNCTIONS["complex"]
 
 
-def _modulo(self, other, runner):
-    if isinstance(other, Tensor):
-        return runner(arithmetic.remainder, (self, other), ())
-    return runner(arithmetic.remainder_scalar, (self, other), ()) if isinstance(other, _NUMBERS) else NotImplemented
+@function("complex")
+def complex_(real, imag, *, out=None):
+    """Complex numbers from their real and imaginary parts, both float32 or both float64.
 
+    RuntimeError for other dtypes, and for an ``out`` of another dtype than the result's.
 
-@method()
-def __mod__(self, other):
-    return _modulo(self, other, call)
-
-
-@method()
-def __imod__(self, other):
-    return _modulo(self, other, _write)
-
-
-def _reflected(name, of_number, of_tensor):
-    """Install ``__r...__``: each operator is a function of (the tensor, what stood on its left)."""
-
-    def reflected(self, other):
-        if isinstance(other, Tensor):
-            return of_tensor(self, other)
-        return of_number(self, other) if isinstance(other, _NUMBERS) else NotImplemented
-
-    reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
-    setattr(Tensor, name, reflected)
-
-
-def _swapped(op):
-    return lambda self, other: call(op, (other, self), ())
-
-
-_reflected("__rsub__", lambda self, other: call(arithmetic.rsub_scalar, (self, other, None), ()),
-           lambda self, other: call(arithmetic.rsub, (self, other, None), ()))  # fmt: skip
-_reflected("__rtruediv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
-_reflected("__rdiv__", _swapped(arithmetic.over), _swapped(arithmetic.div))
-_reflected("__rpow__", _swapped(binary.pow_from), _swapped(binary.pow_tensor))
-_reflected("__rmod__", _swapped(arithmetic.remainder_from), _swapped(arithmetic.remainder))
-_reflected("__rfloordiv__", _swapped(arithmetic.floor_divide), _swapped(arithmetic.floor_divide))
-_reflected("__rlshift__", _swapped(bitwise.bitwise_left_shift), _swapped(bitwise.bitwise_left_shift))
-_reflected("__rrshift__", _swapped(bitwise.bitwise_right_shift), _swapped(bitwise.bitwise_right_shift))
-
-
-@both()
-def positive(input):
-    """The tensor itself. RuntimeError for bool tensors."""
-    if input.dtype is dtypes.bool:
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert it with .to(torch.int64)")
-    return input
-
-
-method("__pos__")(positive)
-
-
-@method()
-def __invert__(self):
-    if self.dtype.is_floating_point or self.dtype.is_complex:
-        raise TypeError(f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {self.dtype}")
-    return call(bitwise.bitwise_not, (self,), ())
+    >>> import torchlike as torch
+    >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
+    tensor([1.+2.j])
+    """
+    if out is not None and out.dtype is not real.dtype.to_complex():
+        raise RuntimeError(f"complex(): expected out of dtype {real.dtype.to_complex()} but got {out.dtype}")
+    return _complex(real, imag, out=out)
 
 
 # -- selection and comparison ------------------------------------------------------------------------
@@ -290,7 +323,7 @@ def where(condition, input=None, other=None, *, out=None):
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or a condition, input and other")
-    return _run(ternary.where, (condition, input, other), (), out)
+    return run(ternary.where, (condition, input, other), (), out)
 
 
 @method("where")
@@ -350,22 +383,4 @@ def _method_polygamma(self, n):
 @method()
 def polygamma_(self, n):
     """``polygamma`` in place."""
-    return _write(special.polygamma, (self,), (n,))
-
-
-# -- other names -----------------------------------------------------------------------------------
-
-FUNCTIONS["true_divide"] = bind.front([arithmetic.div], "function")
-Tensor.true_divide = bind.front([arithmetic.div], "method")
-Tensor.true_divide_ = bind.front([arithmetic.div], "inplace")
-
-_ALIASES = """absolute abs, arccos acos, arccosh acosh, arcsin asin, arcsinh asinh, arctan atan, arctan2 atan2,
-arctanh atanh, divide div, fix trunc, greater gt, greater_equal ge, less lt, less_equal le, multiply mul,
-negative neg, not_equal ne, subtract sub"""
-
-for _pair in _ALIASES.split(","):
-    _name, _source = _pair.split()
-    FUNCTIONS[_name] = FUNCTIONS[_source]
-    for _suffix in ("", "_"):
-        setattr(Tensor, _name + _suffix, getattr(Tensor, _source + _suffix))
-Tensor.__div__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__itruediv__
+    return write(special.polygamma, (self,), (n,))

@@ -8,11 +8,12 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base import rng
+from torchlike._base.layout import has_overlap
 from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size, formatted, size_of
 from torchlike._core.inplace import call_inplace
-from torchlike._core.out import put
+from torchlike._core.out import call_out, put
 from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, preserve_format, value_of, wrap
 from torchlike._executor.immediate import Abstract
@@ -432,16 +433,15 @@ def _random_range(dtype, low=0, high=None):
 def _sampled(op, name, tensors, generator, out, static=()):
     first, *rest = tensors
     here = next((_here(t) for t in tensors if isinstance(t, Tensor)), None)
-    new = call(op, (first, _words(name, generator, here), *rest), static)
+    inputs = (first, _words(name, generator, here), *rest)
     if out is None:
-        return new
-    if any(isinstance(t, Tensor) and t.requires_grad for t in (*tensors, out)):
+        return call(op, inputs, static)
+    if isinstance(out, Tensor) and has_overlap(out._layout):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad."
+            f"{name}(): unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
         )
-    put(out, value_of(new).astype(out.dtype.np))
-    return out
+    return call_out(op, inputs, static, out)
 
 
 @both()

@@ -78,11 +78,13 @@ def conj(x):
 
 def no_derivative(name):
     """The formula of an operator that PyTorch records but cannot differentiate."""
-    return rules.undefined(RuntimeError(f"derivative for aten::{name} is not implemented; call it on x.detach()"))
+    return rules.undefined(
+        RuntimeError(f"derivative for aten::{name} is not implemented; call it on x.detach()")
+    )
 
 
 def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc=None, **options):
-    """Declare a function of one tensor; ``vjp`` is its formula, None for ``jax.vjp``, ``{}`` for no derivative."""
+    """Declare a function of one tensor; ``vjp`` is its formula, or {} for no derivative."""
 
     def kernel(self):
         demand(name, self, kinds)

@@ -6,7 +6,16 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, is_reduced, kind, no_derivative, stored, widely
+from torchlike._ops._elementwise import (
+    broadcast,
+    conj,
+    demand,
+    is_reduced,
+    kind,
+    no_derivative,
+    stored,
+    widely,
+)
 
 
 def _scale(name, self, alpha):
@@ -86,14 +95,19 @@ def _rsub(self, other, alpha):
     return _plus("rsub", other, self, alpha, lax.sub)
 
 
-rsub = op("rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True,
-          variants="function")(_rsub)  # fmt: skip
-rsub_scalar = op("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", strides=True,
-                 node="RsubBackward1", variants="function")(_rsub)  # fmt: skip
+rsub = op(
+    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True, variants="function"
+)(_rsub)
+rsub_scalar = op(
+    "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+    strides=True,
+    node="RsubBackward1",
+    variants="function",
+)(_rsub)
 
 
 def _by(name, f, policy, self, other):
-    """``f(self, other)`` in the promoted dtype. A lone second operand meets 16-bit floats in float32, as in PyTorch."""
+    """``f(self, other)`` in the promoted dtype; a lone ``other`` meets 16-bit floats in float32, as in PyTorch."""
     bound = {"self": self, "other": other}
     policy(bound, ("self", "other"), dict(bound))
     dtype = bound["self"].dtype
@@ -119,10 +133,14 @@ def mul(self, other):
     return _by("mul", _product, rules.promote, self, other)
 
 
-@pointwise("div.Tensor(Tensor self, Tensor other) -> Tensor", operator="/", vjp={
-    "self": lambda grad, other: grad / conj(other),
-    "other": lambda grad, self, other: -grad * conj((self / other) / other),
-})  # fmt: skip
+@pointwise(
+    "div.Tensor(Tensor self, Tensor other) -> Tensor",
+    operator="/",
+    vjp={
+        "self": lambda grad, other: grad / conj(other),
+        "other": lambda grad, self, other: -grad * conj((self / other) / other),
+    },
+)
 def div(self, other):
     """Elementwise quotient; integers divide as floats. ``rounding_mode`` may be None, "trunc" or "floor".
 
@@ -133,9 +151,15 @@ def div(self, other):
     return _by("div", lax.div, rules.int_to_float, self, other)
 
 
-@op("_rdiv(Scalar self, Tensor other) -> Tensor", strides=True, variants="", node="MulBackward", vjp={
-    "other": lambda grad, self, other: -grad * conj((self / other) / other),
-})  # fmt: skip
+@op(
+    "_rdiv(Scalar self, Tensor other) -> Tensor",
+    strides=True,
+    variants="",
+    node="MulBackward",
+    vjp={
+        "other": lambda grad, self, other: -grad * conj((self / other) / other),
+    },
+)
 def over(self, other):
     """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""
     bound = {"self": self, "other": other}
@@ -175,7 +199,9 @@ def _integer_zero(self, other, rounding_mode="floor"):
     """PyTorch raises on an integer division by zero; floats give inf and NaN."""
     if rounding_mode is None or not (kind(self) in "bi" and kind(other) in "bi"):
         return None, None
-    return jnp.any(other == 0), RuntimeError("ZeroDivisionError: integer division or modulo by zero; use floats for inf")
+    return jnp.any(other == 0), RuntimeError(
+        "ZeroDivisionError: integer division or modulo by zero; use floats for inf"
+    )
 
 
 def _rounded(name, self, other, rounding_mode):
@@ -202,12 +228,19 @@ def _trunc(x):
     return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
 
 
-@pointwise("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", node="DivBackward2",
-           check=_integer_zero, vjp={
-    "self": lambda grad, other, rounding_mode: grad / conj(other) if rounding_mode is None else jnp.zeros_like(grad),
-    "other": lambda grad, self, other, rounding_mode:
-        -grad * conj((self / other) / other) if rounding_mode is None else jnp.zeros_like(grad),
-})  # fmt: skip
+@pointwise(
+    "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+    node="DivBackward2",
+    check=_integer_zero,
+    vjp={
+        "self": lambda grad, other, rounding_mode: (
+            grad / conj(other) if rounding_mode is None else jnp.zeros_like(grad)
+        ),
+        "other": lambda grad, self, other, rounding_mode: (
+            -grad * conj((self / other) / other) if rounding_mode is None else jnp.zeros_like(grad)
+        ),
+    },
+)
 def div_mode(self, other, rounding_mode):
     if rounding_mode not in (None, "trunc", "floor"):
         raise RuntimeError(
@@ -220,8 +253,12 @@ def div_mode(self, other, rounding_mode):
     return _rounded("div", self, other, rounding_mode)
 
 
-@pointwise("floor_divide(Tensor self, Tensor other) -> Tensor", operator="//",
-           check=_integer_zero, vjp={"self, other": no_derivative("floor_divide")})  # fmt: skip
+@pointwise(
+    "floor_divide(Tensor self, Tensor other) -> Tensor",
+    operator="//",
+    check=_integer_zero,
+    vjp={"self, other": no_derivative("floor_divide")},
+)
 def floor_divide(self, other):
     """``floor(input / other)``; RuntimeError where an integer is divided by zero.
 
@@ -260,19 +297,50 @@ def _pass(grad):
     return grad
 
 
-remainder = pointwise("remainder.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
-                      check=_integer_zero, node="RemainderBackward1", vjp={
-    "self": _pass,
-    "other": lambda grad, self, other: -grad * lax.stop_gradient(floor_quotient(self, other)),
-})(_remainder)  # fmt: skip
-remainder_scalar = pointwise("remainder.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote",
-                             policy="self other", numbers="", check=_integer_zero, vjp={"self": _pass})(_remainder)  # fmt: skip
-remainder_from = op("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtype="promote", policy="self other",
-                    variants="function", check=_integer_zero, strides=True, vjp={"other": no_derivative("remainder")})(_remainder)  # fmt: skip
-fmod = pointwise("fmod.Tensor(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", check=_integer_zero,
-                 node="FmodBackward1", vjp={
-    "self": _pass,
-    "other": lambda grad, self, other: -grad * lax.stop_gradient(_trunc(self / other)),
-})(_fmod)  # fmt: skip
-fmod_scalar = pointwise("fmod.Scalar(Tensor self, Scalar other) -> Tensor", dtype="promote", policy="self other",
-                        numbers="", check=_integer_zero, vjp={"self": _pass})(_fmod)  # fmt: skip
+remainder = pointwise(
+    "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
+    dtype="promote",
+    numbers="",
+    check=_integer_zero,
+    node="RemainderBackward1",
+    vjp={
+        "self": _pass,
+        "other": lambda grad, self, other: -grad * lax.stop_gradient(floor_quotient(self, other)),
+    },
+)(_remainder)
+remainder_scalar = pointwise(
+    "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
+    dtype="promote",
+    policy="self other",
+    numbers="",
+    check=_integer_zero,
+    vjp={"self": _pass},
+)(_remainder)
+remainder_from = op(
+    "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+    dtype="promote",
+    policy="self other",
+    variants="function",
+    check=_integer_zero,
+    strides=True,
+    vjp={"other": no_derivative("remainder")},
+)(_remainder)
+fmod = pointwise(
+    "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
+    dtype="promote",
+    numbers="",
+    check=_integer_zero,
+    node="FmodBackward1",
+    vjp={
+        "self": _pass,
+        "other": lambda grad, self, other: -grad * lax.stop_gradient(_trunc(self / other)),
+    },
+)(_fmod)
+fmod_scalar = pointwise(
+    "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
+    dtype="promote",
+    policy="self other",
+    numbers="",
+    check=_integer_zero,
+    vjp={"self": _pass},
+)(_fmod)

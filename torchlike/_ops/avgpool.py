@@ -129,12 +129,12 @@ def _check_adaptive(name, self, output_size):
             f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' "
             f"(while checking arguments for {name})"
         )
-    if not jnp.issubdtype(self.dtype, jnp.floating):
-        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
     if min(output_size) < 0:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
         )
+    if 0 not in output_size and not jnp.issubdtype(self.dtype, jnp.floating):
+        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
     for i in range(self.ndim - n, self.ndim):
         if self.shape[i] == 0:
             raise RuntimeError(

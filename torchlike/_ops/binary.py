@@ -1,4 +1,4 @@
-"""Functions of two tensors, element by element, that are not arithmetic: powers, extrema, angles."""
+"""Functions of two tensors, element by element, that are not arithmetic: extrema, angles, logarithms."""
 
 import operator
 
@@ -11,111 +11,14 @@ from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, scalar_name, widely
 from torchlike._ops.unary import power_of_two
 
-# -- powers --------------------------------------------------------------------------------------
-
-
-def _integer_power(base, exponent):
-    """Integer powers that wrap; negative exponents give what truncation leaves: 0, 1 or -1."""
-
-    def step(state):
-        result, base, left = state
-        return jnp.where(left & 1 == 1, result * base, result), base * base, lax.shift_right_logical(left, jnp.ones_like(left))
-
-    start = (jnp.ones_like(base), base, jnp.maximum(exponent, 0))
-    result = lax.while_loop(lambda s: jnp.any(s[2] != 0), step, start)[0]
-    odd = exponent & 1 == 1
-    small = jnp.where(base == 1, 1, jnp.where(base == -1, jnp.where(odd, -1, 1), 0)) if base.dtype.kind == "i" else \
-        jnp.where(base == 1, 1, 0)  # fmt: skip
-    return jnp.where(exponent < 0, small.astype(base.dtype), result)
-
-
-@jax.custom_jvp
-def power(base, exponent):
-    """``base ** exponent`` whose derivatives are PyTorch's at zeros, in every order."""
-    return lax.pow(*jnp.broadcast_arrays(base, exponent))
-
-
-@power.defjvp
-def _power_jvp(primals, tangents):
-    (base, exponent), (db, de) = primals, tangents
-    result = power(base, exponent)
-    return result, db * power_wrt_base(base, exponent) + de * power_wrt_exponent(base, exponent, result)
-
-
-def power_wrt_base(base, exponent):
-    return jnp.where(exponent == 0, 0, exponent * power(base, exponent - 1))
-
-
-def power_wrt_exponent(base, exponent, result):
-    still = (base == 0) & ((exponent.real if jnp.iscomplexobj(exponent) else exponent) >= 0)
-    return jnp.where(still, 0, result * lax.log(jnp.where(still, 1, base)))
-
-
-# Exponents that PyTorch computes without pow; x ** 2 is bitwise x * x.
-SPECIAL_EXPONENTS = {
-    0.5: lax.sqrt,
-    -0.5: lambda x: 1 / lax.sqrt(x),
-    2.0: lambda x: x * x,
-    3.0: lambda x: x * x * x,
-    -1.0: lambda x: 1 / x,
-    -2.0: lambda x: 1 / (x * x),
-    0.0: jnp.ones_like,
-    1.0: lambda x: +x,
-}
-
-
-def _pow(self, exponent):
-    """Elementwise ``input ** exponent``; either may be a number.
-
-    RuntimeError for an integer tensor and a negative integer exponent given as a number.
-
-    >>> import torchlike as torch
-    >>> torch.pow(torch.tensor([1.0, 2.0, 3.0]), 2)
-    tensor([1., 4., 9.])
-    """
-    self, exponent = broadcast("pow", self, exponent)
-    demand("pow", self, "ifc")
-    if kind(self) == "i":
-        return _integer_power(self, exponent)
-    return widely(power, self, exponent)
-
-
-pow_tensor = pointwise("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", dtype="promote", node="PowBackward1",
-                       numbers="", vjp={
-    "self": lambda grad, self, exponent: grad * conj(power_wrt_base(self, exponent)),
-    "exponent": lambda grad, self, exponent, result: grad * conj(power_wrt_exponent(self, exponent, result)),
-})(_pow)  # fmt: skip
-pow_scalar = pointwise("pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", dtype="promote", policy="self exponent",
-                       vjp={
-    "self": lambda grad, self, exponent: grad * conj(power_wrt_base(self, exponent)),
-})(_pow)  # fmt: skip
-pow_from = op("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", dtype="promote", policy="self exponent", strides=True,
-              variants="function out", node="PowBackward2", vjp={
-    "exponent": lambda grad, self, exponent, result: grad * conj(power_wrt_exponent(self, exponent, result)),
-})(_pow)  # fmt: skip
-
-
-def _special_grad(grad, self, exponent):
-    if exponent == 0:
-        return jnp.zeros_like(grad)
-    less = SPECIAL_EXPONENTS.get(exponent - 1)
-    e = jnp.asarray(exponent, self.dtype)
-    return grad * conj(e * (less(self) if less else power(self, e - 1)))
-
-
-@pointwise("_pow_special(Tensor self, float exponent) -> Tensor", node="PowBackward", static="exponent",
-           variants="inplace", vjp={"self": _special_grad})  # fmt: skip
-def pow_special(self, exponent):
-    """``self ** exponent`` for the exponents of ``SPECIAL_EXPONENTS``, compiled for each."""
-    return widely(SPECIAL_EXPONENTS[exponent], self)
-
-
 # -- extrema -------------------------------------------------------------------------------------
 
 
 def _demand_order(name, x):
     if kind(x) == "c":
-        raise RuntimeError(f"{name} not implemented for complex tensors, which have no order; use it on abs()")
+        raise RuntimeError(
+            f"{name} not implemented for complex tensors, which have no order; use it on abs()"
+        )
 
 
 def _extreme(name, f, gives_way, doc):
@@ -129,15 +32,24 @@ def _extreme(name, f, gives_way, doc):
         return f(*broadcast(name, self, other))
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
-                     variants="function method out", vjp={
-        "self": lambda grad, self, other: share(grad, self, other),
-        "other": lambda grad, self, other: share(grad, other, self),
-    })(kernel)  # fmt: skip
+    return pointwise(
+        f"{name}(Tensor self, Tensor other) -> Tensor",
+        dtype="promote",
+        numbers="",
+        variants="function method out",
+        vjp={
+            "self": lambda grad, self, other: share(grad, self, other),
+            "other": lambda grad, self, other: share(grad, other, self),
+        },
+    )(kernel)
 
 
-maximum = _extreme("maximum", lax.max, operator.lt, "The larger of the elements of two tensors; NaN if either is.")
-minimum = _extreme("minimum", lax.min, operator.gt, "The smaller of the elements of two tensors; NaN if either is.")
+maximum = _extreme(
+    "maximum", lax.max, operator.lt, "The larger of the elements of two tensors; NaN if either is."
+)
+minimum = _extreme(
+    "minimum", lax.min, operator.gt, "The smaller of the elements of two tensors; NaN if either is."
+)
 
 
 def _extreme_number(name, f, holds, doc):
@@ -152,15 +64,24 @@ def _extreme_number(name, f, holds, doc):
         return jnp.where(mine(self, other), self, other)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
-                     variants="function method out", vjp={
-        "self": lambda grad, self, other: jnp.where(mine(self, other), grad, 0),
-        "other": lambda grad, self, other: jnp.where(mine(self, other), 0, grad),
-    })(kernel)  # fmt: skip
+    return pointwise(
+        f"{name}(Tensor self, Tensor other) -> Tensor",
+        dtype="promote",
+        numbers="",
+        variants="function method out",
+        vjp={
+            "self": lambda grad, self, other: jnp.where(mine(self, other), grad, 0),
+            "other": lambda grad, self, other: jnp.where(mine(self, other), 0, grad),
+        },
+    )(kernel)
 
 
-fmax = _extreme_number("fmax", None, lambda a, b: a >= b, "The larger of two elements; a number wins over NaN.")
-fmin = _extreme_number("fmin", None, lambda a, b: a <= b, "The smaller of two elements; a number wins over NaN.")
+fmax = _extreme_number(
+    "fmax", None, lambda a, b: a >= b, "The larger of two elements; a number wins over NaN."
+)
+fmin = _extreme_number(
+    "fmin", None, lambda a, b: a <= b, "The smaller of two elements; a number wins over NaN."
+)
 
 
 # -- angles and signs ----------------------------------------------------------------------------
@@ -171,10 +92,15 @@ def _over_square(grad, numerator, other):
     return jnp.where(square == 0, 0, grad * numerator / jnp.where(square == 0, 1, square))
 
 
-@pointwise("atan2(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", numbers="", vjp={
-    "self": lambda grad, self, other: _over_square(grad, other, self),
-    "other": lambda grad, self, other: _over_square(-grad, self, other),
-})  # fmt: skip
+@pointwise(
+    "atan2(Tensor self, Tensor other) -> Tensor",
+    dtype="int_to_float",
+    numbers="",
+    vjp={
+        "self": lambda grad, self, other: _over_square(grad, other, self),
+        "other": lambda grad, self, other: _over_square(-grad, self, other),
+    },
+)
 def atan2(self, other):
     """The angle of the point (``other``, ``input``) in [-pi, pi].
 
@@ -194,10 +120,15 @@ def _hypot(a, b):
     return jnp.where((a == np.inf) | (b == np.inf), np.inf, length)
 
 
-@pointwise("hypot(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
-    "self": lambda grad, self, result: grad * (self / result),
-    "other": lambda grad, other, result: grad * (other / result),
-})  # fmt: skip
+@pointwise(
+    "hypot(Tensor self, Tensor other) -> Tensor",
+    dtype="promote",
+    numbers="",
+    vjp={
+        "self": lambda grad, self, result: grad * (self / result),
+        "other": lambda grad, other, result: grad * (other / result),
+    },
+)
 def hypot(self, other):
     """``sqrt(input ** 2 + other ** 2)`` without overflow on the way."""
     demand("hypot", self, "f")
@@ -214,25 +145,45 @@ def _copysign_grad(grad, self, result):
     return jnp.where(self == 0, 0, grad * (result / jnp.where(self == 0, 1, self)))
 
 
-copysign = pointwise("copysign.Tensor(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", numbers="", vjp={
-    "self": _copysign_grad, "other": lambda grad: jnp.zeros_like(grad),
-})(_copysign)  # fmt: skip
-copysign_scalar = pointwise("copysign.Scalar(Tensor self, Scalar other) -> Tensor", dtype="int_to_float",
-                            policy="self other", numbers="", node="CopysignBackward1", vjp={"self": _copysign_grad})(_copysign)  # fmt: skip
+copysign = pointwise(
+    "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+    dtype="int_to_float",
+    numbers="",
+    vjp={
+        "self": _copysign_grad,
+        "other": lambda grad: jnp.zeros_like(grad),
+    },
+)(_copysign)
+copysign_scalar = pointwise(
+    "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+    dtype="int_to_float",
+    policy="self other",
+    numbers="",
+    node="CopysignBackward1",
+    vjp={"self": _copysign_grad},
+)(_copysign)
 
 
-@pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
-    "self": lambda grad, self, other: jnp.where(self == other, 0, grad),
-    "other": lambda grad: jnp.zeros_like(grad),
-})  # fmt: skip
+@pointwise(
+    "nextafter(Tensor self, Tensor other) -> Tensor",
+    dtype="promote",
+    numbers="",
+    vjp={
+        "self": lambda grad, self, other: jnp.where(self == other, 0, grad),
+        "other": lambda grad: jnp.zeros_like(grad),
+    },
+)
 def nextafter(self, other):
     """The next representable number after ``input`` towards ``other``."""
     demand("nextafter", self, "f")
     return lax.nextafter(*broadcast("nextafter", self, other))
 
 
-@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", numbers="",
-           vjp={"self, values": no_derivative("heaviside")})  # fmt: skip
+@pointwise(
+    "heaviside(Tensor self, Tensor values) -> Tensor",
+    numbers="",
+    vjp={"self, values": no_derivative("heaviside")},
+)
 def heaviside(self, values):
     """0 for negative elements, 1 for positive ones, ``values`` at zero."""
     if "c" in kind(self) + kind(values):
@@ -251,10 +202,15 @@ def heaviside(self, values):
 _LOG2 = float(np.log(2.0))
 
 
-@pointwise("ldexp.Tensor(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", numbers="", vjp={
-    "self": lambda grad, other: grad * conj(power_of_two(other)),
-    "other": lambda grad, result: grad * conj(result) * _LOG2,
-})  # fmt: skip
+@pointwise(
+    "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+    dtype="int_to_float",
+    numbers="",
+    vjp={
+        "self": lambda grad, other: grad * conj(power_of_two(other)),
+        "other": lambda grad, result: grad * conj(result) * _LOG2,
+    },
+)
 def ldexp(self, other):
     """``input * 2 ** other``."""
     self, other = broadcast("ldexp", self, other)
@@ -289,15 +245,24 @@ def _log_of_sum(name, exp, log1p, kinds, doc):
         return widely(lambda a, b: _log_sum(a, b, exp, log1p, None), self, other)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="",
-                     variants="function method out", vjp={
-        "self": lambda grad, self, other: _weight(grad, self, other, exp),
-        "other": lambda grad, self, other: _weight(grad, other, self, exp),
-    })(kernel)  # fmt: skip
+    return pointwise(
+        f"{name}(Tensor self, Tensor other) -> Tensor",
+        dtype="promote",
+        numbers="",
+        variants="function method out",
+        vjp={
+            "self": lambda grad, self, other: _weight(grad, self, other, exp),
+            "other": lambda grad, self, other: _weight(grad, other, self, exp),
+        },
+    )(kernel)
 
 
-logaddexp = _log_of_sum("logaddexp", lax.exp, lax.log1p, "fc", "``log(exp(input) + exp(other))`` without overflow.")
-logaddexp2 = _log_of_sum("logaddexp2", power_of_two, _log1p2, "f", "``log2(2 ** input + 2 ** other)`` without overflow.")
+logaddexp = _log_of_sum(
+    "logaddexp", lax.exp, lax.log1p, "fc", "``log(exp(input) + exp(other))`` without overflow."
+)
+logaddexp2 = _log_of_sum(
+    "logaddexp2", power_of_two, _log1p2, "f", "``log2(2 ** input + 2 ** other)`` without overflow."
+)
 
 
 def _times_log(x, y, log):
@@ -324,20 +289,40 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
     for (x, y), node, overload in zip(types, nodes, overloads, strict=True):
         formulas = {n: f for n, f, t in (("self", wrt_self, x), ("other", wrt_other, y)) if t == "Tensor"}
         form = variants if x == "Tensor" else variants.replace("method", "").replace("inplace", "")
-        found.append(op(f"{name}{overload}({x} self, {y} other) -> Tensor", dtype="int_to_float", policy="self other",
-                        variants=form, node=node, strides=True, vjp=formulas)(kernel))  # fmt: skip
+        found.append(
+            op(
+                f"{name}{overload}({x} self, {y} other) -> Tensor",
+                dtype="int_to_float",
+                policy="self other",
+                variants=form,
+                node=node,
+                strides=True,
+                vjp=formulas,
+            )(kernel)
+        )
     return found
 
 
 xlogy, xlogy_self, xlogy_other = _times_log_family(
-    "xlogy", lax.log, 0, 0, ("XlogyBackward0", "XlogyBackward1", "XlogyBackward2"),
-    (".Tensor", ".Scalar_Self", ".Scalar_Other"), "function method inplace out",
-    "``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.")  # fmt: skip
+    "xlogy",
+    lax.log,
+    0,
+    0,
+    ("XlogyBackward0", "XlogyBackward1", "XlogyBackward2"),
+    (".Tensor", ".Scalar_Self", ".Scalar_Other"),
+    "function method inplace out",
+    "``input * log(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.",
+)
 xlog1py, xlog1py_self, xlog1py_other = _times_log_family(
-    "special_xlog1py", lax.log1p, -1, 1,
+    "special_xlog1py",
+    lax.log1p,
+    -1,
+    1,
     ("SpecialXlog1PyBackward0", "SpecialXlog1PyBackward1", "SpecialXlog1PyBackward2"),
-    ("", ".self_scalar", ".other_scalar"), "out",
-    "``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.")  # fmt: skip
+    ("", ".self_scalar", ".other_scalar"),
+    "out",
+    "``input * log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN.",
+)
 
 
 # -- complex numbers from parts --------------------------------------------------------------------
@@ -358,10 +343,15 @@ def _demand_parts(name, first, second, names):
     return broadcast(name, first, second)
 
 
-@op("complex(Tensor real, Tensor imag) -> Tensor", variants="function out", strides=True, vjp={
-    "real": lambda grad: jnp.real(grad),
-    "imag": lambda grad: jnp.imag(grad),
-})  # fmt: skip
+@op(
+    "complex(Tensor real, Tensor imag) -> Tensor",
+    variants="function out",
+    strides=True,
+    vjp={
+        "real": lambda grad: jnp.real(grad),
+        "imag": lambda grad: jnp.imag(grad),
+    },
+)
 def complex_(real, imag):
     """Complex numbers from their real and imaginary parts, both float32 or both float64.
 
@@ -372,10 +362,17 @@ def complex_(real, imag):
     return lax.complex(*_demand_parts("complex", real, imag, ("real", "imag")))
 
 
-@op("polar(Tensor abs, Tensor angle) -> Tensor", variants="function out", strides=True, vjp={
-    "abs": lambda grad, abs, angle: jnp.real(jnp.conj(grad) * lax.complex(lax.cos(angle), lax.sin(angle))),
-    "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
-})  # fmt: skip
+@op(
+    "polar(Tensor abs, Tensor angle) -> Tensor",
+    variants="function out",
+    strides=True,
+    vjp={
+        "abs": lambda grad, abs, angle: jnp.real(
+            jnp.conj(grad) * lax.complex(lax.cos(angle), lax.sin(angle))
+        ),
+        "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
+    },
+)
 def polar(abs, angle):
     """Complex numbers from their moduli and angles, both float32 or both float64.
 

@@ -6,7 +6,14 @@ from jax import lax
 
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, unary, widely
+from torchlike._ops._elementwise import broadcast, demand, kind, unary
+
+
+def _no_slope(grad):
+    return jnp.zeros_like(grad)
+
+
+_ENDED = {"self": _no_slope, "other": _no_slope}  # used in place, where the result is floating
 
 
 def _comparison(name, f, sign, kinds, doc):
@@ -17,7 +24,7 @@ def _comparison(name, f, sign, kinds, doc):
 
     kernel.__doc__ = doc
     schema = f"{name}.Tensor(Tensor self, Tensor other) -> Tensor"
-    return pointwise(schema, dtype="promote", vjp={}, operator=sign, numbers="other")(kernel)
+    return pointwise(schema, dtype="promote", vjp=_ENDED, operator=sign, numbers="other")(kernel)
 
 
 eq = _comparison("eq", lax.eq, "==", "bifc", "Elementwise ``input == other`` as a bool tensor.")
@@ -45,8 +52,13 @@ def _logical(name, f, doc):
 logical_and = _logical("logical_and", lax.bitwise_and, "Whether both elements are non-zero.")
 logical_or = _logical("logical_or", lax.bitwise_or, "Whether either element is non-zero.")
 logical_xor = _logical("logical_xor", lax.bitwise_xor, "Whether exactly one of the elements is non-zero.")
-logical_not = unary("logical_not", lambda x: x == 0 if x.dtype != np.bool_ else ~x, {}, dtype="same",
-                    doc="Whether the element is zero.")  # fmt: skip
+logical_not = unary(
+    "logical_not",
+    lambda x: x == 0 if x.dtype != np.bool_ else ~x,
+    {},
+    dtype="same",
+    doc="Whether the element is zero.",
+)
 
 
 def _predicate(name, f, doc, variants="function method", kinds="bifc"):
@@ -62,12 +74,21 @@ def _isinf(x):
 
 
 isnan = _predicate("isnan", lambda x: x != x, "Whether the element is NaN.")
-isinf = _predicate("isinf", lambda x: _isinf(x) if kind(x) in "fc" else _false(x),
-                   "Whether the element is infinite (for complex, either part).")  # fmt: skip
-isfinite = _predicate("isfinite", lambda x: jnp.isfinite(x) if kind(x) in "fc" else ~_false(x),
-                      "Whether the element is neither infinite nor NaN.")  # fmt: skip
-isreal = _predicate("isreal", lambda x: jnp.imag(x) == 0 if kind(x) == "c" else ~_false(x),
-                    "Whether the element has no imaginary part.")  # fmt: skip
+isinf = _predicate(
+    "isinf",
+    lambda x: _isinf(x) if kind(x) in "fc" else _false(x),
+    "Whether the element is infinite (for complex, either part).",
+)
+isfinite = _predicate(
+    "isfinite",
+    lambda x: jnp.isfinite(x) if kind(x) in "fc" else ~_false(x),
+    "Whether the element is neither infinite nor NaN.",
+)
+isreal = _predicate(
+    "isreal",
+    lambda x: jnp.imag(x) == 0 if kind(x) == "c" else ~_false(x),
+    "Whether the element has no imaginary part.",
+)
 
 
 def _signed_inf(name, sign, doc):
@@ -77,8 +98,9 @@ def _signed_inf(name, sign, doc):
         return self == sign * np.inf if kind(self) == "f" else _false(self)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="",
-                     variants="function method out")(kernel)  # fmt: skip
+    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="", variants="function method out")(
+        kernel
+    )
 
 
 isposinf = _signed_inf("isposinf", 1, "Whether the element is +inf.")
@@ -91,7 +113,9 @@ def _signbit(x):
     return x < 0 if kind(x) == "i" else _false(x)
 
 
-signbit = _predicate("signbit", _signbit, "Whether the sign bit is set (-0.0 too).", "function method out", "bif")
+signbit = _predicate(
+    "signbit", _signbit, "Whether the sign bit is set (-0.0 too).", "function method out", "bif"
+)
 
 
 def _isclose(name, self, other, rtol, atol, equal_nan):
@@ -109,14 +133,20 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
     return close | (jnp.isfinite(gap) & (gap <= allowed))
 
 
-@op("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", vjp={},
-    variants="")  # fmt: skip
+@op(
+    "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    vjp={},
+    variants="",
+)
 def isclose(self, other, rtol, atol, equal_nan):
     return _isclose("isclose", self, other, rtol, atol, equal_nan)
 
 
-@op("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor", vjp={},
-    variants="")  # fmt: skip
+@op(
+    "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    vjp={},
+    variants="",
+)
 def all_close(self, other, rtol, atol, equal_nan):
     return jnp.all(_isclose("allclose", self, other, rtol, atol, equal_nan))
 

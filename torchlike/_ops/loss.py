@@ -151,7 +151,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
 @op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
-    x, t = broadcast("soft_margin_loss", wide(self), target.astype(wide(self).dtype))
+    x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
     return reduce(jnp.log1p(jnp.exp(-t * x)), reduction).astype(self.dtype)
 
 
@@ -210,7 +210,7 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="promote")  # fmt: skip
+              "ClampMinBackward", dtype="int_to_float")  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
@@ -228,7 +228,7 @@ def hinge_embedding_loss(self, target, margin):
 
 
 @by_reduction("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor", "AddBackward",
-              dtype="promote", policy="input1 input2", autocast="fp32")  # fmt: skip
+              dtype="int_to_float", policy="input1 input2", autocast="fp32")  # fmt: skip
 def cosine_embedding_loss(input1, input2, target, margin):
     a, b, t = input1, input2, target
     _check_cosine_embedding(a, b, t)
@@ -250,7 +250,7 @@ def _check_cosine_embedding(a, b, t):
 
 
 def _poisson(name, node, log_input, full):
-    @by_reduction(f"{name}(Tensor input, Tensor target, float eps) -> Tensor", node, dtype="promote", autocast="fp32")
+    @by_reduction(f"{name}(Tensor input, Tensor target, float eps) -> Tensor", node, dtype="int_to_float", autocast="fp32")
     def poisson_nll_loss(input, target, eps):
         x, t = broadcast("poisson_nll_loss", input, target)
         losses = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + _num(eps, x))

@@ -8,11 +8,9 @@ from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse, spread
 
 
 def even_split(grad, self, result, axes, keepdim):
-    """Ties share the gradient evenly; a NaN result is tied with the NaN elements."""
-    result = spread(result, axes, keepdim)
-    tie = (self == result) | ((self != self) & (result != result))
-    n = jnp.sum(tie, axes, keepdims=True)
-    return jnp.where(tie, spread(grad, axes, keepdim) / n, 0)
+    """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0)."""
+    tie = self == spread(result, axes, keepdim)
+    return jnp.where(tie, spread(grad, axes, keepdim), 0) / jnp.sum(tie, axes, keepdims=True)
 
 
 def place(grad, indices, axis, keepdim, shape):
@@ -26,7 +24,9 @@ def place(grad, indices, axis, keepdim, shape):
 
 
 def _all_vjp(grad, self, result):
-    return even_split(grad, self, result, tuple(range(self.ndim)), False)
+    """Ties share the gradient evenly; a NaN result is tied with the NaN elements."""
+    tie = (self == result) | ((self != self) & (result != result))
+    return jnp.where(tie, grad / jnp.sum(tie), 0)
 
 
 def _axes_vjp(grad, self, result, dim, keepdim):

@@ -109,7 +109,7 @@ def nansum(self, dim, keepdim, dtype):
 
 
 @reduction("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           node="DivBackward")  # fmt: skip
+           node="DivBackward", vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)})  # fmt: skip
 def nanmean(self, dim, keepdim, dtype):
     """The mean over ``dim`` (all dimensions by default) of the elements that are not NaN.
 
@@ -130,6 +130,15 @@ def nanmean(self, dim, keepdim, dtype):
     _no_complex("nansum", self)
     total = _sum(_nan_to_zero(self), axes, keepdim)
     return total / there.astype(total.dtype)
+
+
+def _nanmean_vjp(grad, self, dim, keepdim):
+    """NaN where there is nothing but NaN, as in PyTorch."""
+    axes = axes_of(dim, self.ndim)
+    there = self == self
+    n = jnp.sum(there, axes, keepdims=True)
+    share = spread(grad, axes, keepdim) / n
+    return jnp.where(n == 0, jnp.nan, jnp.where(there, share, 0))
 
 
 def _nan_to_zero(x):
@@ -453,7 +462,7 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
         zero = result == 0
         return jnp.where(zero, 0, self * (grad / jnp.where(zero, 1, result)))
     if math.isinf(ord):
-        tie = (size == result) | ((size != size) & (result != result))
+        tie = size == result
         return jnp.where(tie, _sign(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
     zero = result == 0
     scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))

@@ -10,7 +10,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, unary, widely
+from torchlike._ops._elementwise import broadcast, demand, unary, widely
 
 _SQRT_PI = math.sqrt(math.pi)
 
@@ -22,12 +22,27 @@ def _special(name, f, vjp=None, doc=None, **options):
 
 # -- error functions -------------------------------------------------------------------------------
 
-erf = unary("erf", lax.erf, lambda grad, self: grad * (2 / _SQRT_PI) * lax.exp(-self * self), kinds="bif",
-            doc="The error function.")  # fmt: skip
-erfc = unary("erfc", lax.erfc, lambda grad, self: grad * (-2 / _SQRT_PI) * lax.exp(-self * self), kinds="bif",
-             doc="The complementary error function, ``1 - erf(input)``.")  # fmt: skip
-erfinv = unary("erfinv", lax.erf_inv, lambda grad, self: grad * (_SQRT_PI / 2) * lax.exp(lax.square(lax.erf_inv(self))),
-               kinds="bif", doc="The inverse of the error function.")  # fmt: skip
+erf = unary(
+    "erf",
+    lax.erf,
+    lambda grad, self: grad * (2 / _SQRT_PI) * lax.exp(-self * self),
+    kinds="bif",
+    doc="The error function.",
+)
+erfc = unary(
+    "erfc",
+    lax.erfc,
+    lambda grad, self: grad * (-2 / _SQRT_PI) * lax.exp(-self * self),
+    kinds="bif",
+    doc="The complementary error function, ``1 - erf(input)``.",
+)
+erfinv = unary(
+    "erfinv",
+    lax.erf_inv,
+    lambda grad, self: grad * (_SQRT_PI / 2) * lax.exp(lax.square(lax.erf_inv(self))),
+    kinds="bif",
+    doc="The inverse of the error function.",
+)
 
 
 def _odds(p):
@@ -41,7 +56,12 @@ def _logit_grad(grad, self, eps):
     return jnp.where((self >= eps) & (self <= 1 - eps), slope, 0)
 
 
-@pointwise("logit(Tensor self, float? eps=None) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _logit_grad})
+@pointwise(
+    "logit(Tensor self, float? eps=None) -> Tensor",
+    dtype="int_to_float",
+    numbers="",
+    vjp={"self": _logit_grad},
+)
 def logit(self, eps):
     """``log(p / (1 - p))``; with ``eps`` the input is first limited to ``[eps, 1 - eps]``."""
     demand("logit", self, "f")
@@ -68,7 +88,9 @@ def hurwitz(s, q):
     start = jnp.zeros_like(q), jnp.where(pole | ~defined, 1, q)
     total, right = lax.while_loop(lambda state: jnp.any(state[1] < 0), step, start)
     value = total + lax.zeta(s, right)
-    return jnp.where(s == 1, np.inf, jnp.where(s < 1, np.nan, jnp.where(pole, np.inf, jnp.where(defined, value, np.nan))))
+    return jnp.where(
+        s == 1, np.inf, jnp.where(s < 1, np.nan, jnp.where(pole, np.inf, jnp.where(defined, value, np.nan)))
+    )
 
 
 @hurwitz.defjvp
@@ -100,14 +122,29 @@ def _digamma(x):
     return polygamma_value(0, x)
 
 
-lgamma = unary("lgamma", lax.lgamma, lambda grad, self: grad * _digamma(self), kinds="bif",
-               doc="The logarithm of the absolute value of the gamma function.")  # fmt: skip
-digamma = unary("digamma", _digamma, lambda grad, self: grad * polygamma_value(1, self), kinds="bif",
-                doc="The derivative of ``lgamma``.")  # fmt: skip
+lgamma = unary(
+    "lgamma",
+    lax.lgamma,
+    lambda grad, self: grad * _digamma(self),
+    kinds="bif",
+    doc="The logarithm of the absolute value of the gamma function.",
+)
+digamma = unary(
+    "digamma",
+    _digamma,
+    lambda grad, self: grad * polygamma_value(1, self),
+    kinds="bif",
+    doc="The derivative of ``lgamma``.",
+)
 
 
-@op("polygamma(int n, Tensor self) -> Tensor", dtype="int_to_float", variants="function inplace out", strides=True,
-    vjp={"self": lambda grad, self, n: grad * polygamma_value(n + 1, self)})  # fmt: skip
+@op(
+    "polygamma(int n, Tensor self) -> Tensor",
+    dtype="int_to_float",
+    variants="function inplace out",
+    strides=True,
+    vjp={"self": lambda grad, self, n: grad * polygamma_value(n + 1, self)},
+)
 def polygamma(n, self):
     """The ``n``-th derivative of ``digamma``. RuntimeError for a negative ``n``."""
     if n < 0:
@@ -134,7 +171,9 @@ def _mvlgamma_grad(grad, self, p):
     return grad * slope
 
 
-@pointwise("mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad})
+@pointwise(
+    "mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad}
+)
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     demand("mvlgamma", self, "f")
@@ -158,14 +197,23 @@ def _incomplete(name, f, sign, doc):
         return widely(f, self, other)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self, Tensor other) -> Tensor", dtype="promote", numbers="", vjp={
-        "self": _no_derivative(f"{name}: input"),
-        "other": lambda grad, self, other: sign * _density(grad, self, other),
-    })(kernel)  # fmt: skip
+    return pointwise(
+        f"{name}(Tensor self, Tensor other) -> Tensor",
+        dtype="promote",
+        numbers="",
+        vjp={
+            "self": _no_derivative(f"{name}: input"),
+            "other": lambda grad, self, other: sign * _density(grad, self, other),
+        },
+    )(kernel)
 
 
-igamma = _incomplete("igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised.")
-igammac = _incomplete("igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised.")
+igamma = _incomplete(
+    "igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised."
+)
+igammac = _incomplete(
+    "igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised."
+)
 
 
 def _zeta(self, other):
@@ -180,12 +228,29 @@ _ZETA_GRADS = {
     "other": lambda grad, self, other: grad * -self * hurwitz(self + 1, other),
 }
 _ZETA_GRAD = {"other": _ZETA_GRADS["other"]}
-zeta = op("special_zeta(Tensor self, Tensor other) -> Tensor", dtype="int_to_float", variants="out", strides=True,
-          vjp=_ZETA_GRADS)(_zeta)  # fmt: skip
-zeta_self = op("special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", dtype="int_to_float", variants="out",
-               policy="self other", strides=True, vjp=_ZETA_GRAD)(_zeta)  # fmt: skip
-zeta_other = op("special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", dtype="int_to_float", variants="out",
-                policy="self other", strides=True, vjp={"self": _no_derivative("zeta")})(_zeta)  # fmt: skip
+zeta = op(
+    "special_zeta(Tensor self, Tensor other) -> Tensor",
+    dtype="int_to_float",
+    variants="out",
+    strides=True,
+    vjp=_ZETA_GRADS,
+)(_zeta)
+zeta_self = op(
+    "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
+    dtype="int_to_float",
+    variants="out",
+    policy="self other",
+    strides=True,
+    vjp=_ZETA_GRAD,
+)(_zeta)
+zeta_other = op(
+    "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
+    dtype="int_to_float",
+    variants="out",
+    policy="self other",
+    strides=True,
+    vjp={"self": _no_derivative("zeta")},
+)(_zeta)
 
 # -- Bessel functions ------------------------------------------------------------------------------
 
@@ -218,14 +283,33 @@ def _i1e_slope(x, result):
     return _smooth(x, lambda x: lax.bessel_i0e(x) - lax.sign(x) * result - result / x)
 
 
-i0 = unary("i0", _i0, lambda grad, self: grad * _i1(self), kinds="bif",
-           doc="The modified Bessel function of the first kind, of order 0.")  # fmt: skip
-i0e = _special("i0e", lax.bessel_i0e, lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
-               "``exp(-|input|) * i0(input)``.", node="SpecialI0EBackward")  # fmt: skip
-i1 = _special("i1", _i1, lambda grad, self, result: grad * _i1_slope(self, result),
-              "The modified Bessel function of the first kind, of order 1.")  # fmt: skip
-i1e = _special("i1e", lax.bessel_i1e, lambda grad, self, result: grad * _i1e_slope(self, result),
-               "``exp(-|input|) * i1(input)``.", node="SpecialI1EBackward")  # fmt: skip
+i0 = unary(
+    "i0",
+    _i0,
+    lambda grad, self: grad * _i1(self),
+    kinds="bif",
+    doc="The modified Bessel function of the first kind, of order 0.",
+)
+i0e = _special(
+    "i0e",
+    lax.bessel_i0e,
+    lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
+    "``exp(-|input|) * i0(input)``.",
+    node="SpecialI0EBackward",
+)
+i1 = _special(
+    "i1",
+    _i1,
+    lambda grad, self, result: grad * _i1_slope(self, result),
+    "The modified Bessel function of the first kind, of order 1.",
+)
+i1e = _special(
+    "i1e",
+    lax.bessel_i1e,
+    lambda grad, self, result: grad * _i1e_slope(self, result),
+    "``exp(-|input|) * i1(input)``.",
+    node="SpecialI1EBackward",
+)
 
 # -- entropy, normal distribution --------------------------------------------------------------------
 
@@ -235,19 +319,37 @@ def _entr(x):
     return jnp.where(x != x, x, inner)
 
 
-entr = _special("entr", _entr, lambda grad, self: grad * (-lax.log(self) - 1), "``-x * log(x)``, 0 at 0, -inf below.")
-ndtri = _special("ndtri", lambda x: jax.scipy.special.ndtri(x), lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
-                 "The quantile function of the standard normal distribution.")  # fmt: skip
+entr = _special(
+    "entr", _entr, lambda grad, self: grad * (-lax.log(self) - 1), "``-x * log(x)``, 0 at 0, -inf below."
+)
+ndtri = _special(
+    "ndtri",
+    lambda x: jax.scipy.special.ndtri(x),
+    lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
+    "The quantile function of the standard normal distribution.",
+)
 
 
 def _log_ndtr_slope(grad, self, result):
     return grad / math.sqrt(2 * math.pi) * lax.exp(-result - lax.square(self) / 2)
 
 
-log_ndtr = _special("log_ndtr", lambda x: jax.scipy.special.log_ndtr(x), _log_ndtr_slope, "The logarithm of ``ndtr``, accurate in the tail.",
-                    node="SpecialLogNdtrBackward")  # fmt: skip
-ndtr = _special("ndtr", lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
-                lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
-                "The distribution function of the standard normal distribution.")  # fmt: skip
-erfcx = _special("erfcx", lambda x: jax.scipy.special.erfcx(x), lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
-                 "The scaled complementary error function, ``exp(input ** 2) * erfc(input)``.")  # fmt: skip
+log_ndtr = _special(
+    "log_ndtr",
+    lambda x: jax.scipy.special.log_ndtr(x),
+    _log_ndtr_slope,
+    "The logarithm of ``ndtr``, accurate in the tail.",
+    node="SpecialLogNdtrBackward",
+)
+ndtr = _special(
+    "ndtr",
+    lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
+    lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
+    "The distribution function of the standard normal distribution.",
+)
+erfcx = _special(
+    "erfcx",
+    lambda x: jax.scipy.special.erfcx(x),
+    lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
+    "The scaled complementary error function, ``exp(input ** 2) * erfc(input)``.",
+)

@@ -8,11 +8,18 @@ from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import broadcast, conj, kind, scalar_name, widely
 
 
-@op("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", dtype="promote", policy="self other",
-    numbers="self other", strides=True, variants="function out", vjp={
+@op(
+    "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+    dtype="promote",
+    policy="self other",
+    numbers="self other",
+    strides=True,
+    variants="function out",
+    vjp={
         "self": lambda grad, condition: jnp.where(condition != 0, grad, 0),
         "other": lambda grad, condition: jnp.where(condition != 0, 0, grad),
-    })  # fmt: skip
+    },
+)
 def where(condition, self, other):
     """``input`` where the condition holds, ``other`` elsewhere; the three shapes broadcast.
 
@@ -37,8 +44,6 @@ def _clamped(name, self, low, high):
     """``self`` between bounds that may be None; a NaN bound or element gives NaN."""
     if kind(self) == "c":
         raise NotImplementedError(f"{name} is not supported for complex types, which have no order")
-    if kind(self) == "b" and name == "clamp":
-        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)")
     if low is None and high is None:
         raise RuntimeError(f"torch.{name}: At least one of 'min' or 'max' must not be None")
     bounds = [b for b in (low, high) if b is not None]
@@ -69,6 +74,13 @@ def _clamp_max(grad, self, min, max):
     return jnp.where(taken if min is None else taken | (max < min), grad, 0)
 
 
+def _refuse_bool(name, self):
+    if kind(self) == "b":
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)"
+        )
+
+
 def _clamp(self, min, max):
     """The elements limited to ``[min, max]``; either may be None, both may be tensors or numbers.
 
@@ -78,41 +90,95 @@ def _clamp(self, min, max):
     >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if (min is None) == (max is None):
+        _refuse_bool("clamp", self)
     return _clamped("clamp", self, min, max)
 
 
-clamp = pointwise("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", dtype="promote", policy="self min max",
-                  node="ClampBackward1", vjp={"self": _clamp_self})(_clamp)  # fmt: skip
-clamp_tensor = pointwise("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", dtype="promote", numbers="",
-                         vjp={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max})(_clamp)  # fmt: skip
+def _clamp_numbers(self, min, max):
+    _refuse_bool("clamp", self)
+    return _clamp(self, min, max)
 
 
-def _bounded_below(self, min):
-    """The elements, none below ``min`` (a number or a tensor)."""
-    return _clamped("clamp_min", self, min, None)
+clamp = pointwise(
+    "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    dtype="promote",
+    policy="self min max",
+    node="ClampBackward1",
+    vjp={"self": _clamp_self},
+)(_clamp_numbers)
+clamp_tensor = pointwise(
+    "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+    dtype="promote",
+    numbers="",
+    vjp={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max},
+)(_clamp)
 
 
-def _bounded_above(self, max):
-    """The elements, none above ``max`` (a number or a tensor)."""
-    return _clamped("clamp_max", self, None, max)
+def _bounded(name, doc):
+    """The kernels of clamp_min or clamp_max for a tensor and for a number, which refuses bools."""
+    if name == "clamp_min":
+
+        def by_tensor(self, min):
+            return _clamped(name, self, min, None)
+
+        def by_number(self, min):
+            _refuse_bool(name, self)
+            return _clamped(name, self, min, None)
+
+    else:
+
+        def by_tensor(self, max):
+            return _clamped(name, self, None, max)
+
+        def by_number(self, max):
+            _refuse_bool(name, self)
+            return _clamped(name, self, None, max)
+
+    by_tensor.__doc__ = by_number.__doc__ = doc
+    return by_tensor, by_number
 
 
-clamp_min = pointwise("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", dtype="promote", numbers="",
-                      node="ClampMinBackward1", vjp={
-    "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
-    "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
-})(_bounded_below)  # fmt: skip
-clamp_min_scalar = pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", dtype="promote", policy="self min", numbers="", vjp={
-    "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
-})(_bounded_below)  # fmt: skip
-clamp_max = pointwise("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", dtype="promote", numbers="",
-                      node="ClampMaxBackward1", vjp={
-    "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
-    "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
-})(_bounded_above)  # fmt: skip
-clamp_max_scalar = pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", dtype="promote", policy="self max", numbers="", vjp={
-    "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
-})(_bounded_above)  # fmt: skip
+_above, _above_number = _bounded("clamp_min", "The elements, none below ``min`` (a number or a tensor).")
+_below, _below_number = _bounded("clamp_max", "The elements, none above ``max`` (a number or a tensor).")
+clamp_min = pointwise(
+    "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
+    dtype="promote",
+    numbers="",
+    node="ClampMinBackward1",
+    vjp={
+        "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
+        "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
+    },
+)(_above)
+clamp_min_scalar = pointwise(
+    "clamp_min(Tensor self, Scalar min) -> Tensor",
+    dtype="promote",
+    policy="self min",
+    numbers="",
+    vjp={
+        "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
+    },
+)(_above_number)
+clamp_max = pointwise(
+    "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
+    dtype="promote",
+    numbers="",
+    node="ClampMaxBackward1",
+    vjp={
+        "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
+        "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
+    },
+)(_below)
+clamp_max_scalar = pointwise(
+    "clamp_max(Tensor self, Scalar max) -> Tensor",
+    dtype="promote",
+    policy="self max",
+    numbers="",
+    vjp={
+        "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
+    },
+)(_below_number)
 
 # -- interpolation and fused products ---------------------------------------------------------------
 
@@ -132,7 +198,9 @@ def _lerp(self, end, weight):
             )
     self, end, weight = broadcast("lerp", self, end, weight.astype(self.dtype))
     if kind(self) in "bi":
-        raise NotImplementedError(f"\"lerp\" not implemented for '{scalar_name(self)}'; it takes floating point tensors")
+        raise NotImplementedError(
+            f"\"lerp\" not implemented for '{scalar_name(self)}'; it takes floating point tensors"
+        )
 
     def mix(a, b, w):
         # From the nearer end, so that weights 0 and 1 give the ends exactly.
@@ -141,27 +209,38 @@ def _lerp(self, end, weight):
     return widely(mix, self, end, weight)
 
 
-_LERP_ENDS = {"self": lambda grad, weight: grad * (1 - conj(weight)), "end": lambda grad, weight: grad * conj(weight)}
-lerp_tensor = pointwise("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", node="LerpBackward1", numbers="",
-                        vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)})(_lerp)  # fmt: skip
-lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(_lerp)
+_LERP_ENDS = {
+    "self": lambda grad, weight: grad * (1 - conj(weight)),
+    "end": lambda grad, weight: grad * conj(weight),
+}
+lerp_tensor = pointwise(
+    "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+    node="LerpBackward1",
+    numbers="",
+    vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
+)(_lerp)
+lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(
+    _lerp
+)
 
 
-def _value(name, value, self):
-    """The factor ``value`` of a fused operator in the result's dtype."""
+def _value(value, self):
+    """The factor ``value`` of a fused operator in the result's dtype; integers drop its fraction."""
     if isinstance(value, int):
         return value
-    if kind(self) in "bi" and kind(value) not in "bi":
-        raise RuntimeError(f"For integral input tensors, argument value must not be a floating point number in {name}()")
     return value.astype(self.dtype)
 
 
-@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtype="promote", numbers="",
-           vjp={
-    "self": lambda grad: grad,
-    "tensor1": lambda grad, tensor2, value: grad * conj(tensor2 * value),
-    "tensor2": lambda grad, tensor1, value: grad * conj(tensor1 * value),
-})  # fmt: skip
+@pointwise(
+    "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    dtype="promote",
+    numbers="",
+    vjp={
+        "self": lambda grad: grad,
+        "tensor1": lambda grad, tensor2, value: grad * conj(tensor2 * value),
+        "tensor2": lambda grad, tensor1, value: grad * conj(tensor1 * value),
+    },
+)
 def addcmul(self, tensor1, tensor2, value):
     """``input + value * tensor1 * tensor2``; the shapes broadcast.
 
@@ -169,16 +248,20 @@ def addcmul(self, tensor1, tensor2, value):
     >>> torch.addcmul(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), value=0.5)
     tensor([2.5000, 5.0000])
     """
-    value = _value("addcmul", value, self)
+    value = _value(value, self)
     return widely(lambda a, b, c: a + value * b * c, *broadcast("addcmul", self, tensor1, tensor2))
 
 
-@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtype="promote", numbers="",
-           vjp={
-    "self": lambda grad: grad,
-    "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
-    "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj(value * tensor1 / (tensor2 * tensor2)),
-})  # fmt: skip
+@pointwise(
+    "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    dtype="promote",
+    numbers="",
+    vjp={
+        "self": lambda grad: grad,
+        "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
+        "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj(value * tensor1 / (tensor2 * tensor2)),
+    },
+)
 def addcdiv(self, tensor1, tensor2, value):
     """``input + value * tensor1 / tensor2``; the shapes broadcast. RuntimeError for integer tensors.
 
@@ -191,5 +274,5 @@ def addcdiv(self, tensor1, tensor2, value):
             "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
             "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
         )
-    value = _value("addcdiv", value, self)
+    value = _value(value, self)
     return widely(lambda a, b, c: a + value * b / c, *broadcast("addcdiv", self, tensor1, tensor2))

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import conj, demand, kind, unary, widely
 
@@ -42,8 +41,15 @@ def _abs(x):
     return x if jnp.issubdtype(x.dtype, np.unsignedinteger) else lax.abs(x)
 
 
-abs_ = unary("abs", _abs, lambda grad, self: grad * _sgn(self), dtype="same", kinds="ifc", operator="abs",
-            doc="Elementwise absolute value; the modulus of complex numbers.")  # fmt: skip
+abs_ = unary(
+    "abs",
+    _abs,
+    lambda grad, self: grad * _sgn(self),
+    dtype="same",
+    kinds="ifc",
+    operator="abs",
+    doc="Elementwise absolute value; the modulus of complex numbers.",
+)
 
 
 def _sgn_grad(grad, self, result):
@@ -55,24 +61,40 @@ def _sgn_grad(grad, self, result):
     return jnp.where(size == 0, 0, (grad - along) / safe)
 
 
-sgn = unary("sgn", _sgn, _sgn_grad, dtype="same", doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.")
+sgn = unary(
+    "sgn",
+    _sgn,
+    _sgn_grad,
+    dtype="same",
+    doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.",
+)
 
 
 @pointwise("sign(Tensor self) -> Tensor", vjp={"self": _zero}, numbers="")
 def sign(self):
     """Elementwise sign: -1, 0 or 1 (0 for NaN). NotImplementedError for complex tensors: see sgn."""
     if kind(self) == "c":
-        raise NotImplementedError("sign() does not take complex tensors: use sgn(), the direction of each element")
+        raise NotImplementedError(
+            "sign() does not take complex tensors: use sgn(), the direction of each element"
+        )
     return _sgn(self)
 
 
 # -- powers, exponentials and logarithms ----------------------------------------------------------
 
 sqrt = unary("sqrt", lax.sqrt, lambda grad, result: grad / (2 * conj(result)), doc="Elementwise square root.")
-rsqrt = unary("rsqrt", lambda x: 1 / lax.sqrt(x), lambda grad, result: -0.5 * grad * conj(result * result * result),
-              doc="Elementwise ``1 / sqrt(input)``.")  # fmt: skip
-reciprocal = unary("reciprocal", lambda x: 1 / x, lambda grad, result: -grad * conj(result * result),
-                   doc="Elementwise ``1 / input``.")  # fmt: skip
+rsqrt = unary(
+    "rsqrt",
+    lambda x: 1 / lax.sqrt(x),
+    lambda grad, result: -0.5 * grad * conj(result * result * result),
+    doc="Elementwise ``1 / sqrt(input)``.",
+)
+reciprocal = unary(
+    "reciprocal",
+    lambda x: 1 / x,
+    lambda grad, result: -grad * conj(result * result),
+    doc="Elementwise ``1 / input``.",
+)
 exp = unary("exp", lax.exp, lambda grad, result: grad * conj(result), doc="Elementwise exponential.")
 
 
@@ -81,9 +103,18 @@ def power_of_two(x):
     return lax.exp2(x) if kind(x) == "c" else lax.pow(jnp.full_like(x, 2), x)
 
 
-exp2 = unary("exp2", power_of_two, lambda grad, result: grad * conj(result) * math.log(2), doc="Elementwise ``2 ** input``.")
-expm1 = unary("expm1", lax.expm1, lambda grad, result: grad * (conj(result) + 1),
-              doc="Elementwise ``exp(input) - 1``, accurate near 0.")  # fmt: skip
+exp2 = unary(
+    "exp2",
+    power_of_two,
+    lambda grad, result: grad * conj(result) * math.log(2),
+    doc="Elementwise ``2 ** input``.",
+)
+expm1 = unary(
+    "expm1",
+    lax.expm1,
+    lambda grad, result: grad * (conj(result) + 1),
+    doc="Elementwise ``exp(input) - 1``, accurate near 0.",
+)
 log = unary("log", lax.log, lambda grad, self: grad / conj(self), doc="Elementwise natural logarithm.")
 
 
@@ -93,7 +124,9 @@ def _log_to_base(base):
     def f(x):
         y = lax.log(x)
         if kind(x) == "c":
-            return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
+            return lax.complex(
+                jnp.real(y) / scale, jnp.imag(y) / scale
+            )  # complex division makes NaN of log(0)
         y = y / scale
         whole = lax.round(y)
         power = lax.pow(jnp.full_like(x, base), lax.abs(whole))
@@ -103,46 +136,96 @@ def _log_to_base(base):
     return f
 
 
-log2 = unary("log2", _log_to_base(2), lambda grad, self: grad / (conj(self) * math.log(2)),
-             doc="Elementwise logarithm to base 2.")  # fmt: skip
-log10 = unary("log10", _log_to_base(10), lambda grad, self: grad / (conj(self) * math.log(10)),
-              doc="Elementwise logarithm to base 10.")  # fmt: skip
-log1p = unary("log1p", lax.log1p, lambda grad, self: grad / (conj(self) + 1),
-              doc="Elementwise ``log(1 + input)``, accurate near 0.")  # fmt: skip
+log2 = unary(
+    "log2",
+    _log_to_base(2),
+    lambda grad, self: grad / (conj(self) * math.log(2)),
+    doc="Elementwise logarithm to base 2.",
+)
+log10 = unary(
+    "log10",
+    _log_to_base(10),
+    lambda grad, self: grad / (conj(self) * math.log(10)),
+    doc="Elementwise logarithm to base 10.",
+)
+log1p = unary(
+    "log1p",
+    lax.log1p,
+    lambda grad, self: grad / (conj(self) + 1),
+    doc="Elementwise ``log(1 + input)``, accurate near 0.",
+)
 
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------
 
 sin = unary("sin", lax.sin, lambda grad, self: grad * conj(lax.cos(self)), doc="Elementwise sine.")
 cos = unary("cos", lax.cos, lambda grad, self: -grad * conj(lax.sin(self)), doc="Elementwise cosine.")
 tan = unary("tan", lax.tan, lambda grad, result: grad * conj(1 + result * result), doc="Elementwise tangent.")
-asin = unary("asin", lax.asin, lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)), doc="Elementwise arc sine.")
-acos = unary("acos", lax.acos, lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
-             doc="Elementwise arc cosine.")  # fmt: skip
-atan = unary("atan", lax.atan, lambda grad, self: grad / conj(self * self + 1), doc="Elementwise arc tangent.")
-sinh = unary("sinh", lax.sinh, lambda grad, self: grad * conj(lax.cosh(self)), doc="Elementwise hyperbolic sine.")
-cosh = unary("cosh", lax.cosh, lambda grad, self: grad * conj(lax.sinh(self)), doc="Elementwise hyperbolic cosine.")
-tanh = unary("tanh", lax.tanh, lambda grad, result: grad * conj(1 - result * result), doc="Elementwise hyperbolic tangent.")
+asin = unary(
+    "asin",
+    lax.asin,
+    lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
+    doc="Elementwise arc sine.",
+)
+acos = unary(
+    "acos",
+    lax.acos,
+    lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
+    doc="Elementwise arc cosine.",
+)
+atan = unary(
+    "atan", lax.atan, lambda grad, self: grad / conj(self * self + 1), doc="Elementwise arc tangent."
+)
+sinh = unary(
+    "sinh", lax.sinh, lambda grad, self: grad * conj(lax.cosh(self)), doc="Elementwise hyperbolic sine."
+)
+cosh = unary(
+    "cosh", lax.cosh, lambda grad, self: grad * conj(lax.sinh(self)), doc="Elementwise hyperbolic cosine."
+)
+tanh = unary(
+    "tanh",
+    lax.tanh,
+    lambda grad, result: grad * conj(1 - result * result),
+    doc="Elementwise hyperbolic tangent.",
+)
 
 
 def _asinh(x):
     y = lax.asinh(x)
     if kind(x) != "c":
         return y
-    return lax.complex(jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y))  # on the cut the zero's sign decides
+    return lax.complex(
+        jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y)
+    )  # on the cut the zero's sign decides
 
 
 def _acosh_slope(x):
     return 1 / (lax.sqrt(x - 1) * lax.sqrt(x + 1)) if kind(x) == "c" else lax.rsqrt(x * x - 1)
 
 
-asinh = unary("asinh", _asinh, lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
-              doc="Elementwise inverse hyperbolic sine.")  # fmt: skip
-acosh = unary("acosh", lax.acosh, lambda grad, self: grad * conj(_acosh_slope(self)),
-              doc="Elementwise inverse hyperbolic cosine.")  # fmt: skip
-atanh = unary("atanh", lax.atanh, lambda grad, self: grad * conj(1 / (1 - self * self)),
-              doc="Elementwise inverse hyperbolic tangent.")  # fmt: skip
-sigmoid = unary("sigmoid", lax.logistic, lambda grad, result: grad * conj((1 - result) * result),
-                doc="Elementwise ``1 / (1 + exp(-input))``.")  # fmt: skip
+asinh = unary(
+    "asinh",
+    _asinh,
+    lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
+    doc="Elementwise inverse hyperbolic sine.",
+)
+acosh = unary(
+    "acosh",
+    lax.acosh,
+    lambda grad, self: grad * conj(_acosh_slope(self)),
+    doc="Elementwise inverse hyperbolic cosine.",
+)
+atanh = unary(
+    "atanh",
+    lax.atanh,
+    lambda grad, self: grad * conj(1 / (1 - self * self)),
+    doc="Elementwise inverse hyperbolic tangent.",
+)
+sigmoid = unary(
+    "sigmoid",
+    lax.logistic,
+    lambda grad, result: grad * conj((1 - result) * result),
+    doc="Elementwise ``1 / (1 + exp(-input))``.",
+)
 
 # -- rounding ------------------------------------------------------------------------------------
 
@@ -159,14 +242,28 @@ def _toward_zero(x):
 floor = _rounding("floor", lax.floor, "The largest integer not above each element.")
 ceil = _rounding("ceil", lax.ceil, "The smallest integer not below each element.")
 trunc = _rounding("trunc", _toward_zero, "Each element without its fractional part.")
-round_ = _rounding("round", lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-                  "The nearest integer, the even one of two; ``decimals`` keeps that many digits.")  # fmt: skip
-frac = unary("frac", lambda x: x - _toward_zero(x), lambda grad: grad, dtype="same", kinds="f",
-             doc="The fractional part of each element, with its sign.")  # fmt: skip
+round_ = _rounding(
+    "round",
+    lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "The nearest integer, the even one of two; ``decimals`` keeps that many digits.",
+)
+frac = unary(
+    "frac",
+    lambda x: x - _toward_zero(x),
+    lambda grad: grad,
+    dtype="same",
+    kinds="f",
+    doc="The fractional part of each element, with its sign.",
+)
 
 
-@pointwise("round.decimals(Tensor self, *, int decimals) -> Tensor", vjp={"self": _zero}, node="RoundBackward1",
-           numbers="", runtime="decimals")  # fmt: skip
+@pointwise(
+    "round.decimals(Tensor self, *, int decimals) -> Tensor",
+    vjp={"self": _zero},
+    node="RoundBackward1",
+    numbers="",
+    runtime="decimals",
+)
 def round_decimals(self, decimals):
     demand("round", self, "f")
 
@@ -182,8 +279,12 @@ def round_decimals(self, decimals):
 # -- rectifiers ----------------------------------------------------------------------------------
 
 
-@pointwise("relu(Tensor self) -> Tensor", vjp={"self": lambda grad, result: jnp.where(result <= 0, 0, grad)}, numbers="",
-           variants="function method inplace")  # fmt: skip
+@pointwise(
+    "relu(Tensor self) -> Tensor",
+    vjp={"self": lambda grad, result: jnp.where(result <= 0, 0, grad)},
+    numbers="",
+    variants="function method inplace",
+)
 def relu(self):
     """Elementwise ``max(input, 0)``; the derivative at 0 is 0."""
     if kind(self) == "b":
@@ -192,8 +293,12 @@ def relu(self):
     return jnp.where(self < 0, 0, self)
 
 
-@pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", numbers="", variants="function out inplace",
-           vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)})  # fmt: skip
+@pointwise(
+    "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    numbers="",
+    variants="function out inplace",
+    vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
+)
 def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""
     demand("threshold", self, "if")
@@ -214,10 +319,20 @@ def _sinc_grad(grad, self):
 
 
 sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.")
-deg2rad = unary("deg2rad", lambda x: x * (math.pi / 180), lambda grad: grad * (math.pi / 180), kinds="bif",
-                doc="Degrees as radians.")  # fmt: skip
-rad2deg = unary("rad2deg", lambda x: x * (180 / math.pi), lambda grad: grad * (180 / math.pi), kinds="bif",
-                doc="Radians as degrees.")  # fmt: skip
+deg2rad = unary(
+    "deg2rad",
+    lambda x: x * (math.pi / 180),
+    lambda grad: grad * (math.pi / 180),
+    kinds="bif",
+    doc="Degrees as radians.",
+)
+rad2deg = unary(
+    "rad2deg",
+    lambda x: x * (180 / math.pi),
+    lambda grad: grad * (180 / math.pi),
+    kinds="bif",
+    doc="Radians as degrees.",
+)
 
 
 def _angle(x):
@@ -233,9 +348,20 @@ def _angle_grad(grad, self):
     return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
 
 
-angle = unary("angle", _angle, _angle_grad, variants="function method out",
-              doc="The angle of complex numbers; 0 or pi for real ones.")  # fmt: skip
-conj_physical = unary("conj_physical", conj, lambda grad: conj(grad), dtype="same", doc="Elementwise complex conjugate, as a new tensor.")
+angle = unary(
+    "angle",
+    _angle,
+    _angle_grad,
+    variants="function method out",
+    doc="The angle of complex numbers; 0 or pi for real ones.",
+)
+conj_physical = unary(
+    "conj_physical",
+    conj,
+    lambda grad: conj(grad),
+    dtype="same",
+    doc="Elementwise complex conjugate, as a new tensor.",
+)
 
 
 def _replaced(x, nan, posinf, neginf):
@@ -246,8 +372,11 @@ def _replaced(x, nan, posinf, neginf):
     return jnp.where(x != x, 0 if nan is None else nan.astype(x.dtype), x)
 
 
-@pointwise("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", numbers="",
-           vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)})  # fmt: skip
+@pointwise(
+    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+    numbers="",
+    vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)},
+)
 def nan_to_num(self, nan, posinf, neginf):
     """NaN and infinities replaced: by 0 and the largest numbers of the dtype, or by the numbers given.
 
@@ -262,8 +391,12 @@ def nan_to_num(self, nan, posinf, neginf):
     return _replaced(self, nan, posinf, neginf)
 
 
-@op("frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)", strides=True, variants="function method out",
-    vjp={"self": lambda grad, exponent: grad / lax.exp2(exponent.astype(grad.dtype))})  # fmt: skip
+@op(
+    "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+    strides=True,
+    variants="function method out",
+    vjp={"self": lambda grad, exponent: grad / lax.exp2(exponent.astype(grad.dtype))},
+)
 def frexp(self):
     """Mantissas in [0.5, 1) and integer exponents with ``input = mantissa * 2 ** exponent``."""
     demand("frexp", self, "f")

@@ -2,5 +2,7 @@
 
 from torchlike.interop.alias import missing_names
 from torchlike.utils import data as data
+from torchlike.utils import dlpack as dlpack
+from torchlike.utils import hooks as hooks
 
 __getattr__ = missing_names(__name__)

@@ -6,6 +6,7 @@ from torchlike._core import arguments
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
+from torchlike._core.out import call_out
 from torchlike._functions._install import function
 from torchlike._functions.random import _here, _words
 from torchlike._ops import activation as ops
@@ -23,6 +24,11 @@ def _run(op, input, numbers, inplace=False):
     if inplace:
         return call_inplace(op.inplace, (input, *numbers), ())
     return call(op, (input, *numbers), ())
+
+
+def _native(op, inputs, static=(), out=None):
+    """A function that takes ``out`` as PyTorch's own ones do."""
+    return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
 
 
 def _number(name, argument, x):
@@ -107,7 +113,7 @@ def celu_(input, alpha=1.0):
     return celu(input, alpha, True)
 
 
-def gelu(input, *, approximate="none"):
+def gelu(input, *, approximate="none", out=None):
     """``x`` times the normal distribution function at ``x``, exact or by ``approximate="tanh"``.
 
     Raises:
@@ -117,7 +123,7 @@ def gelu(input, *, approximate="none"):
     >>> torch.nn.functional.gelu(torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8413])
     """
-    return call(ops.gelu, (input,), (approximate,))
+    return _native(ops.gelu, (input,), (approximate,), out)
 
 
 def silu(input, inplace=False):
@@ -130,9 +136,10 @@ def mish(input, inplace=False):
     return _run(ops.mish, input, (), inplace)
 
 
-def softplus(input, beta=1, threshold=20):
+def softplus(input, beta=1, threshold=20, *, out=None):
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``."""
-    return _run(ops.softplus, input, (_number("softplus", "beta", beta), _number("softplus", "threshold", threshold)))
+    numbers = _number("softplus", "beta", beta), _number("softplus", "threshold", threshold)
+    return _native(ops.softplus, (input, *numbers), (), out)
 
 
 def softsign(input):
@@ -140,17 +147,17 @@ def softsign(input):
     return call(ops.softsign, (input,), ())
 
 
-def softshrink(input, lambd=0.5):
+def softshrink(input, lambd=0.5, *, out=None):
     """``x`` moved by ``lambd`` towards 0, and 0 within. RuntimeError for a negative ``lambd``."""
     lambd = _number("softshrink", "lambd", lambd)
     if not 0 <= lambd < float("inf"):
         raise RuntimeError(f"softshrink: lambda must be in range [0, the largest float], but found {lambd}")
-    return _run(ops.softshrink, input, (lambd,))
+    return _native(ops.softshrink, (input, lambd), (), out)
 
 
-def hardshrink(input, lambd=0.5):
+def hardshrink(input, lambd=0.5, *, out=None):
     """``x`` where its absolute value is above ``lambd``, else 0."""
-    return _run(ops.hardshrink, input, (_number("hardshrink", "lambd", lambd),))
+    return _native(ops.hardshrink, (input, _number("hardshrink", "lambd", lambd)), (), out)
 
 
 def tanhshrink(input):
@@ -224,9 +231,9 @@ def glu(input, dim=-1):
     return call(ops.glu, (input,), (arguments.as_int("glu", "dim", dim),))
 
 
-def logsigmoid(input):
+def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))``, without overflow."""
-    return call(ops.log_sigmoid, (input,), ())
+    return _native(ops.log_sigmoid, (input,), (), out)
 
 
 def sigmoid(input):

@@ -8,10 +8,11 @@ from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor
 from torchlike._ops import cross_entropy as classes
 from torchlike._ops import loss as ops
+from torchlike.nn.functional.misc import linear
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "gaussian_nll_loss", "huber_loss", "kl_div",
-    "l1_loss", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+    "l1_loss", "linear_cross_entropy", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
 ]  # fmt: skip
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -104,6 +105,45 @@ def _with_probabilities(input, target, weight, mode, ignore_index, smoothing):
     if ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
     return call(classes.cross_entropy_prob[mode], (input, target, weight, smoothing), ())
+
+
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
+                         label_smoothing=0.0, options=None):  # fmt: skip
+    """:func:`cross_entropy` of ``input @ linear_weight.T + linear_bias``.
+
+    Args:
+        input: [N, D] or [D]. linear_weight: [C, ..., D]; linear_bias: [C, ...]. target: as for cross_entropy.
+        options: how PyTorch cuts the computation into chunks; accepted, and left to XLA.
+
+    RuntimeError for shapes that do not fit.
+    """
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(
+            f"linear_cross_entropy: expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+        )
+    if input.size(-1) != linear_weight.size(-1):
+        raise RuntimeError(
+            "linear_cross_entropy: expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.size(-1)} and {linear_weight.size(-1)}, respectively"
+        )
+    outputs = tuple(linear_weight.shape[:-1])
+    if len(outputs) > 1 and input.dim() != 2:
+        raise RuntimeError(
+            f"linear_cross_entropy: K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+            f"batched input, (N, {input.size(-1)}), got {tuple(input.shape)}"
+        )
+    if linear_bias is not None and tuple(linear_bias.shape) != outputs:
+        raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {outputs}, got {tuple(linear_bias.shape)}")
+    if ignore_index is not None and target.dtype.is_floating_point:
+        raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
+    flat = linear_weight.reshape(-1, linear_weight.size(-1)), None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, *flat).reshape(*input.shape[:-1], *outputs)
+    ignore_index = -100 if ignore_index is None else ignore_index
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 # ----- between tensors of one shape ---------------------------------------------------------------------

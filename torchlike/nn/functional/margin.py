@@ -33,6 +33,11 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return call(distance.pairwise_distance, (x1, x2, float(eps)), (float(p), bool(keepdim)))
 
 
+def _plain(target):
+    """A target that is only compared, so that it has no gradient."""
+    return target.detach() if isinstance(target, Tensor) and target.requires_grad else target
+
+
 def pdist(input, p=2):
     """The p-norm distances of all pairs of rows of [N, M]: [N * (N - 1) / 2]."""
     return call(distance.pdist, (input,), (float(p),))
@@ -55,7 +60,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 @function("hinge_embedding_loss")
 def _hinge_embedding_loss(input, target, margin=1.0, reduction=1):
-    return call(ops.hinge_embedding_loss[reduction], (input, target, float(margin)), ())
+    return call(ops.hinge_embedding_loss[reduction], (input, _plain(target), float(margin)), ())
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
@@ -65,7 +70,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 @function("cosine_embedding_loss")
 def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
-    return call(ops.cosine_embedding_loss[reduction], (input1, input2, target, float(margin)), ())
+    return call(ops.cosine_embedding_loss[reduction], (input1, input2, _plain(target), float(margin)), ())
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):

@@ -3,27 +3,29 @@
 import math
 
 from torchlike._core import arguments
+from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor, value_of, write
+from torchlike._core.tensor import value_of, write
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
 
 
-def _move(running, new):
-    """Write a running statistic; as in PyTorch this does not count as a change of version."""
+def _move(running, new, silent):
+    """Write a running statistic; as in PyTorch that of a batch does not count as a change of version."""
     if running is not None:
         version = running._vc.version
         write(running, value_of(new))
-        running._vc.version = version
+        if silent:
+            running._vc.version = version
 
 
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     inputs = (input, weight, bias, running_mean, running_var, momentum, eps)
     out, _, _, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
-    _move(running_mean, mean)
-    _move(running_var, variance)
+    _move(running_mean, mean, not instances)
+    _move(running_var, variance, not instances)
     return out
 
 
@@ -177,4 +179,4 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     tensor([[0.6000, 0.8000]])
     """
     scale = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return input / scale if out is None else Tensor.div(input, scale, out=out)
+    return input / scale if out is None else FUNCTIONS["div"](input, scale, out=out)

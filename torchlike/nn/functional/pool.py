@@ -134,6 +134,8 @@ def _adaptive_size(name, n, input, output_size):
 
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
+    if size == (1,) * n:
+        return input.mean(tuple(range(-n, 0)), keepdim=True)
     return call(avgpool.adaptive_avg_pool[n], (input,), (size,))
 
 

@@ -1,0 +1,16 @@
+"""DLPack, under torch's module path."""
+
+from torchlike._core.convert import from_dlpack
+from torchlike._core.tensor import Tensor
+
+__all__ = ["from_dlpack", "to_dlpack"]
+
+
+def to_dlpack(tensor: Tensor):
+    """The DLPack capsule of a tensor's value.
+
+    >>> import torchlike as torch
+    >>> torch.from_dlpack(torch.ones(2))
+    tensor([1., 1.])
+    """
+    return tensor.__dlpack__()
