@@ -38,7 +38,7 @@ def main():
     weight.grad = None
     freed = (live() - before) / unit
     rows = [
-        ["saved by the forward (2 a layer needed)", forward, forward / LAYERS],
+        ["saved by the forward (one a layer is needed)", forward, forward / LAYERS],
         ["peak in the backward", max(counts), max(counts) / forward],
         ["half way through", counts[LAYERS // 2], counts[LAYERS // 2] / forward],
         ["at the last layer", counts[-1], counts[-1] / forward],

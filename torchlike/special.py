@@ -35,9 +35,9 @@ multigammaln = FUNCTIONS["mvlgamma"]
 round, sinc, xlogy = FUNCTIONS["round"], FUNCTIONS["sinc"], FUNCTIONS["xlogy"]
 
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln",
-    "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "logit", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round",
-    "sinc", "xlog1py", "xlogy", "zeta",
+    "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc",
+    "gammaincc", "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "logit", "multigammaln",
+    "ndtr", "ndtri", "polygamma", "psi", "round", "sinc", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 
 __getattr__ = missing_names(__name__)

@@ -118,7 +118,7 @@ REFUSED = [
     (lambda t, x, y: t.allclose(x, y), (MATRIX, MATRIX.astype(np.float32)), "allclose.*did not match"),
     (lambda t, x: t.logical_and(x, 1), (BOOLS,), "logical_and.*must be Tensor, not int"),
     (lambda t, x: t.equal(x, 1), (BOOLS,), "equal.*must be Tensor, not int"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("f", "arrays", "match"), REFUSED, ids=range(len(REFUSED)))

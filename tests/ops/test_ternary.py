@@ -125,8 +125,17 @@ def test_nodes():
     found = []
     for t in (torch, torchlike):
         x = t.tensor([0.5], requires_grad=True)
-        results = (x.clamp(0, 1), x.clamp(x, x), x.clamp_min(0), x.clamp_max(x), t.where(x > 0, x, 0.0), t.lerp(x, x, 0.5),
-                   t.lerp(x, x, x), t.addcmul(x, x, x), t.addcdiv(x, x, x))  # fmt: skip
+        results = (
+            x.clamp(0, 1),
+            x.clamp(x, x),
+            x.clamp_min(0),
+            x.clamp_max(x),
+            t.where(x > 0, x, 0.0),
+            t.lerp(x, x, 0.5),
+            t.lerp(x, x, x),
+            t.addcmul(x, x, x),
+            t.addcdiv(x, x, x),
+        )
         found.append([r.grad_fn.name() for r in results])
     assert found[0] == found[1]
 
@@ -145,7 +154,7 @@ REFUSED = [
     (lambda t, x: x.clamp_min(False), (BOOLS,), "clamp_min.*Bool"),
     (lambda t, x: x.clamp(x, x), (BOOLS,), "clamp.*Bool"),
     (lambda t, x: t.addcmul(x, 1.0, x), (MATRIX,), "addcmul.*must be Tensor, not float"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("f", "arrays", "match"), REFUSED, ids=range(len(REFUSED)))

@@ -1,7 +1,9 @@
 """Functions that create tensors."""
 
+import functools
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -211,7 +213,17 @@ def filled(shape, number, kind, device=None):
     number = fitting(kind, number)
     if device is not None and devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
-    return jnp.full(shape, np.array(number).astype(kind.np))
+    return _filler(shape, kind.np)(np.array(number).astype(kind.np))
+
+
+@functools.lru_cache(4096)
+def _filler(shape, dtype):
+    return jax.jit(lambda number: jnp.full(shape, number, dtype))
+
+
+@functools.lru_cache(1024)
+def _identity(n, m, dtype):
+    return jax.jit(lambda: jnp.eye(n, m, dtype=dtype))
 
 
 # -- ranges --------------------------------------------------------------------------------------
@@ -371,7 +383,7 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
     for name, value in (("n", n), ("m", m)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
-    return finish(jnp.eye(n, m, dtype=_dtype("eye", dtype).np), dtype, device, requires_grad, out)
+    return finish(_identity(n, m, _dtype("eye", dtype).np)(), dtype, device, requires_grad, out)
 
 
 def _count(function, name, n):

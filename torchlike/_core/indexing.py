@@ -42,8 +42,13 @@ def getitem(self, index):
     view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
-    where = _positions(view, indices)
-    out = call(ops.index, (view, *where), ((len(where),),))
+    mask, dim = _single_mask(view, indices)
+    if mask is not None:
+        where = fixed(np.flatnonzero(known(mask)), view.device)
+        out, where = call(ops.index_true, (view, where), (dim, mask.ndim)), [None] * dim + [where] * mask.ndim
+    else:
+        where = _positions(view, indices)
+        out = call(ops.index, (view, *where), ((len(where),),))
     if view._view is not None and not is_contiguous(view._view.layout):
         strides = _strides(view._view.layout, where, tuple(out.shape))
         if strides != contiguous_strides(tuple(out.shape)):

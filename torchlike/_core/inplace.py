@@ -54,12 +54,14 @@ def finish(op, inputs, static, values, out, record):
 
 
 def _saved(i, x, value, target):
-    """What the node keeps of the input ``x``: for the target the old value, which costs nothing to keep.
+    """What the node keeps of the input ``x``: for the target its old value and history, at no cost.
 
     Another alias of the target is out of date after the write; without its history it closes no cycle.
     """
     if i == 0:
-        return wrap(value)
+        old = wrap(value)
+        old._edge, old._rg = x._edge, x._rg
+        return old
     return alias(x) if KIND[x.__class__] == 1 and x._vc is target._vc else x
 
 
@@ -171,11 +173,21 @@ class CopySlices(nodes.Node):
     def apply_tensors(self, grads, call):
         grad = grads[0]
         part = call(reader(self.steps), (grad, *self.ints), ())
-        got = list(self.inner.apply_tensors([part], call))
+        made_by = (self.view_node(), 0) if self.inner.plan.outputs else None
+        got = list(self.inner.apply_tensors([part], call, made_by))
         old = got.pop(self.carries) if self.carries is not None else None
         if old is None:
             old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
         return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
+
+
+    def view_node(self):
+        """A node that reads the view's new value from the base's, which this node made."""
+        base = wrap(self.meta)
+        base._rg = True
+        op = reader(self.steps)
+        plan = plan_for(op, (base, *self.ints), (), (self.meta, *self.ints))
+        return nodes.make(op, plan, [(self, 0)], list(self.ints), [None] * len(self.ints))
 
 
 def copy_history(target: Tensor, source: Tensor):

@@ -121,8 +121,11 @@ class OpNode(Node):
     def _saved_tensors(self):
         return [s for s, version in zip(self.saved, self.versions, strict=True) if version is not None]
 
-    def tensors(self):
-        """The saved values as tensors with history, for ``create_graph``."""
+    def tensors(self, made_by=None):
+        """The saved values as tensors with history, for ``create_graph``.
+
+        ``made_by``: the edge of saved results, where that is not this node.
+        """
         self.values()
         if any(s._ex and s._ex.get("detached", 0) > self.seq for s in self._saved_tensors()):
             raise RuntimeError(DETACHED)
@@ -131,7 +134,7 @@ class OpNode(Node):
         for index, shell in zip(self.plan.outputs, self.saved[n:], strict=True):
             t = alias(shell)
             if index in self.plan.diff:
-                t._edge, t._rg = (self, index), True
+                t._edge, t._rg = made_by or (self, index), True
             out.append(t)
         return out
 
@@ -153,10 +156,10 @@ class OpNode(Node):
                 results = immediate.run(plan.kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 
-    def apply_tensors(self, grads, call):
+    def apply_tensors(self, grads, call, made_by=None):
         """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
         plan = self.plan
-        saved = self.tensors()
+        saved = self.tensors(made_by)
         for i in plan.diff:
             saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
         out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()

@@ -102,9 +102,9 @@ Tensor.true_divide = bind.front([arithmetic.div], "method")
 Tensor.true_divide_ = bind.front([arithmetic.div], "inplace")
 
 _ALIASES = """
-absolute abs, arccos acos, arccosh acosh, arcsin asin, arcsinh asinh, arctan atan, arctan2 atan2, arctanh atanh,
-divide div, fix trunc, greater gt, greater_equal ge, less lt, less_equal le, multiply mul, negative neg,
-not_equal ne, subtract sub
+absolute abs, arccos acos, arccosh acosh, arcsin asin, arcsinh asinh, arctan atan, arctan2 atan2,
+arctanh atanh, divide div, fix trunc, greater gt, greater_equal ge, less lt, less_equal le, multiply
+mul, negative neg, not_equal ne, subtract sub
 """
 
 for _pair in _ALIASES.split(","):
@@ -115,10 +115,10 @@ for _pair in _ALIASES.split(","):
 Tensor.__div__, Tensor.__idiv__ = Tensor.__truediv__, Tensor.__itruediv__
 
 _INPLACE_FUNCTIONS = """
-abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min
-clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac gcd i0 lcm ldexp log log10 log1p log2
-logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh
-threshold trunc xlogy
+abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp
+clamp_max clamp_min clip conj_physical cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac gcd
+i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt
+sigmoid sin sinc sinh sqrt square tan tanh threshold trunc xlogy
 """
 
 for _name in _INPLACE_FUNCTIONS.split():

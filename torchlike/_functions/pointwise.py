@@ -6,12 +6,10 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 import torchlike._ops.arithmetic as arithmetic
-import torchlike._ops.power as power
-import torchlike._ops.bitwise as bitwise
 import torchlike._ops.compare as compare
+import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
-from torchlike._core import bind
 from torchlike._core.arguments import as_number
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
@@ -214,7 +212,7 @@ def _is_complex(x):
 
 
 @function()
-def floatpower_call(input, exponent, *, out=None):
+def float_power(input, exponent, *, out=None):
     """``input ** exponent`` computed in float64 (complex128 if either is complex).
 
     RuntimeError if ``out`` has another dtype.
@@ -232,9 +230,9 @@ def floatpower_call(input, exponent, *, out=None):
 
 
 @method("float_power")
-def _method_floatpower_call(self, exponent):
+def _method_float_power(self, exponent):
     """``self ** exponent`` in float64; see torch.float_power."""
-    return floatpower_call(self, exponent)
+    return float_power(self, exponent)
 
 
 @method()

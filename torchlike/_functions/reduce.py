@@ -1,5 +1,7 @@
 """Norms by name, and results whose shape depends on the values: unique elements, counts."""
 
+import math
+
 import jax
 import numpy as np
 
@@ -103,7 +105,8 @@ def _check_slices(values, dim):
 
 def _rows(values, dim):
     """One row for each index of ``dim``."""
-    return np.moveaxis(values, dim, 0).reshape(values.shape[dim], -1)
+    moved = np.moveaxis(values, dim, 0)
+    return moved.reshape(len(moved), math.prod(moved.shape[1:]))
 
 
 def _unique_slices(values, dim):

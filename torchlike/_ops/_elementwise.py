@@ -83,14 +83,34 @@ def no_derivative(name):
     )
 
 
-def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc=None, **options):
+_TYPES = {"same": "The dtype stays.", "int_to_float": "Integers and bools are computed in the default dtype."}
+
+
+def _described(name, doc, dtype, kinds, shows):
+    """The public documentation of a function of one tensor; ``shows`` is ``input -> result``."""
+    public = name.replace("special_", "special.")
+    x, result = shows.split(" -> ")
+    types = "The result is bool." if result in ("True", "False") else _TYPES[dtype]
+    missing = " and ".join(_KIND_NAMES[k] for k in "bifc" if k not in kinds)
+    refusal = f" NotImplementedError for {missing} tensors." if missing else ""
+    return f"""{doc}
+
+    Of every element, whatever the shape. {types}{refusal}
+
+    >>> import torchlike as torch
+    >>> torch.{public}(torch.tensor({x}))
+    tensor({result})
+    """
+
+
+def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc="", shows="", **options):
     """Declare a function of one tensor; ``vjp`` is its formula, or {} for no derivative."""
 
     def kernel(self):
         demand(name, self, kinds)
         return widely(f, self)
 
-    kernel.__doc__ = doc
+    kernel.__doc__ = _described(name, doc, dtype, kinds, shows)
     formulas = vjp if vjp is None or isinstance(vjp, dict) else {"self": vjp}
     schema = f"{name}(Tensor self) -> Tensor"
     return pointwise(schema, dtype=dtype, vjp=formulas, numbers="", **options)(kernel)

@@ -23,7 +23,7 @@ def _scale(name, self, alpha):
     given = kind(alpha)
     if given == "b" and self.dtype != np.bool_:
         raise RuntimeError(
-            f"Boolean alpha only supported for Boolean results; {name}() has {self.dtype} ones: use alpha=1 or 0"
+            f"Boolean alpha only supported for Boolean results; {name}() has {self.dtype} ones: use alpha=1"
         )
     if given == "f" and kind(self) in "bi":
         raise RuntimeError(
@@ -107,7 +107,7 @@ rsub_scalar = op(
 
 
 def _by(name, f, policy, self, other):
-    """``f(self, other)`` in the promoted dtype; a lone ``other`` meets 16-bit floats in float32, as in PyTorch."""
+    """``f(self, other)`` in the promoted dtype; a lone ``other`` meets 16-bit floats in float32."""
     bound = {"self": self, "other": other}
     policy(bound, ("self", "other"), dict(bound))
     dtype = bound["self"].dtype

@@ -2,7 +2,6 @@
 
 import operator
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -190,7 +189,7 @@ def heaviside(self, values):
         raise RuntimeError("heaviside is not implemented for complex tensors, which have no order.")
     if self.dtype != values.dtype:
         raise RuntimeError(
-            f"heaviside is not implemented for tensors with different dtypes: {self.dtype} and {values.dtype}; "
+            f"heaviside is not implemented for tensors with different dtypes: {self.dtype}, {values.dtype}; "
             "convert one with .to(dtype)"
         )
     self, values = broadcast("heaviside", self, values)
@@ -332,7 +331,7 @@ def _demand_parts(name, first, second, names):
     for x in (first, second):
         if x.dtype not in (np.float32, np.float64):
             raise RuntimeError(
-                f"{name}: expected both inputs to be Float or Double tensors but got {scalar_name(first)} and "
+                f"{name}: expected both inputs to be Float or Double tensors but got {scalar_name(first)}, "
                 f"{scalar_name(second)}; convert them with .to(dtype)"
             )
     if first.dtype != second.dtype:

@@ -58,11 +58,12 @@ logical_not = unary(
     {},
     dtype="same",
     doc="Whether the element is zero.",
+    shows="0.0 -> True",
 )
 
 
-def _predicate(name, f, doc, variants="function method", kinds="bifc"):
-    return unary(name, f, {}, dtype="same", doc=doc, variants=variants, kinds=kinds)
+def _predicate(name, f, doc, variants="function method", kinds="bifc", **options):
+    return unary(name, f, {}, dtype="same", doc=doc, variants=variants, kinds=kinds, **options)
 
 
 def _false(x):
@@ -73,21 +74,24 @@ def _isinf(x):
     return jnp.isinf(jnp.real(x)) | jnp.isinf(jnp.imag(x)) if kind(x) == "c" else jnp.isinf(x)
 
 
-isnan = _predicate("isnan", lambda x: x != x, "Whether the element is NaN.")
+isnan = _predicate("isnan", lambda x: x != x, "Whether the element is NaN.", shows='float("nan") -> True')
 isinf = _predicate(
     "isinf",
     lambda x: _isinf(x) if kind(x) in "fc" else _false(x),
     "Whether the element is infinite (for complex, either part).",
+    shows='float("-inf") -> True',
 )
 isfinite = _predicate(
     "isfinite",
     lambda x: jnp.isfinite(x) if kind(x) in "fc" else ~_false(x),
     "Whether the element is neither infinite nor NaN.",
+    shows="2.0 -> True",
 )
 isreal = _predicate(
     "isreal",
     lambda x: jnp.imag(x) == 0 if kind(x) == "c" else ~_false(x),
     "Whether the element has no imaginary part.",
+    shows="1 + 2j -> False",
 )
 
 
@@ -114,7 +118,12 @@ def _signbit(x):
 
 
 signbit = _predicate(
-    "signbit", _signbit, "Whether the sign bit is set (-0.0 too).", "function method out", "bif"
+    "signbit",
+    _signbit,
+    "Whether the sign bit is set (-0.0 too).",
+    "function method out",
+    "bif",
+    shows="-0.0 -> True",
 )
 
 

@@ -124,6 +124,15 @@ def index_put(self, indices, values, accumulate):
     return self.at[_at(indices)].add(values)
 
 
+@op("_index_true(Tensor self, Tensor index, int dim, int width) -> Tensor", variants="", node="IndexBackward")
+def index_true(self, index, dim, width):
+    """``self[mask]``: ``index`` says where the mask, over ``width`` dimensions from ``dim``, is true when seen as a row."""
+    flat = self.reshape((*self.shape[:dim], -1, *self.shape[dim + width :])) if self.size else self
+    if not self.size or not index.size:
+        return jnp.zeros((*self.shape[:dim], index.size, *self.shape[dim + width :]), self.dtype)
+    return jnp.take(flat, index, axis=dim, mode="clip", unique_indices=True, indices_are_sorted=True)
+
+
 def _spread(mask, dim, ndim):
     """The mask as booleans, with dimensions of size 1 before and after its own."""
     return (mask != 0).reshape((1,) * dim + mask.shape + (1,) * (ndim - dim - mask.ndim))

@@ -112,8 +112,11 @@ def _frozen(running_mean):
 
 
 def _moved(running, value, momentum):
+    """The running statistic after a batch with this one; an empty batch has none."""
     if running is None:
-        return jnp.zeros((0,), value.dtype)
+        return jnp.zeros((0,))
+    if value is None:
+        return running
     momentum = jnp.asarray(momentum).astype(running.dtype)
     return (1 - momentum) * running + momentum * value.astype(running.dtype)
 
@@ -152,7 +155,8 @@ def batch_norm_training(input, weight, bias, running_mean, running_var, momentum
     n = math.prod(input.shape[i] for i in axes)
     variance = _mean(jnp.square(x - mean), axes) * (n / max(n - 1, 1))
     rest = (0, *range(2, x.ndim))
-    moved = [_moved(r, jnp.mean(v, rest), momentum) for r, v in ((running_mean, mean), (running_var, variance))]
+    seen = (jnp.mean(mean, rest), jnp.mean(variance, rest)) if x.size else (None, None)
+    moved = [_moved(r, v, momentum) for r, v in zip((running_mean, running_var), seen, strict=True)]
     return out, mean, rstd, *moved
 
 

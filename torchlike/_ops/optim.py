@@ -198,3 +198,29 @@ def adafactor(p, g, state, t, n, *, decay, least):
 
 def _root_mean_square(x):
     return jnp.sqrt(jnp.mean(x * x))
+
+
+def muon(p, g, state, t, n, *, nesterov, coefficients, iterations, adjust, least):
+    buffer = _lerp(state[0], g, 1 - n["momentum"])
+    step = _orthogonal(_lerp(g, buffer, n["momentum"]) if nesterov else buffer, coefficients, iterations, least)
+    rows, columns = p.shape
+    ratio = 0.2 * max(rows, columns) ** 0.5 if adjust == "match_rms_adamw" else max(1, rows / columns) ** 0.5
+    p = p * _in(p, 1 - n["lr"] * n["weight_decay"])
+    return p - _in(p, n["lr"] * ratio) * step.astype(p.dtype), (buffer,)
+
+
+def _orthogonal(x, coefficients, iterations, least):
+    """An approximation of the orthogonal factor U V of x = U S V by Newton-Schulz iterations in bfloat16."""
+    a, b, c = coefficients
+    tall = x.shape[0] > x.shape[1]
+    x = _bfloat16(x.T if tall else x)
+    x = _bfloat16(x / jnp.maximum(_bfloat16(jnp.sqrt(jnp.sum(x * x))), _bfloat16(jnp.asarray(least))))
+    for _ in range(iterations):
+        gram = _bfloat16(x @ x.T)
+        x = _bfloat16(a * x + _bfloat16(b * gram + c * (gram @ gram)) @ x)
+    return x.T if tall else x
+
+
+def _bfloat16(x):
+    """Rounded to bfloat16 but held in float32: XLA drops roundings by casts there and back."""
+    return lax.reduce_precision(x.astype(np.float32), 8, 7)

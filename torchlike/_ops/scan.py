@@ -112,7 +112,7 @@ def cummin(self, dim):
 
 
 @op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", dtype="promote",
-    node="SubBackward", variants="function method out")  # fmt: skip
+    node="SubBackward", variants="function method out", strides=True)  # fmt: skip
 def diff(self, n, dim, prepend, append):
     """The ``n``-th differences of neighbours along ``dim``, after ``prepend`` and before ``append``; xor for bool.
 

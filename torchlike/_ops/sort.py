@@ -35,7 +35,7 @@ def _sorted(x, dim, descending):
 
 
 @reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           vjp={"self": _scatter}, nondiff=(1,))  # fmt: skip
+           vjp={"self": _scatter}, nondiff=(1,), strides=True)  # fmt: skip
 def sort(self, dim, descending):
     """The elements along ``dim`` in order, and where each came from. NaN is largest; the sort is stable.
 
@@ -48,12 +48,13 @@ def sort(self, dim, descending):
 
 @reduction("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
            " -> (Tensor values, Tensor indices)",
-           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1")  # fmt: skip
+           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", strides=True)  # fmt: skip
 def sort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)
 
 
-@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, variants="function method")
+@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, strides=True,
+           variants="function method")  # fmt: skip
 def argsort(self, dim, descending):
     """The indices that sort along ``dim``. NaN is largest; the sort is stable.
 
@@ -65,12 +66,12 @@ def argsort(self, dim, descending):
 
 
 @reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", vjp={},
-           variants="function method")  # fmt: skip
+           variants="function method", strides=True)  # fmt: skip
 def argsort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)[1]
 
 
-@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out")
+@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", strides=True)
 def msort(self):
     """The elements sorted along the first dimension.
 
@@ -172,10 +173,7 @@ def _searchsorted(sequence, values, out_int32, right, side, sorter):
     side = _side(side, right)
     _check_sequence(sequence, values, sorter)
     for x in (sequence, values):
-        if jnp.iscomplexobj(x):
-            raise NotImplementedError(
-                "\"searchsorted_out_cpu\" not implemented for complex dtypes; search .real or .abs()"
-            )
+        refuse("searchsorted_out_cpu", x, "b", "c", hint="search integers or real numbers")
     if sorter is not None:
         sequence = jnp.take_along_axis(sequence, sorter, -1)
     return _search(sequence, values, side, out_int32)
@@ -212,6 +210,8 @@ def _bucketize(values, boundaries, out_int32, right):
         raise RuntimeError(
             f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)"
         )
+    for x in (boundaries, values):
+        refuse("bucketize_cpu", x, "b", "c", hint="search integers or real numbers")
     return _search(boundaries, values, "right" if right else "left", out_int32)
 
 
@@ -363,7 +363,8 @@ def _between(rows, rank, interpolation):
     if interpolation in ("linear", "midpoint"):
         at_high = jnp.take_along_axis(rows, jnp.ceil(place).astype(jnp.int64), -1)
         weight = 0.5 if interpolation == "midpoint" else place - low.astype(place.dtype)
-        at_low = at_low + weight * (at_high - at_low)
+        gap = at_high - at_low  # from the nearer end, so that an infinite one does not make NaN
+        at_low = jnp.where(weight < 0.5, at_low + weight * gap, at_high - (1 - weight) * gap)
     return jnp.where(bad, jnp.nan, at_low)
 
 

@@ -28,6 +28,7 @@ erf = unary(
     lambda grad, self: grad * (2 / _SQRT_PI) * lax.exp(-self * self),
     kinds="bif",
     doc="The error function.",
+    shows="0.5 -> 0.5205",
 )
 erfc = unary(
     "erfc",
@@ -35,6 +36,7 @@ erfc = unary(
     lambda grad, self: grad * (-2 / _SQRT_PI) * lax.exp(-self * self),
     kinds="bif",
     doc="The complementary error function, ``1 - erf(input)``.",
+    shows="0.5 -> 0.4795",
 )
 erfinv = unary(
     "erfinv",
@@ -42,6 +44,7 @@ erfinv = unary(
     lambda grad, self: grad * (_SQRT_PI / 2) * lax.exp(lax.square(lax.erf_inv(self))),
     kinds="bif",
     doc="The inverse of the error function.",
+    shows="0.5 -> 0.4769",
 )
 
 
@@ -128,6 +131,7 @@ lgamma = unary(
     lambda grad, self: grad * _digamma(self),
     kinds="bif",
     doc="The logarithm of the absolute value of the gamma function.",
+    shows="4.0 -> 1.7918",
 )
 digamma = unary(
     "digamma",
@@ -135,6 +139,7 @@ digamma = unary(
     lambda grad, self: grad * polygamma_value(1, self),
     kinds="bif",
     doc="The derivative of ``lgamma``.",
+    shows="2.0 -> 0.4228",
 )
 
 
@@ -289,6 +294,7 @@ i0 = unary(
     lambda grad, self: grad * _i1(self),
     kinds="bif",
     doc="The modified Bessel function of the first kind, of order 0.",
+    shows="0.5 -> 1.0635",
 )
 i0e = _special(
     "i0e",
@@ -296,12 +302,14 @@ i0e = _special(
     lambda grad, self, result: grad * (lax.bessel_i1e(self) - lax.sign(self) * result),
     "``exp(-|input|) * i0(input)``.",
     node="SpecialI0EBackward",
+    shows="0.5 -> 0.6450",
 )
 i1 = _special(
     "i1",
     _i1,
     lambda grad, self, result: grad * _i1_slope(self, result),
     "The modified Bessel function of the first kind, of order 1.",
+    shows="0.5 -> 0.2579",
 )
 i1e = _special(
     "i1e",
@@ -309,6 +317,7 @@ i1e = _special(
     lambda grad, self, result: grad * _i1e_slope(self, result),
     "``exp(-|input|) * i1(input)``.",
     node="SpecialI1EBackward",
+    shows="0.5 -> 0.1564",
 )
 
 # -- entropy, normal distribution --------------------------------------------------------------------
@@ -320,13 +329,18 @@ def _entr(x):
 
 
 entr = _special(
-    "entr", _entr, lambda grad, self: grad * (-lax.log(self) - 1), "``-x * log(x)``, 0 at 0, -inf below."
+    "entr",
+    _entr,
+    lambda grad, self: grad * (-lax.log(self) - 1),
+    "``-x * log(x)``, 0 at 0, -inf below.",
+    shows="0.5 -> 0.3466",
 )
 ndtri = _special(
     "ndtri",
     lambda x: jax.scipy.special.ndtri(x),
     lambda grad, result: grad * math.sqrt(2 * math.pi) * lax.exp(lax.square(result) / 2),
     "The quantile function of the standard normal distribution.",
+    shows="0.5 -> 0.",
 )
 
 
@@ -340,16 +354,19 @@ log_ndtr = _special(
     _log_ndtr_slope,
     "The logarithm of ``ndtr``, accurate in the tail.",
     node="SpecialLogNdtrBackward",
+    shows="0.5 -> -0.3689",
 )
 ndtr = _special(
     "ndtr",
     lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
     lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
     "The distribution function of the standard normal distribution.",
+    shows="0.5 -> 0.6915",
 )
 erfcx = _special(
     "erfcx",
     lambda x: jax.scipy.special.erfcx(x),
     lambda grad, self, result: grad * (2 * self * result - 2 / _SQRT_PI),
     "The scaled complementary error function, ``exp(input ** 2) * erfc(input)``.",
+    shows="0.5 -> 0.6157",
 )

@@ -271,7 +271,7 @@ def addcdiv(self, tensor1, tensor2, value):
     """
     if kind(self) in "bi":
         raise RuntimeError(
-            "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
+            "Integer division with addcdiv is not supported; convert the tensors with .to(torch.float32), "
             "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
         )
     value = _value(value, self)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import conj, demand, kind, unary, widely
+from torchlike._decl.op import pointwise
+from torchlike._ops._elementwise import conj, demand, kind, unary
 
 
 def _zero(grad):
@@ -49,6 +49,7 @@ abs_ = unary(
     kinds="ifc",
     operator="abs",
     doc="Elementwise absolute value; the modulus of complex numbers.",
+    shows="-2.0 -> 2.",
 )
 
 
@@ -67,6 +68,7 @@ sgn = unary(
     _sgn_grad,
     dtype="same",
     doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.",
+    shows="-2.0 -> -1.",
 )
 
 
@@ -82,20 +84,34 @@ def sign(self):
 
 # -- powers, exponentials and logarithms ----------------------------------------------------------
 
-sqrt = unary("sqrt", lax.sqrt, lambda grad, result: grad / (2 * conj(result)), doc="Elementwise square root.")
+sqrt = unary(
+    "sqrt",
+    lax.sqrt,
+    lambda grad, result: grad / (2 * conj(result)),
+    doc="Elementwise square root.",
+    shows="9.0 -> 3.",
+)
 rsqrt = unary(
     "rsqrt",
     lambda x: 1 / lax.sqrt(x),
     lambda grad, result: -0.5 * grad * conj(result * result * result),
     doc="Elementwise ``1 / sqrt(input)``.",
+    shows="4.0 -> 0.5000",
 )
 reciprocal = unary(
     "reciprocal",
     lambda x: 1 / x,
     lambda grad, result: -grad * conj(result * result),
     doc="Elementwise ``1 / input``.",
+    shows="4.0 -> 0.2500",
 )
-exp = unary("exp", lax.exp, lambda grad, result: grad * conj(result), doc="Elementwise exponential.")
+exp = unary(
+    "exp",
+    lax.exp,
+    lambda grad, result: grad * conj(result),
+    doc="Elementwise exponential.",
+    shows="0.5 -> 1.6487",
+)
 
 
 def power_of_two(x):
@@ -108,14 +124,22 @@ exp2 = unary(
     power_of_two,
     lambda grad, result: grad * conj(result) * math.log(2),
     doc="Elementwise ``2 ** input``.",
+    shows="3.0 -> 8.",
 )
 expm1 = unary(
     "expm1",
     lax.expm1,
     lambda grad, result: grad * (conj(result) + 1),
     doc="Elementwise ``exp(input) - 1``, accurate near 0.",
+    shows="1e-3 -> 0.0010",
 )
-log = unary("log", lax.log, lambda grad, self: grad / conj(self), doc="Elementwise natural logarithm.")
+log = unary(
+    "log",
+    lax.log,
+    lambda grad, self: grad / conj(self),
+    doc="Elementwise natural logarithm.",
+    shows="2.0 -> 0.6931",
+)
 
 
 def _log_to_base(base):
@@ -141,51 +165,87 @@ log2 = unary(
     _log_to_base(2),
     lambda grad, self: grad / (conj(self) * math.log(2)),
     doc="Elementwise logarithm to base 2.",
+    shows="8.0 -> 3.",
 )
 log10 = unary(
     "log10",
     _log_to_base(10),
     lambda grad, self: grad / (conj(self) * math.log(10)),
     doc="Elementwise logarithm to base 10.",
+    shows="1000.0 -> 3.",
 )
 log1p = unary(
     "log1p",
     lax.log1p,
     lambda grad, self: grad / (conj(self) + 1),
     doc="Elementwise ``log(1 + input)``, accurate near 0.",
+    shows="1e-3 -> 0.0010",
 )
 
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------
 
-sin = unary("sin", lax.sin, lambda grad, self: grad * conj(lax.cos(self)), doc="Elementwise sine.")
-cos = unary("cos", lax.cos, lambda grad, self: -grad * conj(lax.sin(self)), doc="Elementwise cosine.")
-tan = unary("tan", lax.tan, lambda grad, result: grad * conj(1 + result * result), doc="Elementwise tangent.")
+sin = unary(
+    "sin",
+    lax.sin,
+    lambda grad, self: grad * conj(lax.cos(self)),
+    doc="Elementwise sine.",
+    shows="0.5 -> 0.4794",
+)
+cos = unary(
+    "cos",
+    lax.cos,
+    lambda grad, self: -grad * conj(lax.sin(self)),
+    doc="Elementwise cosine.",
+    shows="0.5 -> 0.8776",
+)
+tan = unary(
+    "tan",
+    lax.tan,
+    lambda grad, result: grad * conj(1 + result * result),
+    doc="Elementwise tangent.",
+    shows="0.5 -> 0.5463",
+)
 asin = unary(
     "asin",
     lax.asin,
     lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc sine.",
+    shows="0.5 -> 0.5236",
 )
 acos = unary(
     "acos",
     lax.acos,
     lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc cosine.",
+    shows="0.5 -> 1.0472",
 )
 atan = unary(
-    "atan", lax.atan, lambda grad, self: grad / conj(self * self + 1), doc="Elementwise arc tangent."
+    "atan",
+    lax.atan,
+    lambda grad, self: grad / conj(self * self + 1),
+    doc="Elementwise arc tangent.",
+    shows="0.5 -> 0.4636",
 )
 sinh = unary(
-    "sinh", lax.sinh, lambda grad, self: grad * conj(lax.cosh(self)), doc="Elementwise hyperbolic sine."
+    "sinh",
+    lax.sinh,
+    lambda grad, self: grad * conj(lax.cosh(self)),
+    doc="Elementwise hyperbolic sine.",
+    shows="0.5 -> 0.5211",
 )
 cosh = unary(
-    "cosh", lax.cosh, lambda grad, self: grad * conj(lax.sinh(self)), doc="Elementwise hyperbolic cosine."
+    "cosh",
+    lax.cosh,
+    lambda grad, self: grad * conj(lax.sinh(self)),
+    doc="Elementwise hyperbolic cosine.",
+    shows="0.5 -> 1.1276",
 )
 tanh = unary(
     "tanh",
     lax.tanh,
     lambda grad, result: grad * conj(1 - result * result),
     doc="Elementwise hyperbolic tangent.",
+    shows="0.5 -> 0.4621",
 )
 
 
@@ -207,73 +267,92 @@ asinh = unary(
     _asinh,
     lambda grad, self: grad * conj(1 / lax.sqrt(self * self + 1)),
     doc="Elementwise inverse hyperbolic sine.",
+    shows="0.5 -> 0.4812",
 )
 acosh = unary(
     "acosh",
     lax.acosh,
     lambda grad, self: grad * conj(_acosh_slope(self)),
     doc="Elementwise inverse hyperbolic cosine.",
+    shows="1.5 -> 0.9624",
 )
 atanh = unary(
     "atanh",
     lax.atanh,
     lambda grad, self: grad * conj(1 / (1 - self * self)),
     doc="Elementwise inverse hyperbolic tangent.",
+    shows="0.5 -> 0.5493",
 )
 sigmoid = unary(
     "sigmoid",
     lax.logistic,
     lambda grad, result: grad * conj((1 - result) * result),
     doc="Elementwise ``1 / (1 + exp(-input))``.",
+    shows="0.5 -> 0.6225",
 )
 
-# -- rounding ------------------------------------------------------------------------------------
+
+# -- angles and parts of complex numbers -----------------------------------------------------------
 
 
-def _rounding(name, f, doc, **options):
-    whole = lambda x: x if kind(x) == "i" else f(x)  # noqa: E731
-    return unary(name, whole, _zero, dtype="same", kinds="if", doc=doc, **options)
+def _sinc(x):
+    turn = math.pi * jnp.where(x == 0, 1, x)
+    return jnp.where(x == 0, 1, lax.sin(turn) / turn)
 
 
-def _toward_zero(x):
-    return jnp.where(x < 0, lax.ceil(x), lax.floor(x))
+def _sinc_grad(grad, self):
+    turn = math.pi * self
+    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * self)))
 
 
-floor = _rounding("floor", lax.floor, "The largest integer not above each element.")
-ceil = _rounding("ceil", lax.ceil, "The smallest integer not below each element.")
-trunc = _rounding("trunc", _toward_zero, "Each element without its fractional part.")
-round_ = _rounding(
-    "round",
-    lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
-    "The nearest integer, the even one of two; ``decimals`` keeps that many digits.",
+sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.", shows="0.5 -> 0.6366")
+deg2rad = unary(
+    "deg2rad",
+    lambda x: x * (math.pi / 180),
+    lambda grad: grad * (math.pi / 180),
+    kinds="bif",
+    doc="Degrees as radians.",
+    shows="90.0 -> 1.5708",
 )
-frac = unary(
-    "frac",
-    lambda x: x - _toward_zero(x),
-    lambda grad: grad,
+rad2deg = unary(
+    "rad2deg",
+    lambda x: x * (180 / math.pi),
+    lambda grad: grad * (180 / math.pi),
+    kinds="bif",
+    doc="Radians as degrees.",
+    shows="3.0 -> 171.8873",
+)
+
+
+def _angle(x):
+    if kind(x) == "c":
+        return lax.atan2(jnp.imag(x), jnp.real(x))
+    return jnp.where(x < 0, math.pi, jnp.where(x != x, x, 0)).astype(x.dtype)
+
+
+def _angle_grad(grad, self):
+    if kind(self) != "c":
+        return _zero(grad)
+    square = jnp.real(self * jnp.conj(self))
+    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
+
+
+angle = unary(
+    "angle",
+    _angle,
+    _angle_grad,
+    variants="function method out",
+    doc="The angle of complex numbers; 0 or pi for real ones.",
+    shows="1j -> 1.5708",
+)
+conj_physical = unary(
+    "conj_physical",
+    conj,
+    lambda grad: conj(grad),
     dtype="same",
-    kinds="f",
-    doc="The fractional part of each element, with its sign.",
+    doc="Elementwise complex conjugate, as a new tensor.",
+    shows="1 + 2j -> 1.-2.j",
 )
-
-
-@pointwise(
-    "round.decimals(Tensor self, *, int decimals) -> Tensor",
-    vjp={"self": _zero},
-    node="RoundBackward1",
-    numbers="",
-    runtime="decimals",
-)
-def round_decimals(self, decimals):
-    demand("round", self, "f")
-
-    def rounded(x):
-        scale = 10.0 ** jnp.abs(decimals).astype(x.dtype)
-        up, down = jnp.where(decimals < 0, x / scale, x * scale), jnp.where(decimals < 0, scale, 1 / scale)
-        even = lax.round(up, lax.RoundingMethod.TO_NEAREST_EVEN)
-        return jnp.where(decimals < 0, even * down, even / scale)
-
-    return widely(rounded, self)
 
 
 # -- rectifiers ----------------------------------------------------------------------------------
@@ -303,102 +382,3 @@ def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""
     demand("threshold", self, "if")
     return jnp.where(self <= threshold.astype(self.dtype), value.astype(self.dtype), self)
-
-
-# -- more ------------------------------------------------------------------------------------------
-
-
-def _sinc(x):
-    turn = math.pi * jnp.where(x == 0, 1, x)
-    return jnp.where(x == 0, 1, lax.sin(turn) / turn)
-
-
-def _sinc_grad(grad, self):
-    turn = math.pi * self
-    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * self)))
-
-
-sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.")
-deg2rad = unary(
-    "deg2rad",
-    lambda x: x * (math.pi / 180),
-    lambda grad: grad * (math.pi / 180),
-    kinds="bif",
-    doc="Degrees as radians.",
-)
-rad2deg = unary(
-    "rad2deg",
-    lambda x: x * (180 / math.pi),
-    lambda grad: grad * (180 / math.pi),
-    kinds="bif",
-    doc="Radians as degrees.",
-)
-
-
-def _angle(x):
-    if kind(x) == "c":
-        return lax.atan2(jnp.imag(x), jnp.real(x))
-    return jnp.where(x < 0, math.pi, jnp.where(x != x, x, 0)).astype(x.dtype)
-
-
-def _angle_grad(grad, self):
-    if kind(self) != "c":
-        return _zero(grad)
-    square = jnp.real(self * jnp.conj(self))
-    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
-
-
-angle = unary(
-    "angle",
-    _angle,
-    _angle_grad,
-    variants="function method out",
-    doc="The angle of complex numbers; 0 or pi for real ones.",
-)
-conj_physical = unary(
-    "conj_physical",
-    conj,
-    lambda grad: conj(grad),
-    dtype="same",
-    doc="Elementwise complex conjugate, as a new tensor.",
-)
-
-
-def _replaced(x, nan, posinf, neginf):
-    most = jnp.finfo(x.dtype)
-    high = most.max if posinf is None else posinf.astype(x.dtype)
-    low = most.min if neginf is None else neginf.astype(x.dtype)
-    x = jnp.where(x == np.inf, high, jnp.where(x == -np.inf, low, x))
-    return jnp.where(x != x, 0 if nan is None else nan.astype(x.dtype), x)
-
-
-@pointwise(
-    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-    numbers="",
-    vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)},
-)
-def nan_to_num(self, nan, posinf, neginf):
-    """NaN and infinities replaced: by 0 and the largest numbers of the dtype, or by the numbers given.
-
-    >>> import torchlike as torch
-    >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
-    tensor([0., 9., 1.])
-    """
-    if kind(self) in "bi":
-        return self
-    if kind(self) == "c":
-        return lax.complex(*(_replaced(x, nan, posinf, neginf) for x in (jnp.real(self), jnp.imag(self))))
-    return _replaced(self, nan, posinf, neginf)
-
-
-@op(
-    "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
-    strides=True,
-    variants="function method out",
-    vjp={"self": lambda grad, exponent: grad / lax.exp2(exponent.astype(grad.dtype))},
-)
-def frexp(self):
-    """Mantissas in [0.5, 1) and integer exponents with ``input = mantissa * 2 ** exponent``."""
-    demand("frexp", self, "f")
-    mantissa, exponent = jnp.frexp(self)
-    return mantissa, exponent.astype(np.int32)

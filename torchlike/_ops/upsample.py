@@ -196,7 +196,7 @@ class _Blocks(Windows):
         if self.apart:
             total = parts.transpose(0, 3, 1, 4, 2).reshape(-1, *(o * k for o, k in zip(self.out, self.kernel, strict=True)))
         else:
-            total = self._summed(self._summed(parts, 1, 3, 0), 1, 2, 1)
+            total = self._summed(self._summed(parts, 1, 3, 0), 1, 3, 1)
         config = [(0, 0, 0), *((-lo, -hi, 0) for lo, hi in edges)]
         return lax.pad(total, jnp.zeros((), total.dtype), config)
 

@@ -2,6 +2,7 @@
 
 from torchlike.optim import lr_scheduler as lr_scheduler
 from torchlike.optim._adafactor import Adafactor as Adafactor
+from torchlike.optim._muon import Muon as Muon
 from torchlike.optim.adadelta import Adadelta as Adadelta
 from torchlike.optim.adagrad import Adagrad as Adagrad
 from torchlike.optim.adam import Adam as Adam

@@ -38,7 +38,7 @@ class Adafactor(GroupOptimizer):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if weight_decay < 0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        demand_flags("Adafactor", foreach)
+        demand_flags(foreach)
         defaults = {
             "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize,
@@ -48,6 +48,8 @@ class Adafactor(GroupOptimizer):
     def _step_group(self, group, params):
         if any(p.is_complex() for p in params):
             raise RuntimeError("Adafactor does not support complex parameters")
+        for p in params:
+            self._state_of(p, group)
         for many in (True, False):  # matrices and vectors keep different state
             chosen = [p for p in params if (p.ndim > 1) == many]
             if chosen:

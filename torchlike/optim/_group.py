@@ -1,5 +1,6 @@
 """Optimizers whose step is one compiled program for each parameter group."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import numpy as np
 
 from torchlike._base.dtypes import float32, float64, get_default_dtype
 from torchlike._base.state import enable_grad
+from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._decl.derive import Derived
 from torchlike._executor import fused
 from torchlike._ops.optim import update_all
 from torchlike.optim.optimizer import Optimizer
@@ -63,16 +66,12 @@ def demand_rate(lr) -> None:
     demand(0.0 <= number(lr), "learning rate", lr)
 
 
-def demand_flags(name: str, foreach=None, fused=None, differentiable=False) -> None:
+def demand_flags(foreach=None, fused=None, differentiable=False) -> None:
     """The flags that choose among PyTorch's implementations; torchlike has one, compiled for the whole group."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if differentiable:
-        raise NotImplementedError(
-            f"{name}(differentiable=True) is not supported: torchlike compiles the whole step and records no graph of it"
-        )
 
 
 class GroupOptimizer(Optimizer):
@@ -136,6 +135,10 @@ class GroupOptimizer(Optimizer):
         self._advance(group, params, states, self._numbers(group))
 
     def _advance(self, group, params, states, numbers) -> None:
+        if group.get("differentiable"):
+            with enable_grad():
+                self._advance_recorded(group, params, states, numbers)
+            return
         kept = self._kept(group)
         old = [tuple([value_of(s[k]) for k in kept]) for s in states]
         steps, which = _distinct([s["step"] for s in states]) if self._counts else ((), (0,) * len(params))
@@ -157,6 +160,20 @@ class GroupOptimizer(Optimizer):
             if self._counts:
                 write(s["step"], new[2][which[i]])
 
+    def _advance_recorded(self, group, params, states, numbers) -> None:
+        """The same program as one recorded operator, whose results are copied into parameters and state."""
+        kept = self._kept(group)
+        if self._counts:
+            kept = (*kept, "step")
+        static = (("rule", type(self)._rule), ("maximize", group.get("maximize", False)), *self._options(group))
+        op = _recorded(static, len(params), len(kept), self._counts, tuple(numbers))
+        old = [s[k] for s in states for k in kept]
+        # copies are what the operator may save: the tensors themselves are written below
+        inputs = [t.clone() for t in params], [p.grad for p in params], [t.clone() for t in old]
+        out = call(op, (*inputs[0], *inputs[1], *inputs[2], *numbers.values()), ())
+        for t, new in zip((*params, *old), out, strict=True):
+            t.copy_(new)
+
     def _advance_by_device(self, group, params, states, numbers, values) -> None:
         """One program for each device; what a loaded state holds elsewhere is moved to its parameter."""
         places = [fused.device_of(v) for v in values]
@@ -168,6 +185,24 @@ class GroupOptimizer(Optimizer):
                         write(t, fused.moved(value_of(t), place))
             there = {k: fused.moved(v, place) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
             self._advance(group, [params[i] for i in chosen], [states[i] for i in chosen], there)
+
+
+@functools.lru_cache(256)
+def _recorded(static, n, kept, counts, names):
+    """The update of ``n`` parameters with ``kept`` state tensors each as an operator that autograd can record."""
+    options = dict(static) | {"which": tuple(range(n))}
+
+    def step(*values):
+        params, grads, values = values[:n], values[n : 2 * n], values[2 * n :]
+        states = [values[i * kept : (i + 1) * kept] for i in range(n)]
+        numbers = dict(zip(names, values[n * kept :], strict=True))
+        steps = [s[-1] for s in states] if counts else ()
+        arrays = [s[:-1] if counts else s for s in states]
+        new_params, new_states, new_steps = update_all(params, grads, arrays, steps, numbers, **options)
+        tails = [(t,) for t in new_steps] if counts else [()] * n
+        return (*new_params, *(x for s, tail in zip(new_states, tails, strict=True) for x in (*s, *tail)))
+
+    return Derived(options["rule"].__name__, "OptimizerStepBackward", step)
 
 
 def _distinct(tensors: list[Tensor]) -> tuple[list, tuple[int, ...]]:

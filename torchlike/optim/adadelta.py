@@ -14,9 +14,10 @@ class Adadelta(GroupOptimizer):
         lr: times each step. rho: decay of the running means. eps: added below the roots.
         weight_decay: times the parameter, added to its gradient. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
     """
 
     _rule = staticmethod(rules.adadelta)
@@ -28,7 +29,7 @@ class Adadelta(GroupOptimizer):
         demand(0.0 <= rho <= 1.0, "rho value", rho)
         demand(eps >= 0.0, "epsilon value", eps)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        demand_flags("Adadelta", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
             "foreach": foreach, "differentiable": differentiable,

@@ -14,9 +14,10 @@ class Adagrad(GroupOptimizer):
         lr: learning rate, divided by ``1 + steps * lr_decay``. weight_decay: times the parameter, added to its
             gradient. initial_accumulator_value: the sum at the start. eps: added to the denominator.
         maximize: climb instead. foreach, fused: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a negative number. NotImplementedError: ``differentiable=True``.
+        ValueError: a negative number.
 
     >>> import torchlike as torch
     >>> p = torch.nn.Parameter(torch.zeros(1))
@@ -37,7 +38,7 @@ class Adagrad(GroupOptimizer):
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand(initial_accumulator_value >= 0.0, "initial_accumulator_value value", initial_accumulator_value)
         demand(eps >= 0.0, "epsilon value", eps)
-        demand_flags("Adagrad", foreach, fused, differentiable)
+        demand_flags(foreach, fused, differentiable)
         defaults = {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,

@@ -15,7 +15,7 @@ from torchlike.optim._group import (
 __all__ = ["Adam"]
 
 
-def _check(name, lr, betas, eps, weight_decay, foreach, capturable, differentiable, fused):
+def _check(lr, betas, eps, weight_decay, foreach, capturable, differentiable, fused):
     if isinstance(lr, Tensor) and foreach and not capturable:
         raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
     demand_rate(lr)
@@ -24,7 +24,7 @@ def _check(name, lr, betas, eps, weight_decay, foreach, capturable, differentiab
         raise ValueError("betas must be either both floats or both Tensors")
     demand_betas(betas)
     demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
-    demand_flags(name, foreach, fused, differentiable)
+    demand_flags(foreach, fused, differentiable)
 
 
 class Adam(GroupOptimizer):
@@ -37,9 +37,10 @@ class Adam(GroupOptimizer):
             ``decoupled_weight_decay`` taken from the parameter itself (AdamW).
         amsgrad: use the largest mean of squares so far. maximize: climb instead of descending.
         foreach, fused, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
 
     >>> import torchlike as torch
     >>> p = torch.nn.Parameter(torch.zeros(1))
@@ -56,7 +57,7 @@ class Adam(GroupOptimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
                  maximize=False, capturable=False, differentiable=False, fused=None,
                  decoupled_weight_decay=False) -> None:  # fmt: skip
-        _check(type(self).__name__, lr, betas, eps, weight_decay, foreach, capturable, differentiable, fused)
+        _check(lr, betas, eps, weight_decay, foreach, capturable, differentiable, fused)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
             "foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused,

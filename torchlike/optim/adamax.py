@@ -22,9 +22,10 @@ class Adamax(GroupOptimizer):
         lr: learning rate. betas: decay of mean and maximum. eps: added to each size.
         weight_decay: times the parameter, added to its gradient. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
     """
 
     _rule = staticmethod(rules.adamax)
@@ -36,7 +37,7 @@ class Adamax(GroupOptimizer):
         demand(eps >= 0.0, "epsilon value", eps)
         demand_betas(betas)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        demand_flags("Adamax", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
             "differentiable": differentiable, "capturable": capturable,

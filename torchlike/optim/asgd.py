@@ -22,9 +22,10 @@ class ASGD(GroupOptimizer):
         lr: learning rate at the start. lambd: decay of the parameters. alpha: power of the decay of the rate.
         t0: the step at which averaging starts. weight_decay: times the parameter, added to its gradient.
         maximize: climb instead. foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a negative number. NotImplementedError: ``differentiable=True``.
+        ValueError: a negative number.
     """
 
     _rule = staticmethod(rules.asgd)
@@ -34,7 +35,7 @@ class ASGD(GroupOptimizer):
                  differentiable=False, capturable=False) -> None:  # fmt: skip
         demand_rate(lr)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        demand_flags("ASGD", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,

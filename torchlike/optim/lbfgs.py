@@ -1,7 +1,7 @@
 """L-BFGS."""
 
 from torchlike._base.state import enable_grad
-from torchlike._core.tensor import value_of, wrap, write
+from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._executor import fused
 from torchlike._ops import lbfgs as ops
 from torchlike.optim._group import demand_rate, number, zeros
@@ -93,7 +93,7 @@ class _Run:
         self.loss, self.evals = loss, 1
         self.lr = number(group["lr"])
         self.grad = optimizer._flat_grad()
-        self.d, self.t = _value(state.get("d")), state.get("t")
+        self.d, self.t = _value(state.get("d")), number(state.get("t"))
         self.dirs = [value_of(y) for y in state.get("old_dirs") or ()]
         self.steps = [value_of(s) for s in state.get("old_stps") or ()]
         self.ro = [value_of(r) for r in state.get("ro") or ()]
@@ -113,10 +113,17 @@ class _Run:
             self.state["al"] = alphas
         scale = self.scale if isinstance(self.scale, int) else wrap(self.scale)
         self.state |= {
-            "d": wrap(self.d), "t": self.t, "old_dirs": [wrap(y) for y in self.dirs],
+            "d": wrap(self.d), "t": self._given(self.t), "old_dirs": [wrap(y) for y in self.dirs],
             "old_stps": [wrap(s) for s in self.steps], "ro": [wrap(r) for r in self.ro], "H_diag": scale,
             "prev_flat_grad": wrap(self.previous), "prev_loss": self.previous_loss,
         }  # fmt: skip
+
+    def _given(self, t):
+        """The step length as PyTorch keeps it: a tensor where the rate is one and no line search chose it."""
+        rate = self.group["lr"]
+        if isinstance(rate, Tensor) and self.group["line_search_fn"] is None:
+            return rate.new_tensor(t)
+        return t
 
     def iterate(self):
         group = self.group

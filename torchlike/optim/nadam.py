@@ -24,9 +24,10 @@ class NAdam(GroupOptimizer):
         weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken from
             the parameter itself. momentum_decay: pace of the schedule. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
     """
 
     _rule = staticmethod(rules.nadam)
@@ -40,7 +41,7 @@ class NAdam(GroupOptimizer):
         demand_betas(betas)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
-        demand_flags("NAdam", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,

@@ -23,9 +23,10 @@ class RAdam(GroupOptimizer):
         weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken from
             the parameter itself. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
     """
 
     _rule = staticmethod(rules.radam)
@@ -37,7 +38,7 @@ class RAdam(GroupOptimizer):
         demand(eps >= 0.0, "epsilon value", eps)
         demand_betas(betas)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        demand_flags("RAdam", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
             "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,

@@ -15,9 +15,10 @@ class RMSprop(GroupOptimizer):
         weight_decay: times the parameter, added to its gradient. momentum: of the steps.
         centered: subtract the squared mean of the gradients (Graves 2013). maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a negative number. NotImplementedError: ``differentiable=True``.
+        ValueError: a negative number.
 
     >>> import torchlike as torch
     >>> p = torch.nn.Parameter(torch.zeros(1))
@@ -38,7 +39,7 @@ class RMSprop(GroupOptimizer):
         demand(momentum >= 0.0, "momentum value", momentum)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand(alpha >= 0.0, "alpha value", alpha)
-        demand_flags("RMSprop", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
             "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,

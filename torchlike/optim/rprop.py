@@ -23,9 +23,10 @@ class Rprop(GroupOptimizer):
         lr: size of the first step. etas: factors of a size that shrinks and that grows.
         step_sizes: smallest and largest size. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
-        ValueError: a number out of range. NotImplementedError: ``differentiable=True``.
+        ValueError: a number out of range.
     """
 
     _rule = staticmethod(rules.rprop)
@@ -35,7 +36,7 @@ class Rprop(GroupOptimizer):
                  maximize=False, differentiable=False) -> None:  # fmt: skip
         demand_rate(lr)
         demand(0.0 < etas[0] < 1.0 < etas[1], "eta values", f"{etas[0]}, {etas[1]}")
-        demand_flags("Rprop", foreach, differentiable=differentiable)
+        demand_flags(foreach, differentiable=differentiable)
         defaults = {
             "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
             "differentiable": differentiable, "capturable": capturable,

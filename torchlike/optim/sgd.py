@@ -15,10 +15,11 @@ class SGD(GroupOptimizer):
         lr: learning rate. momentum, dampening: ``buffer = momentum * buffer + (1 - dampening) * grad``.
         weight_decay: times the parameter, added to its gradient. nesterov: Nesterov momentum.
         maximize: climb instead of descending. foreach, fused: accepted; every step is one program.
+        differentiable: record the step, so that gradients flow through it.
 
     Raises:
         ValueError: a negative number, or Nesterov momentum without momentum or with dampening.
-        NotImplementedError: ``differentiable=True``.
+       
 
     >>> import torchlike as torch
     >>> p = torch.nn.Parameter(torch.ones(2))
@@ -40,7 +41,7 @@ class SGD(GroupOptimizer):
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        demand_flags("SGD", foreach, fused, differentiable)
+        demand_flags(foreach, fused, differentiable)
         defaults = {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
             "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,

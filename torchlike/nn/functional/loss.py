@@ -213,6 +213,8 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """
     _warn_shapes(input, target)
     mode = _reduction(reduction)
+    if isinstance(delta, complex):
+        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
@@ -331,6 +333,6 @@ def _variances(input, var):
         return var
     if input.size()[:-1] == var.size():
         return var.unsqueeze(-1)
-    if input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1:
+    if input.dim() == var.dim() and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1:
         return var
     raise ValueError(f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}")

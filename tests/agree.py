@@ -1,0 +1,72 @@
+"""Scripts run on both libraries: ``agree(lambda t: ...)`` compares all that they return."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import host
+
+import torchlike
+
+
+def plain(x: Any) -> Any:
+    """What is compared of a value: a tensor by dtype, shape, numbers and whether it requires grad."""
+    if isinstance(x, torch.Tensor | torchlike.Tensor):
+        numbers = host(x)
+        numbers = numbers.tolist() if numbers.dtype.kind in "biu" else text(numbers)
+        return str(x.dtype), tuple(x.shape), numbers, x.requires_grad
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    if isinstance(x, tuple | list):
+        return [plain(v) for v in x]
+    if isinstance(x, Exception):
+        return type(x).__name__
+    if hasattr(x, "next_functions"):
+        return x.name().rpartition(":")[2]
+    if isinstance(x, float):
+        return text(x)
+    return x if isinstance(x, bool | int | str | complex | type(None)) else str(x)
+
+
+def text(numbers: Any) -> Any:
+    """Numbers as text of ten significant digits (five in single precision); complex ones as pairs."""
+    numbers = np.asarray(numbers)
+    if numbers.dtype.kind == "c":
+        return [text(numbers.real), text(numbers.imag)]
+    digits = 10 if numbers.dtype == np.float64 else 5
+    return [f"{float(v) + 0.0:.{digits}g}" for v in np.ravel(numbers)]
+
+
+def agree(f: Callable) -> None:
+    """``f(torchlike)`` returns what ``f(torch)`` returns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = plain(f(torchlike)), plain(f(torch))
+    assert ours == theirs, f"{ours}\nPyTorch: {theirs}"
+
+
+def attempt(f: Callable) -> Any:
+    """The result of ``f()``, or the exception it raised."""
+    try:
+        return f()
+    except Exception as error:
+        return error
+
+
+def agree_error(f: Callable, match: str) -> None:
+    """``f`` raises the same type of exception on both libraries, with messages that both fit ``match``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(Exception) as theirs:
+            f(torch)
+        with pytest.raises(Exception) as ours:
+            f(torchlike)
+    assert ours.type is theirs.type, f"{ours.value!r}\nPyTorch: {theirs.value!r}"
+    for error in (theirs.value, ours.value):
+        assert re.search(match, str(error), re.DOTALL), f"{str(error)!r} does not match {match!r}"
