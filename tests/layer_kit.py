@@ -1,4 +1,5 @@
-"""Layers of both libraries with the same parameters: outputs, gradients, buffers, text, and training and evaluation."""
+"""Layers of both libraries with the same parameters: outputs, gradients, buffers, text, and training and
+evaluation."""
 
 from __future__ import annotations
 
@@ -41,8 +42,11 @@ def pair(make: Callable) -> tuple[Any, Any]:
     return ours, theirs
 
 
-def layer(make: Callable, *arrays: Any, call: Callable | None = None, tol: float = 1.0, train: bool = True) -> None:
-    """Compare ``make(nn)`` applied to the arrays: text, outputs, gradients of inputs and parameters, buffers after.
+def layer(
+    make: Callable, *arrays: Any, call: Callable | None = None, tol: float = 1.0, train: bool = True
+) -> None:
+    """Compare ``make(nn)`` applied to the arrays: text, outputs, gradients of inputs and parameters, buffers
+    after.
 
     Args:
         call: how to apply the module (default ``module(*inputs)``).
@@ -98,7 +102,8 @@ def _compare_grads(a, b, what, tol):
 
 
 def same_refusal(f: Callable, match: str = "") -> None:
-    """``f(nn)`` raises the same type of exception in both libraries, ours with a message that fits ``match``."""
+    """``f(nn)`` raises the same type of exception in both libraries, ours with a message that fits
+    ``match``."""
     errors = []
     for nn in (torchlike.nn, torch.nn):
         with warnings.catch_warnings():

@@ -11,6 +11,7 @@ import torchlike._functions.rearrange
 import torchlike._functions.restructure
 import torchlike._functions.products
 import torchlike._functions.reduce
+import torchlike._functions.view_copies
 import torchlike._functions.shape
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401

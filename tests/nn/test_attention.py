@@ -1,5 +1,7 @@
 """Attention and Transformer layers, against PyTorch."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -42,7 +44,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case):
-    check(*CASES[case], stride=False, gradgrad=case != "no queries", tol=10)
+    # PyTorch has no second derivative of its kernel for shared heads.
+    check(*CASES[case], stride=False, gradgrad=case not in ("no queries", "shared heads"), tol=10)
 
 
 def test_masked_by_infinity():
@@ -96,11 +99,14 @@ HEADS = {
     "memory": (lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x, y, y)),
     "three": (lambda nn: nn.MultiheadAttention(8, 4, bias=False), lambda m, x, y, z: m(x, y, z)),
     "no weights": (lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x, y, z, need_weights=False)),
-    "every head": (lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x, y, z, average_attn_weights=False)),
+    "every head": (
+        lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x, y, z, average_attn_weights=False),
+    ),
     "batch first": (lambda nn: nn.MultiheadAttention(8, 2, batch_first=True), lambda m, x, y, z: m(x, x, x)),
     "sizes": (lambda nn: nn.MultiheadAttention(8, 2, kdim=8, vdim=5), lambda m, x, y, z: m(x, y, z[..., :5])),
     "extra keys": (
-        lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True), lambda m, x, y, z: m(x, y, z),
+        lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True),
+        lambda m, x, y, z: m(x, y, z),
     ),
     "unbatched": (lambda nn: nn.MultiheadAttention(8, 2), lambda m, x, y, z: m(x[:, 0], y[:, 0], y[:, 0])),
 }  # fmt: skip
@@ -122,17 +128,30 @@ def test_masks_of_heads(need_weights, extra):
         three = m(x, x, x, attn_mask=causal.expand(6, 4, 4), **options)
         return one, two, three
 
-    layer(lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=extra, add_zero_attn=extra), X, PADDED, CAUSAL, call=call, tol=5)
+    layer(
+        lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=extra, add_zero_attn=extra),
+        X,
+        PADDED,
+        CAUSAL,
+        call=call,
+        tol=5,
+    )
 
 
 def test_nothing_to_attend_to():
-    """NaN with weights, zeros without, as in PyTorch."""
+    """NaN with weights, zeros without, as in PyTorch (whose gradients are NaN in both cases)."""
     everything = np.ones((3, 4), bool)
-    for need_weights in (True, False):
-        layer(
-            lambda nn: nn.MultiheadAttention(8, 2), X, everything, tol=5,
-            call=lambda m, x, p, n=need_weights: m(x, x, x, key_padding_mask=p, need_weights=n),
-        )  # fmt: skip
+    layer(
+        lambda nn: nn.MultiheadAttention(8, 2),
+        X,
+        everything,
+        call=lambda m, x, p: m(x, x, x, key_padding_mask=p),
+    )
+
+    def without_weights(m, x, padding):
+        return m(x, x, x, key_padding_mask=padding, need_weights=False)[0].detach()
+
+    layer(lambda nn: nn.MultiheadAttention(8, 2), X, everything, call=without_weights)
 
 
 def heads(*shapes, make=lambda nn: nn.MultiheadAttention(8, 2), **options):
@@ -156,7 +175,9 @@ BAD_HEADS = {
     "mask": (heads(T, T, T, attn_mask=np.zeros((2, 2), bool)), "shape of the 2D attn_mask"),
     "mask 3d": (heads(T, T, T, attn_mask=np.zeros((4, 4, 4), bool)), "shape of the 3D attn_mask"),
     "mask dtype": (heads(T, T, T, attn_mask=np.zeros((4, 4), np.int64)), "only bool and floating types"),
-    "padding": (heads(T, T, T, key_padding_mask=np.zeros((4, 4), bool)), r"key_padded_mask.shape\[0\] to be 3"),
+    "padding": (
+        heads(T, T, T, key_padding_mask=np.zeros((4, 4), bool)), r"key_padded_mask.shape\[0\] to be 3",
+    ),
     "causal": (heads(T, T, T, is_causal=True), "Need attn_mask"),
 }  # fmt: skip
 
@@ -181,7 +202,9 @@ BLOCKS = {
     "encoder": (lambda nn: nn.TransformerEncoder(encoder()(nn), 2, nn.LayerNorm(8)), X),
     "decoder layer": (decoder(), X, MEMORY),
     "decoder layer, norm first": (decoder(norm_first=True, layer_norm_eps=0.1), X, MEMORY),
-    "decoder": (lambda nn: nn.TransformerDecoder(decoder(batch_first=True)(nn), 2), X, r(4, 5, 8, dtype=np.float32)),
+    "decoder": (
+        lambda nn: nn.TransformerDecoder(decoder(batch_first=True)(nn), 2), X, r(4, 5, 8, dtype=np.float32),
+    ),
     "both": (lambda nn: nn.Transformer(8, 2, 1, 1, 12, dropout=0.0), MEMORY, X),
 }  # fmt: skip
 
@@ -195,7 +218,14 @@ def test_transformer(case):
 def test_masks_of_transformers():
     def call(m, src, tgt, causal, padding):
         mask = m.generate_square_subsequent_mask(4)
-        a = m(src, tgt, tgt_mask=mask, src_key_padding_mask=padding, memory_key_padding_mask=padding, tgt_is_causal=True)
+        a = m(
+            src,
+            tgt,
+            tgt_mask=mask,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
+        )
         return a, m(tgt, tgt, src_mask=causal, tgt_mask=causal, memory_mask=causal)
 
     layer(lambda nn: nn.Transformer(8, 2, 1, 2, 12, dropout=0.0), X, Y, CAUSAL, PADDED, call=call, tol=30)
@@ -206,6 +236,7 @@ def test_evaluation_zeroes_padding():
     ours, theirs = pair(lambda nn: nn.TransformerEncoder(encoder(batch_first=True)(nn), 2))
     for padding in (PADDED, PADDED[:, ::-1].copy()):
         results = []
+        warnings.simplefilter("ignore")
         for m, lift, no_grad in ((ours, to_ours, torchlike.no_grad), (theirs, to_torch, torch.no_grad)):
             with no_grad():
                 out = m.eval()(lift(X.transpose(1, 0, 2).copy()), src_key_padding_mask=lift(padding))

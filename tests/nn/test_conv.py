@@ -45,7 +45,10 @@ FORWARD = {
     "3d": (conv(3, padding=(1, 0, 1), stride=(1, 2, 1)), r(1, 2, 4, 5, 3), r(3, 2, 2, 3, 2), r(3)),
     "t plain": (transposed(2), IMAGE, r(4, 6, 3, 2), r(6)),
     "t stride": (transposed(2, stride=(2, 3), output_padding=(1, 2)), IMAGE, r(4, 6, 3, 2)),
-    "t everything": (transposed(2, stride=2, padding=1, dilation=2, groups=2, output_padding=1), IMAGE, r(4, 3, 3, 2), r(6)),
+    "t everything": (
+        transposed(2, stride=2, padding=1, dilation=2, groups=2, output_padding=1), IMAGE, r(4, 3, 3, 2),
+        r(6),
+    ),
     "t padding": (transposed(2, padding=2), IMAGE, r(4, 6, 3, 3)),
     "t 1d": (transposed(1, stride=3), r(2, 3, 5), r(3, 4, 2), r(4)),
     "t unbatched": (transposed(1, stride=3), r(3, 5), r(3, 4, 2)),
@@ -71,7 +74,12 @@ def test_unusual_values():
 
 
 def test_input_that_is_a_view():
-    check(lambda t, x, w: t.nn.functional.conv2d(x.transpose(2, 3)[..., ::2], w), r(2, 4, 12, 7), KERNEL, stride=False)
+    check(
+        lambda t, x, w: t.nn.functional.conv2d(x.transpose(2, 3)[..., ::2], w),
+        r(2, 4, 12, 7),
+        KERNEL,
+        stride=False,
+    )
 
 
 BAD = {
@@ -80,7 +88,9 @@ BAD = {
     "few outputs": (conv(2, groups=4), IMAGE, r(2, 1, 3, 3), "at least 4 at dimension 0"),
     "odd outputs": (conv(2, groups=2), IMAGE, r(3, 2, 3, 3), "divisible by 2 at dimension 0"),
     "rank": (conv(2), r(2, 2), KERNEL, r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d"),
-    "kernel": (conv(2), IMAGE, r(6, 4, 9, 2), r"padded input size per channel: \(7 x 6\). Kernel size: \(9 x 2\)"),
+    "kernel": (
+        conv(2), IMAGE, r(6, 4, 9, 2), r"padded input size per channel: \(7 x 6\). Kernel size: \(9 x 2\)",
+    ),
     "dtype": (conv(2), IMAGE, KERNEL.astype("f"), "expected scalar type Double but found Float"),
     "bias dtype": (conv(2), IMAGE, KERNEL, r(6).astype("f"), "bias type.*should be the same"),
     "bias": (conv(2), IMAGE, KERNEL, r(5), "1-dimensional with 6 elements"),
@@ -90,7 +100,9 @@ BAD = {
     "dilation": (conv(2, dilation=0), IMAGE, KERNEL, "dilation should be greater than zero"),
     "padding name": (conv(2, padding="some"), IMAGE, KERNEL, "Invalid padding string: 'some'"),
     "same, stride": (conv(2, padding="same", stride=2), IMAGE, KERNEL, "not supported for strided"),
-    "output_padding": (transposed(2, output_padding=1), IMAGE, r(4, 6, 3, 2), "output padding must be smaller"),
+    "output_padding": (
+        transposed(2, output_padding=1), IMAGE, r(4, 6, 3, 2), "output padding must be smaller",
+    ),
     "t channels": (transposed(2), IMAGE, r(3, 6, 3, 2), "to have 3 channels, but got 4"),
 }  # fmt: skip
 
@@ -144,8 +156,14 @@ def test_layer_refuses(case):
 
 
 def test_output_size_refused():
-    check_error(lambda t, x: t.nn.ConvTranspose2d(4, 2, 3, stride=2)(x, output_size=(90, 1)), X2, match="valid sizes range")
-    check_error(lambda t, x: t.nn.ConvTranspose2d(4, 2, 3)(x, output_size=(1,)), X2, match="must have 2 or 4 elements")
+    check_error(
+        lambda t, x: t.nn.ConvTranspose2d(4, 2, 3, stride=2)(x, output_size=(90, 1)),
+        X2,
+        match="valid sizes range",
+    )
+    check_error(
+        lambda t, x: t.nn.ConvTranspose2d(4, 2, 3)(x, output_size=(1,)), X2, match="must have 2 or 4 elements"
+    )
 
 
 def test_parameters_start_as_in_pytorch():

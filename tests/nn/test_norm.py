@@ -31,7 +31,9 @@ def F(name, *args, **options):
 def with_stats(training):
     def run(t, x, mean, var, *parameters):
         named = dict(zip(("weight", "bias"), parameters, strict=False))
-        return t.nn.functional.batch_norm(x, mean.detach(), var.detach(), training=training, momentum=0.3, **named)
+        return t.nn.functional.batch_norm(
+            x, mean.detach(), var.detach(), training=training, momentum=0.3, **named
+        )
 
     return run
 
@@ -79,12 +81,23 @@ def test_norm(case):
     check(*NORMS[case], stride=False, gradgrad=case not in ("normalize zeros",))
 
 
-@pytest.mark.parametrize("name, args", [("batch_norm", (None, None)), ("layer_norm", ((5,),)), ("group_norm", (2,)), ("rms_norm", ((5,),))])
+@pytest.mark.parametrize(
+    "name, args",
+    [("batch_norm", (None, None)), ("layer_norm", ((5,),)), ("group_norm", (2,)), ("rms_norm", ((5,),))],
+)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_short_dtypes(name, args, dtype):
     options = {"training": True} if name == "batch_norm" else {}
     n = 5 if args == ((5,),) else 6
-    check(F(name, *args, **options), r(4, 6, 5, dtype=dtype), r(n, dtype=np.float32), grad=dtype != np.float16, gradgrad=False, tol=3, stride=False)
+    check(
+        F(name, *args, **options),
+        r(4, 6, 5, dtype=dtype),
+        r(n, dtype=np.float32),
+        grad=dtype != np.float16,
+        gradgrad=False,
+        tol=3,
+        stride=False,
+    )
 
 
 def test_nan_stays_in_its_row():
@@ -109,15 +122,21 @@ def test_running_statistics_move():
 
 C, V = r(3), np.abs(r(3))
 BAD = {
-    "one value": (F("batch_norm", None, None, training=True), r(1, 3), "Expected more than 1 value per channel"),
+    "one value": (
+        F("batch_norm", None, None, training=True), r(1, 3), "Expected more than 1 value per channel",
+    ),
     "eps": (F("batch_norm", None, None, training=True, eps=0), r(2, 3), "eps must be positive"),
-    "no statistics": (F("batch_norm", None, None), r(2, 3), "running_mean must be defined in evaluation mode"),
+    "no statistics": (
+        F("batch_norm", None, None), r(2, 3), "running_mean must be defined in evaluation mode",
+    ),
     "running_mean": (with_stats(False), r(2, 4), C, V, "running_mean should contain 4 elements not 3"),
     "weight": (with_stats(False), r(2, 3), C, V, r(4), "weight should contain 3 elements not 4"),
     "mixed": (with_stats(False), r(2, 3), C.astype("f"), V.astype("f"), "mixed dtype"),
     "integers": (with_stats(False), np.ones((2, 3), np.int64), C, V, "not implemented for 'Long'"),
     "instance, one": (F("instance_norm"), r(2, 3, 1), "Expected more than 1 spatial element"),
-    "layer shape": (F("layer_norm", (4,)), r(2, 3), r"expected input with shape \[\*, 4\], but got input of size\[2, 3\]"),
+    "layer shape": (
+        F("layer_norm", (4,)), r(2, 3), r"expected input with shape \[\*, 4\], but got input of size\[2, 3\]",
+    ),
     "layer nothing": (F("layer_norm", ()), r(2, 3), "at least 1-dimensional"),
     "layer weight": (F("layer_norm", (3,)), r(2, 3), r(4), "weight to be of same shape as normalized_shape"),
     "layer int": (F("layer_norm", 3), r(2, 3), "must be tuple of ints, not int"),
@@ -142,7 +161,9 @@ def test_statistics_do_not_require_grad():
     def run(t, x, mean, var):
         return t.nn.functional.batch_norm(x, mean, var)
 
-    check_error(run, r(2, 3), C, V, grad=True, match="not differentiable with respect to argument 'running_mean'")
+    check_error(
+        run, r(2, 3), C, V, grad=True, match="not differentiable with respect to argument 'running_mean'"
+    )
 
 
 X2, X3, X4, X5 = (r(4, 6, *[3, 5, 2][: n - 2], dtype=np.float32) for n in (2, 3, 4, 5))

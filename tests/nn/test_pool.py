@@ -171,10 +171,20 @@ BAD = {
     "adaptive size": (f("adaptive_avg_pool2d", (2, 2, 2)), r(1, 1, 4, 4), "output_size must be 2"),
     "adaptive negative": (f("adaptive_avg_pool2d", (-1, 2)), r(1, 1, 4, 4), "greater than or equal to 0"),
     "adaptive empty": (f("adaptive_avg_pool2d", 2), r(1, 1, 0, 4), "dimension 2 being empty"),
-    "adaptive dtype": (f("adaptive_avg_pool2d", 2), np.zeros((1, 1, 4, 4), np.int64), "not implemented for 'Long'"),
-    "unpool range": (lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2), r(1, 1, 2, 2), AT + 20, "invalid max index: 20"),
-    "unpool shape": (lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2), r(1, 1, 2, 3), AT, "Expected shape of indices"),
-    "unpool size": (lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2, output_size=(6, 6)), r(1, 1, 2, 2), AT, "between 2 and 6"),
+    "adaptive dtype": (
+        f("adaptive_avg_pool2d", 2), np.zeros((1, 1, 4, 4), np.int64), "not implemented for 'Long'",
+    ),
+    "unpool range": (
+        lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2), r(1, 1, 2, 2), AT + 20,
+        "invalid max index: 20",
+    ),
+    "unpool shape": (
+        lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2), r(1, 1, 2, 3), AT, "Expected shape of indices",
+    ),
+    "unpool size": (
+        lambda t, x, i: t.nn.functional.max_unpool2d(x, i, 2, output_size=(6, 6)), r(1, 1, 2, 2), AT,
+        "between 2 and 6",
+    ),
 }  # fmt: skip
 
 

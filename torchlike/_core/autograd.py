@@ -247,8 +247,7 @@ def _start(tensors, grads, create):
     grads = _as_tuple(grads) or (None,) * len(tensors)
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
-    seeds = _seeds(tensors, grads, create)
-    return _root_edges(tensors), seeds
+    return _root_edges(tensors), _seeds(tensors, grads, create)
 
 
 def _check_inputs(inputs):
@@ -306,8 +305,15 @@ def _method_backward(t, gradient=None, retain_graph=None, create_graph=False, in
     backward(t, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+def _call_node(node, *grads):
+    """What the node makes of gradients of its outputs."""
+    results = node.apply_tensors(list(grads), call)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 def install():
     """Give Tensor its autograd surface."""
+    nodes.OpNode.__call__ = _call_node
     Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
     Tensor.grad_fn = property(_grad_fn)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))

@@ -5,6 +5,7 @@ them directly; with it they travel as tensors through dispatch, and so have hist
 Hooks always see tensors.
 """
 
+import threading
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 
@@ -21,6 +22,8 @@ from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
 plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
+
+_adding = threading.RLock()  # two threads may reach the same leaf
 
 
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
@@ -228,13 +231,14 @@ class _Task:
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
-        old = leaf._grad
-        if old is None:
-            leaf._grad = self.first_gradient(leaf, grad)
-        elif self.create:
-            leaf._grad = call(add, (old, grad, None), ())
-        else:
-            write(old, immediate.run(plus, (), (value_of(old), grad)))
+        with _adding:
+            old = leaf._grad
+            if old is None:
+                leaf._grad = self.first_gradient(leaf, grad)
+            elif self.create:
+                leaf._grad = call(add, (old, grad, None), ())
+            else:
+                write(old, immediate.run(plus, (), (value_of(old), grad)))
 
 
     def first_gradient(self, leaf, grad):

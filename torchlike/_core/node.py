@@ -34,8 +34,8 @@ class Node:
         """What messages call the node: ``Mul``."""
         return self.name().rstrip("0123456789").removesuffix("Backward")
 
-    @property
     def _sequence_nr(self):
+        """The number of the node in order of creation (per process)."""
         return self.seq
 
     @property
@@ -104,10 +104,11 @@ class OpNode(Node):
 
     def values(self):
         """The saved values, after the version check."""
-        if self.saved is None:
+        saved, versions = self.saved, self.versions  # another thread may free them meanwhile
+        if saved is None or versions is None:
             raise RuntimeError(FREED)
         got = []
-        for t, version in zip(self.saved, self.versions, strict=True):
+        for t, version in zip(saved, versions, strict=True):
             if version is None:
                 got.append(t)
             elif t._vc.version != version:
@@ -141,9 +142,7 @@ class OpNode(Node):
     def apply(self, grads):
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
         plan = self.plan
-        if self.saved is None:
-            raise RuntimeError(FREED)
-        arguments = self.values() if self.saved else []
+        arguments = self.values() if self.saved != [] else []
         for i in plan.diff:
             grad = grads[i]
             arguments.append(_zeros(plan.outs[i]) if grad is None else grad)

@@ -8,7 +8,7 @@ from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
-from torchlike._ops.view import as_strided, permute, spread, view_, view_dtype
+from torchlike._ops.view import as_strided, permute, spread, view_, view_dtype, write_reshape
 
 
 class Shaped:
@@ -55,7 +55,10 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
     if view is None:
         new._view = View((step,), ints, layout, dtype)
     else:
-        new._view = View((*view.steps, step), view.ints + ints, layout, dtype or view.dtype)
+        steps = view.steps
+        if diff is not None and len(steps) > diff.depth and step[0].write is steps[-1][0].write is write_reshape:
+            steps = steps[:-1]  # a reshape of a reshape is one; so a loop of them compiles once
+        new._view = View((*steps, step), view.ints + ints, layout, dtype or view.dtype)
     new._cache = None
     if not state.grad:
         creation = NO_GRAD

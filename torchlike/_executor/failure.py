@@ -15,4 +15,7 @@ def translate(op, static, values, error):
             f"Expected all tensors to be on the same device, but {op.name}() found {', '.join(found)}; "
             "move them with .to(device)"
         ) from None
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # the traceback refers to this frame: they would keep the call's tensors in a cycle

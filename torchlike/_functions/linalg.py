@@ -16,7 +16,6 @@ from torchlike._functions._install import FUNCTIONS as FUNCTIONS
 from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products
 from torchlike._ops import spectral
-from torchlike._ops._square import _LinAlgError as LinAlgError
 
 function("get_float32_matmul_precision")(products.get_float32_matmul_precision)
 function("set_float32_matmul_precision")(products.set_float32_matmul_precision)
@@ -58,7 +57,9 @@ _ORDERS = (2, -2, 1, -1, math.inf, -math.inf)
 
 def _matrix_dims(ndim, dim):
     if ndim < 2:
-        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}.")
+        raise RuntimeError(
+            f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}."
+        )
     dim = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
@@ -228,7 +229,9 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
     if driver is None:
         driver = "gelsy"
     if driver not in _DRIVERS:
-        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}")
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver}"
+        )
     solution, residuals, rank, s = call(spectral.lstsq, (A, B, rcond), ())
     m, n = A.shape[-2:]
     if driver == "gelsy" or m <= n or not _full_rank(rank, n, driver):
@@ -243,7 +246,12 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
 def _full_rank(rank, n, driver):
     """Whether every matrix has rank n; taken for granted by "gels", and where the values are not known."""
     value = value_of(rank)
-    return driver == "gels" or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer) or bool((value == n).all())
+    return (
+        driver == "gels"
+        or not isinstance(value, jax.Array)
+        or isinstance(value, jax.core.Tracer)
+        or bool((value == n).all())
+    )
 
 
 def tensorinv(A, ind=2, *, out=None):

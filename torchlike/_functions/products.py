@@ -111,7 +111,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     tensor([[5., 1.]])
     """
     if compute_mode not in _COMPUTE_MODES:
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode; cdist takes one of {list(_COMPUTE_MODES)}")
+        raise ValueError(
+            f"{compute_mode} is not a valid value for compute_mode; cdist takes one of {list(_COMPUTE_MODES)}"
+        )
     return call(named.cdist, (x1, x2), (float(p), None))
 
 
@@ -207,7 +209,9 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if q is None:
         q = min(6, m, n)
     elif not 0 <= q <= min(m, n):
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)} (pca_lowrank)")
+        raise ValueError(
+            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)} (pca_lowrank)"
+        )
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer (pca_lowrank)")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)

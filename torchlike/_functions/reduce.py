@@ -69,7 +69,8 @@ def _known(name, t):
     value = value_of(t)
     if isinstance(value, jax.core.Tracer):
         raise jax.errors.ConcretizationTypeError(
-            value, f"the shape of the result of {name}() depends on values, which are not known while jax traces"
+            value,
+            f"the shape of the result of {name}() depends on values, which are not known while jax traces",
         )
     if isinstance(value, Abstract):
         raise NotImplementedError(
@@ -87,7 +88,9 @@ def _packed(results, wanted):
 
 def _no_complex(name, input):
     if input.dtype.is_complex:
-        raise NotImplementedError(f'"{name}" not implemented for \'{input.dtype.scalar_name}\'; use .real or .abs()')
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{input.dtype.scalar_name}'; use .real or .abs()"
+        )
 
 
 def _unique_flat(values):
@@ -188,7 +191,9 @@ def bincount(input, weights=None, minlength=0):
     if minlength < 0:
         raise RuntimeError(f"minlength should be >= 0, got {minlength} (bincount)")
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype.name == "bool":
-        raise NotImplementedError(f'"bincount_cpu" not implemented for \'{input.dtype.scalar_name}\'; it counts integers')
+        raise NotImplementedError(
+            f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'; it counts integers"
+        )
     values = _known("bincount", input)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Activation functions. The derivative at each kink is PyTorch's."""
+"""Activation functions. The derivative at each kink is PyTorch's, and at NaN that of its vectorized loops."""
 
 import math
 
@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dims import wrap_dim
+from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
 from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name
 from torchlike._ops.random import uniform01
@@ -60,6 +61,16 @@ leaky_relu = _activation(
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
 )
 
+# in evaluation, by the mean slope
+rrelu = _activation(
+    "rrelu(Tensor self, Scalar negative_slope) -> Tensor",
+    lambda x, slope: jnp.where(x > 0, x, x * slope),
+    lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
+    dispatched="leaky_relu_cpu",
+    node="RreluWithNoiseBackward",
+    strides=False,
+)
+
 
 def _elu(x, alpha, scale, input_scale):
     low = jnp.where(x < 0, x, 0)
@@ -67,8 +78,9 @@ def _elu(x, alpha, scale, input_scale):
 
 
 def _elu_back(x, grad, alpha, scale, input_scale):
-    low = jnp.where(x <= 0, x, 0)
-    return grad * scale * jnp.where(x <= 0, input_scale * alpha * jnp.exp(low * input_scale), 1)
+    start = input_scale * alpha  # the slope on the left of 0, and at 0, where it is constant for PyTorch
+    below = start * jnp.exp(jnp.where(x < 0, x, 0) * input_scale)
+    return grad * scale * jnp.where(x < 0, below, jnp.where(x == 0, start, jnp.where(x != x, jnp.exp(x), 1)))
 
 
 elu = _activation("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back)
@@ -123,10 +135,6 @@ def gelu(self, approximate):
     return _wide(lambda x: x * _cdf(x), self)
 
 
-def _logistic(x):
-    return 1 / (1 + jnp.exp(-x))
-
-
 @with_inplace
 @pointwise("silu(Tensor self) -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)})  # fmt: skip
@@ -136,17 +144,17 @@ def silu(self):
 
 
 def _silu_slope(x):
-    s = _logistic(x)
+    s = lax.logistic(x)
     return s * (1 + x * (1 - s))
 
 
 def _softplus(x):
-    return jnp.where(x > 0, x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+    return jnp.where(x > 0, x, 0) + jnp.log1p(jnp.exp(-jnp.where(x > 0, x, -x)))  # smooth at 0 for jax too
 
 
 def _mish_back(x, grad):
     t = jnp.tanh(_softplus(x))
-    return grad * (t + x * _logistic(x) * (1 - t * t))
+    return grad * (t + x * lax.logistic(x) * (1 - t * t))
 
 
 mish = _activation("mish(Tensor self) -> Tensor", lambda x: x * jnp.tanh(_softplus(x)), _mish_back)
@@ -160,6 +168,7 @@ def _softplus_scaled(x, beta, threshold):
 def _softplus_back(x, grad, beta, threshold):
     linear = x * beta > threshold
     z = jnp.exp(jnp.where(linear, 0, x * beta))
+    z = jnp.where(x * beta == threshold, lax.stop_gradient(z), z)
     return jnp.where(linear, grad, grad * z / (1 + z))
 
 
@@ -170,7 +179,7 @@ softplus = _activation(
 hardshrink = _activation(
     "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
-    lambda x, grad, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, grad),
+    lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     variants="function method out",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
 )
@@ -178,7 +187,7 @@ hardshrink = _activation(
 softshrink = _activation(
     "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
-    lambda x, grad, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, grad),
+    lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     dispatched="softshrink_check",
 )
 
@@ -193,7 +202,7 @@ hardsigmoid = _activation(
 hardswish = _activation(
     "hardswish(Tensor self) -> Tensor",
     lambda x: x * _clipped(x + 3, 0, 6) / 6,
-    lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x < 3, grad * (x / 3 + 0.5), grad)),
+    lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x >= 3, grad, grad * (x / 3 + 0.5))),
 )
 
 
@@ -214,22 +223,29 @@ def _hardtanh(name, self, min_val, max_val):
 @with_inplace
 @pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self, min_val, max_val:
-                jnp.where((self <= jnp.asarray(min_val).astype(self.dtype))
-                          | (self >= jnp.asarray(max_val).astype(self.dtype)), 0, grad)})  # fmt: skip
+                _passed((self > jnp.asarray(min_val).astype(self.dtype))
+                        & (self < jnp.asarray(max_val).astype(self.dtype)), grad)})  # fmt: skip
 def hardtanh(self, min_val, max_val):
     return _hardtanh("hardtanh", self, min_val, max_val)
 
 
 @with_inplace
 @pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
-           vjp={"self": lambda grad, self: jnp.where((self <= 0) | (self >= 6), 0, grad)})  # fmt: skip
+           vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)})  # fmt: skip
 def relu6(self):
     return _hardtanh("relu6", self, 0, 6)
 
 
-@pointwise("softsign(Tensor self) -> Tensor", numbers="", dtype="int_to_float", variants="", node="DivBackward")
+@pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward")
 def softsign(self):
-    return _wide(lambda x: x / (1 + _modulus(x)), self)
+    if kind(self) == "b":
+        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
+    return _wide(lambda x: x / (1 + _modulus(x)), _inexact(self))
+
+
+def _inexact(x):
+    """Integers as the default dtype."""
+    return x.astype(get_default_dtype().np) if kind(x) == "i" else x
 
 
 def _modulus(x):
@@ -240,14 +256,17 @@ def _modulus(x):
     return jnp.where(zero, 0, jnp.abs(jnp.where(zero, 1, x)))
 
 
-@pointwise("tanhshrink(Tensor self) -> Tensor", numbers="", dtype="int_to_float", variants="", node="SubBackward",
+@pointwise("tanhshrink(Tensor self) -> Tensor", numbers="", variants="", node="SubBackward",
            vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(jnp.tanh(x) ** 2), self, grad)})  # fmt: skip
 def tanhshrink(self):
-    return self - jnp.tanh(self)
+    if kind(self) == "b":
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the input")
+    x = _inexact(self)
+    return x - jnp.tanh(x)
 
 
-@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward", strides=True,
-    vjp={"self": lambda grad, self: _wide(lambda x, g: g * _logistic(-x), self, grad)})  # fmt: skip
+@op("log_sigmoid(Tensor self) -> Tensor", variants="", node="LogSigmoidBackward",
+    vjp={"self": lambda grad, self: _wide(lambda x, g: g * lax.logistic(-x), self, grad)})  # fmt: skip
 def log_sigmoid(self):
     demand("log_sigmoid_cpu", self, "f")
     return _wide(lambda x: jnp.where(x < 0, x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x))), self)
@@ -276,9 +295,10 @@ def _prelu_weight(self, weight):
 
 def _prelu_back(grad, self, weight):
     slope = _prelu_weight(self, weight)
-    to_weight = jnp.where(self > 0, 0, grad * self)
+    to_weight = jnp.where((self > 0) | (self == 0), 0, grad * self)
     axes = tuple(i for i in range(self.ndim) if slope.shape[i] == 1)
-    return jnp.where(self > 0, grad, grad * slope), jnp.sum(to_weight, axes).reshape(weight.shape)
+    fixed = jnp.where(self == 0, lax.stop_gradient(slope), slope)  # at 0 the slope has no derivative
+    return jnp.where(self > 0, grad, grad * fixed), jnp.sum(to_weight, axes).reshape(weight.shape)
 
 
 @op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
@@ -311,7 +331,7 @@ def glu(self, dim):
         raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)")
     demand("glu_cpu", self, "f")
     a, b = jnp.split(self, 2, axis)
-    return _wide(lambda x, gate: x * _logistic(gate), a, b)
+    return _wide(lambda x, gate: x * lax.logistic(gate), a, b)
 
 
 # ----- softmax ----------------------------------------------------------------------------------------

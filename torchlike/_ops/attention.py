@@ -21,11 +21,11 @@ def _weights(scores, safe):
 
 
 def _masked(scores, mask):
-    """``scores`` plus a floating mask, or -inf where a boolean one is False."""
+    """``scores`` plus a floating mask, or minus infinity where a boolean one is False."""
     if mask is None:
         return scores
-    if mask.dtype == bool:
-        return jnp.where(mask, scores, -jnp.inf)
+    if mask.dtype == bool:  # a sum, as in PyTorch: where would drop NaN gradients
+        mask = jnp.where(mask, 0.0, -jnp.inf)
     return scores + mask.astype(scores.dtype)
 
 
@@ -37,7 +37,9 @@ def _dropped(weights, words, p):
 
 
 def _causal(rows, columns):
-    return lax.broadcasted_iota(np.int32, (rows, columns), 1) <= lax.broadcasted_iota(np.int32, (rows, columns), 0)
+    return lax.broadcasted_iota(np.int32, (rows, columns), 1) <= lax.broadcasted_iota(
+        np.int32, (rows, columns), 0
+    )
 
 
 def _product(a, b):
@@ -45,7 +47,8 @@ def _product(a, b):
 
 
 def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
-    """(weighted values, weights): softmax(query @ key.T * scale + masks) @ value over the last two dimensions."""
+    """(weighted values, weights): softmax(query @ key.T * scale + masks) @ value over the last two
+    dimensions."""
     kind = query.dtype
     if kind.itemsize < 4:
         query, key = query.astype(jnp.float32), key.astype(jnp.float32)
@@ -65,11 +68,13 @@ def _check(query, key, value, mask):
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{from_np(query.dtype)} key.dtype: {from_np(key.dtype)} and value.dtype: {from_np(value.dtype)} instead."
+            f"{from_np(query.dtype)} key.dtype: {from_np(key.dtype)} and value.dtype: {from_np(value.dtype)} "
+            "instead."
         )
     if not jnp.issubdtype(query.dtype, jnp.floating):
         raise RuntimeError(
-            f"scaled_dot_product_attention: expected scalar type Float but found {from_np(query.dtype).scalar_name}"
+            "scaled_dot_product_attention: expected scalar type Float but found "
+            f"{from_np(query.dtype).scalar_name}"
         )
     if mask is not None and mask.dtype not in (np.dtype(bool), np.dtype(np.float32), query.dtype):
         raise RuntimeError(
@@ -81,8 +86,8 @@ def _check(query, key, value, mask):
 def _check_shapes(query, key, value, mask):
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise RuntimeError(
-            "scaled_dot_product_attention: expected query [..., L, E], key [..., S, E] and value [..., S, Ev], but got "
-            f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
+            "scaled_dot_product_attention: expected query [..., L, E], key [..., S, E] and value [..., S, "
+            f"Ev], but got {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
         )
     try:
         lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
@@ -94,16 +99,16 @@ def _check_shapes(query, key, value, mask):
     except ValueError:
         shapes = [list(x.shape) for x in (query, key, value, mask) if x is not None]
         raise RuntimeError(
-            "scaled_dot_product_attention: the leading dimensions of query, key and value must broadcast, and attn_mask "
-            f"to [..., L, S]; got {', '.join(map(str, shapes))}"
+            "scaled_dot_product_attention: the leading dimensions of query, key and value must broadcast, "
+            f"and attn_mask to [..., L, S]; got {', '.join(map(str, shapes))}"
         ) from None
 
 
 def _repeat_heads(query, x):
     if query.ndim < 3 or x.ndim < 3 or query.shape[-3] % x.shape[-3]:
         raise RuntimeError(
-            "scaled_dot_product_attention: with enable_gqa the number of heads in key and value must divide the number "
-            f"of heads in query; got sizes {list(query.shape)} and {list(x.shape)}"
+            "scaled_dot_product_attention: with enable_gqa the number of heads in key and value must divide "
+            f"the number of heads in query; got sizes {list(query.shape)} and {list(x.shape)}"
         )
     return jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3)
 
@@ -111,8 +116,11 @@ def _repeat_heads(query, x):
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
     variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp")  # fmt: skip
-def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
-    """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are ``words``."""
+def scaled_dot_product_attention(
+    query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa
+):
+    """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
+    ``words``."""
     _check(query, key, value, attn_mask)
     if enable_gqa:
         key, value = _repeat_heads(query, key), _repeat_heads(query, value)
@@ -153,7 +161,8 @@ def _extended(key, value, bias_k, bias_v, zeros):
 
 
 def _for_heads(mask, extra, batch, heads):
-    """A mask [L, S] or [batch * heads, L, S], True where attention is forbidden or a number to add, for the scores."""
+    """A mask [L, S] or [batch * heads, L, S], True where attention is forbidden or a number to add, for the
+    scores."""
     if mask is None:
         return None
     mask = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, extra)])
@@ -162,12 +171,12 @@ def _for_heads(mask, extra, batch, heads):
 
 
 @op("_multi_head_attention(Tensor[] projected, Tensor? bias_k, Tensor? bias_v, Tensor? attn_mask, "
-    "Tensor? key_padding_mask, Tensor? words, float dropout_p, int num_heads, bool add_zero_attn, bool is_causal, "
-    "bool need_weights, bool average) -> (Tensor result, Tensor weights)",
+    "Tensor? key_padding_mask, Tensor? words, float dropout_p, int num_heads, bool add_zero_attn, bool "
+    "is_causal, bool need_weights, bool average) -> (Tensor result, Tensor weights)",
     variants="", node="MultiHeadAttentionBackward", autocast="lower_precision_fp")  # fmt: skip
 def multi_head_attention(
-    projected, bias_k, bias_v, attn_mask, key_padding_mask, words, dropout_p, num_heads, add_zero_attn, is_causal,
-    need_weights, average,
+    projected, bias_k, bias_v, attn_mask, key_padding_mask, words, dropout_p, num_heads, add_zero_attn,
+    is_causal, need_weights, average,
 ):  # fmt: skip
     """Attention of ``num_heads`` heads [L, N, heads * dim], and the weights [N, (heads,) L, S] if needed.
 

@@ -48,13 +48,13 @@ def _divisor(windows, count_include_pad):
 def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     name = f"avg_pool{n}d"
     if not (jnp.issubdtype(self.dtype, jnp.floating) or self.dtype == jnp.int64):
-        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     if divisor_override == 0:
         raise RuntimeError(f"divisor must be not zero (in {name})")
     if self.ndim not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' "
-            f"(while checking arguments for {name})"
+            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 "
+            f"'self' (while checking arguments for {name})"
         )
     x, lead = batched(name, self, n)
     windows = Windows(name, x.shape[1:], kernel_size, stride, padding, (1,), ceil_mode)
@@ -83,7 +83,8 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="", node="AvgPool2DBackward")  # fmt: skip
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="",
+    node="AvgPool2DBackward")  # fmt: skip
 def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last two dimensions of [N, C, H, W] or [C, H, W].
 
@@ -97,7 +98,8 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 
 
 @op("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="", node="AvgPool3DBackward")  # fmt: skip
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="",
+    node="AvgPool3DBackward")  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -109,13 +111,18 @@ def _declare_lp(n):
         windows = Windows(f"lp_pool{n}d", x.shape[1:], kernel_size, stride, (0,), (1,), ceil_mode)
         p = jnp.asarray(norm_type).astype(x.dtype)
         total = _window_sums(x**p, windows)
-        share = math.prod(windows.kernel) / _divisor(windows, True)  # as of the mean, at a last window that hangs over
+        share = math.prod(windows.kernel) / _divisor(
+            windows, True
+        )  # as of the mean, at a last window that hangs over
         total = total * jnp.asarray(share, x.dtype)
         none = total == 0  # where the derivative of the root is infinite, and PyTorch's is 0
         root = jnp.where(none, 0, jnp.where(none, 1, total) ** (1 / p))
         return root.reshape(*lead, *windows.out)
 
-    schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
+    schema = (
+        f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> "
+        "Tensor"
+    )
     return op(schema, variants="", node="PowBackward")(lp_pool)
 
 
@@ -126,20 +133,21 @@ def _check_adaptive(name, self, output_size):
     n = len(output_size)
     if self.ndim not in (n + 1, n + 2):
         raise RuntimeError(
-            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 'self' "
-            f"(while checking arguments for {name})"
+            f"Expected {n + 1} to {n + 2} dimensions, but got {self.ndim}-dimensional tensor for argument #1 "
+            f"'self' (while checking arguments for {name})"
         )
     if min(output_size) < 0:
         raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
+            f"{name}: elements of output_size must be greater than or equal to 0 but received "
+            f"{list(output_size)}"
         )
     if 0 not in output_size and not jnp.issubdtype(self.dtype, jnp.floating):
-        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     for i in range(self.ndim - n, self.ndim):
         if self.shape[i] == 0:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{list(self.shape)} with dimension {i} being empty"
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
+                f"sizes {list(self.shape)} with dimension {i} being empty"
             )
 
 
@@ -231,7 +239,8 @@ def _check_unpool(self, indices, output_size):
         at = np.asarray(indices)
         found = int(at[(at < 0) | (at >= count)].flat[0])
         return RuntimeError(
-            f"Found an invalid max index: {found} (output volumes are of size {'x'.join(map(str, output_size))})"
+            f"Found an invalid max index: {found} (output volumes are of size "
+            f"{'x'.join(map(str, output_size))})"
         )
 
     return jnp.any(bad), error
@@ -244,18 +253,21 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
     return grad.reshape(rows, -1)[at].reshape(self_aval.shape)
 
 
-@op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="", node="MaxUnpoolBackward",
+@op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
+    node="MaxUnpoolBackward",
     check=_check_unpool, vjp={"self": _max_unpool_backward})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""
     n = len(output_size)
     name = f"max_unpooling{n}d"
     if indices.dtype != jnp.int64:
-        raise RuntimeError(f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}")
+        raise RuntimeError(
+            f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}"
+        )
     if indices.shape != self.shape:
         raise RuntimeError(
-            f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) but got indices "
-            f"tensor with shape: {list(indices.shape)} (in {name})"
+            f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) but got "
+            f"indices tensor with shape: {list(indices.shape)} (in {name})"
         )
     lead = self.shape[:-n]
     rows = math.prod(lead)

@@ -14,13 +14,13 @@ def expand(name, what, value, n):
     if len(value) == 1:
         return value * n
     raise RuntimeError(
-        f"expected {what} to be a single integer value or a list of {n} values to match the convolution dimensions, "
-        f"but got {what}={list(value)} (in {name})"
+        f"expected {what} to be a single integer value or a list of {n} values to match the convolution "
+        f"dimensions, but got {what}={list(value)} (in {name})"
     )
 
 
-@op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
-    "bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
+@op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
+    "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function", autocast="lower_precision_fp")  # fmt: skip
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of input [N, C, *size] with weight [out, C / groups, *kernel], plus bias [out].
@@ -30,7 +30,10 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     """
     n = weight.ndim - 2
     _check_ranks(input, weight, n)
-    stride, dilation = expand("convolution", "stride", stride, n), expand("convolution", "dilation", dilation, n)
+    stride, dilation = (
+        expand("convolution", "stride", stride, n),
+        expand("convolution", "dilation", dilation, n),
+    )
     output_padding = expand("convolution", "output_padding", output_padding, n)
     pairs = _pairs(padding, n)
     _check_numbers(stride, dilation, pairs, output_padding, groups)
@@ -59,24 +62,27 @@ def _transposed(input, weight, stride, pairs, dilation, output_padding, groups):
     for size, s, (lo, hi) in zip(input.shape[2:], stride, pads, strict=True):
         if (size - 1) * s + 1 + lo + hi <= 0:
             raise RuntimeError(
-                f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel is too small"
+                f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel "
+                "is too small"
             )
     per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     swapped = jnp.flip(jnp.swapaxes(per_group, 1, 2), tuple(range(3, 3 + n)))
     kernels = swapped.reshape(groups * weight.shape[1], weight.shape[0] // groups, *kernel)
     return lax.conv_general_dilated(
-        input, kernels, (1,) * n, pads, lhs_dilation=stride, rhs_dilation=dilation, feature_group_count=groups,
-        precision=lax.Precision.HIGHEST,
+        input, kernels, (1,) * n, pads, lhs_dilation=stride, rhs_dilation=dilation,
+        feature_group_count=groups, precision=lax.Precision.HIGHEST,
     )  # fmt: skip
 
 
 def _check_ranks(input, weight, n):
     if n < 1:
-        raise RuntimeError(f"weight should have at least three dimensions, but got {list(weight.shape)} (in convolution)")
+        raise RuntimeError(
+            f"weight should have at least three dimensions, but got {list(weight.shape)} (in convolution)"
+        )
     if input.ndim != n + 2:
         raise RuntimeError(
-            f"Expected {n + 2}-dimensional input for {n + 2}-dimensional weight {list(weight.shape)}, but got "
-            f"{input.ndim}-dimensional input of size {list(input.shape)} instead"
+            f"Expected {n + 2}-dimensional input for {n + 2}-dimensional weight {list(weight.shape)}, but "
+            f"got {input.ndim}-dimensional input of size {list(input.shape)} instead"
         )
 
 
@@ -94,7 +100,7 @@ def _check_numbers(stride, dilation, pairs, output_padding, groups):
     for o, s, d in zip(output_padding, stride, dilation, strict=True):
         if o >= s and o >= d:
             raise RuntimeError(
-                f"output padding must be smaller than either stride or dilation, but got output_padding: "
+                "output padding must be smaller than either stride or dilation, but got output_padding: "
                 f"{list(output_padding)} stride: {list(stride)} dilation: {list(dilation)}"
             )
 
@@ -102,8 +108,9 @@ def _check_numbers(stride, dilation, pairs, output_padding, groups):
 def _check_types(input, weight, bias):
     if input.dtype != weight.dtype:
         raise RuntimeError(
-            f"expected scalar type {from_np(input.dtype).scalar_name} but found {from_np(weight.dtype).scalar_name}: "
-            "convolution needs input and weight of one dtype; convert one with .to(dtype)"
+            f"expected scalar type {from_np(input.dtype).scalar_name} but found "
+            f"{from_np(weight.dtype).scalar_name}: convolution needs input and weight of one dtype; convert "
+            "one with .to(dtype)"
         )
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(
@@ -117,24 +124,25 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
     text = f"Given groups={groups}, weight of size {list(weight.shape)}"
     if weight.shape[0] < groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size "
-            f"{list(weight.shape)} instead"
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
+            f"of size {list(weight.shape)} instead"
         )
     if weight.shape[0] % groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
-            f"size {list(weight.shape)} instead"
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
+            f"weight of size {list(weight.shape)} instead"
         )
     needed = weight.shape[0] if transposed else weight.shape[1] * groups
     if channels != needed:
         raise RuntimeError(
-            f"{text}, expected input{list(input.shape)} to have {needed} channels, but got {channels} channels instead"
+            f"{text}, expected input{list(input.shape)} to have {needed} channels, but got {channels} "
+            "channels instead"
         )
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outputs):
         raise RuntimeError(
-            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs} elements, "
-            f"but got bias of size {list(bias.shape)} instead"
+            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {outputs} "
+            f"elements, but got bias of size {list(bias.shape)} instead"
         )
     padded = [s + lo + hi for s, (lo, hi) in zip(input.shape[2:], pairs, strict=True)]
     needs = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]

@@ -1,109 +1,193 @@
-"""Distances and similarities of vectors, and the triplet loss made of them."""
+"""Norms of vectors, and distances."""
+
+import math
 
 import jax.numpy as jnp
 
-from torchlike._base.dims import wrap_dim
+from torchlike._base.dims import broadcast_shapes
+from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._ops._elementwise import broadcast, scalar_name
-from torchlike._ops.loss import at_least, by_reduction, raised
-from torchlike._ops.reduce import vector_norm
-
-_norm_back = vector_norm.formulas["self",]
+from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
+from torchlike._ops.matmul import demand_same
 
 
-@op("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", node="SumBackward1", dtype="promote",
-    variants="function", autocast="fp32")  # fmt: skip
-def cosine_similarity(x1, x2, dim, eps):
-    """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""
-    if not jnp.issubdtype(x1.dtype, jnp.floating):
+def _real_dtype(x):
+    return jnp.real(x).dtype
+
+
+@op("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    static="ord", variants="out", vjp={
+        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
+    })  # fmt: skip
+def vector_norm(self, ord, dim, keepdim, dtype):
+    """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
+    if not is_floating(self):
         raise RuntimeError(
-            f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {scalar_name(x1)}"
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{from_np(self.dtype).scalar_name}"
         )
-    a, b = broadcast("cosine_similarity", x1, x2)
-    if not a.ndim:
-        a, b = a.reshape(1), b.reshape(1)
-        axis = wrap_dim(dim, 0)
-    else:
-        axis = wrap_dim(dim, a.ndim)
-    least = jnp.asarray(eps).astype(a.dtype)
-    return jnp.sum(a / raised(_length(a, axis), least) * (b / raised(_length(b, axis), least)), axis)
+    _check_norm_dtype(self, dtype)
+    self = cast(self, dtype)
+    axes = axes_of(dim, self.ndim)
+    ord = float(ord)
+    if (ord < 0 or ord == math.inf) and not count(self.shape, axes) and not _all_lengths(self.shape, axes):
+        raise RuntimeError(
+            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation "
+            "does not have an "
+            "identity"
+        )
+    size = jnp.abs(self.astype(jnp.promote_types(self.dtype, jnp.float32)))
+    return _norm_of(size, ord, axes, keepdim).astype(_real_dtype(self))
 
 
-def _length(x, axis):
-    """Euclidean length, kept as a dimension; derivative 0 at 0."""
-    square = jnp.sum((x * jnp.conj(x)).real, axis, keepdims=True)
-    zero = square == 0
-    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
+def _check_norm_dtype(x, dtype):
+    if dtype is None:
+        return
+    if dtype.is_complex is not bool(jnp.iscomplexobj(x)) or not (dtype.is_complex or dtype.is_floating_point):
+        kind = "complex" if jnp.iscomplexobj(x) else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}"
+        )
 
 
-def _difference(x1, x2, eps):
-    a, b = broadcast("pairwise_distance", x1, x2)
-    d = a - b
-    d = d if jnp.issubdtype(d.dtype, jnp.inexact) else d.astype(jnp.float32)
-    return d + jnp.asarray(eps).astype(d.real.dtype)
+def _all_lengths(shape, axes):
+    """Whether each reduced dimension has elements (the emptiness is elsewhere)."""
+    return bool(axes) and 0 not in [shape[a] for a in axes]
 
 
-def _distance_back(grad, x1, x2, result, p, eps, keepdim):
-    to_first = _norm_back(grad, _difference(x1, x2, eps), result, p, (-1,), keepdim)
-    return to_first, -to_first
+def _norm_of(size, ord, axes, keepdim):
+    if ord == math.inf:
+        return jnp.max(size, axes, keepdims=keepdim)
+    if ord == -math.inf:
+        return jnp.min(size, axes, keepdims=keepdim)
+    if ord == 0:
+        return jnp.sum(size != 0, axes, keepdims=keepdim, dtype=size.dtype)
+    if ord == 1:
+        return jnp.sum(size, axes, keepdims=keepdim)
+    if ord == 2:
+        return jnp.sqrt(jnp.sum(size * size, axes, keepdims=keepdim))
+    return jnp.power(jnp.sum(jnp.power(size, ord), axes, keepdims=keepdim), 1 / ord)
 
 
-@op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor", static="p",
-    variants="function", node="NormBackward1", dtype="int_to_float", autocast="fp32",
-    vjp={"x1, x2": _distance_back})  # fmt: skip
-def pairwise_distance(x1, x2, p, eps, keepdim):
-    """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
-    return vector_norm.kernel(_difference(x1, x2, eps), p, (-1,), keepdim, None)
+def _sign(x):
+    """``x / |x|``, zero at zero."""
+    if not jnp.iscomplexobj(x):
+        return jnp.sign(x)
+    zero = x == 0
+    return jnp.where(zero, 0, x / jnp.where(zero, 1, jnp.abs(x)))
 
 
-def _distance(a, b, p, eps):
-    """A p-norm of the difference whose derivative at 0 is 0, for losses."""
-    d = jnp.abs(_difference(a, b, eps)) if p != 2 else _difference(a, b, eps)
-    if p == 2:
-        return _length(d, -1)[..., 0]
-    return vector_norm.kernel(d, p, (-1,), False, None)
+def _norm_vjp(grad, self, result, ord, dim, keepdim):
+    """Zero wherever the norm is zero; ties of the infinity norms share the gradient evenly."""
+    axes = axes_of(dim, self.ndim)
+    grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
+    size = jnp.abs(self)
+    ord = float(ord)
+    if ord == 0:
+        return jnp.zeros_like(self)
+    if ord == 1:
+        return grad * _sign(self)
+    if ord == 2:
+        zero = result == 0
+        return jnp.where(zero, 0, self * (grad / jnp.where(zero, 1, result)))
+    if math.isinf(ord):
+        tie = size == result
+        return jnp.where(tie, _sign(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
+    zero = result == 0
+    scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))
+    still = size == 0
+    return jnp.where(still, 0, _sign(self) * jnp.power(jnp.where(still, 1, size), ord - 1) * scale)
 
 
-def _triplet(swap, suffix):
-    @by_reduction(f"triplet_margin_loss{suffix}(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, "
-                  "float eps) -> Tensor", "ClampMinBackward", dtype="promote", static="p")  # fmt: skip
-    def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
-        if not anchor.ndim == positive.ndim == negative.ndim:
-            raise RuntimeError(
-                "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of "
-                f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
-            )
-        near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
-        if swap:
-            far = jnp.minimum(far, _distance(positive, negative, p, eps))
-        near, far = broadcast("triplet_margin_loss", near, far)
-        return at_least(jnp.asarray(margin).astype(near.dtype) + near - far, 0)
-
-    return triplet_margin_loss
+def _negative_limit(self, p, dim, maxnorm):
+    return jnp.real(maxnorm) < 0, lambda: RuntimeError(
+        f"renorm: expected maxnorm to be >= 0 but got {maxnorm}"
+    )
 
 
-triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")}
+@op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
+    variants="function method inplace out")  # fmt: skip
+def renorm(self, p, dim, maxnorm):
+    """The slices of ``dim`` scaled down so that their ``p``-norm is at most ``maxnorm``.
+
+    >>> import torchlike as torch
+    >>> torch.renorm(torch.tensor([[3., 4.], [0., 1.]]), 2, 0, 1.)
+    tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]])
+    """
+    if p <= 0:
+        raise RuntimeError(f"renorm: non-positive-norm not supported, got p={p}")
+    if self.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
+    if not is_floating(self):
+        raise RuntimeError(
+            f"renorm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype)}"
+        )
+    axis = axis_of(dim, self.ndim)
+    axes = tuple(i for i in range(self.ndim) if i != axis)
+    size = _safe_norm(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
+    limit = jnp.real(maxnorm).astype(size.dtype)
+    # The small constant is part of PyTorch's definition.
+    return self * jnp.where(size > limit, limit / (size + 1e-7), 1).astype(_real_dtype(self))
 
 
-@op("pdist(Tensor self, float p=2) -> Tensor", static="p", variants="function",
-    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)})  # fmt: skip
-def pdist(self, p):
-    """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2), ..."""
-    if self.ndim != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
-    if not jnp.issubdtype(self.dtype, jnp.floating):
-        raise RuntimeError(f"pdist only supports floating-point dtypes, got {scalar_name(self)}")
+def _safe_norm(x, ord, axes):
+    """The norm with ones for the reduced axes, whose derivative at zero is zero."""
+    zero = jnp.all(x == 0, axes, keepdims=True)
+    return jnp.where(zero, 0, _norm_of(jnp.abs(jnp.where(zero, 1, x)), ord, axes, True))
+
+
+@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="",
+    vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)})  # fmt: skip
+def cdist(x1, x2, p, compute_mode):
+    """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].
+
+    >>> import torchlike as torch
+    >>> torch.cdist(torch.zeros(1, 2), torch.tensor([[3., 4.], [0., 1.]]))
+    tensor([[5., 1.]])
+    """
+    for i, x in ((1, x1), (2, x2)):
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
+        if not is_floating(x) or jnp.iscomplexobj(x):
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {type_name(x)}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
     if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    first, second = _pairs(self)
-    return vector_norm.kernel(self[first] - self[second], p, (-1,), False, None)
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
+    demand_same("cdist", x1, x2)
+    size = jnp.abs(_differences(x1, x2))
+    if p == 0:
+        return jnp.sum(size != 0, -1, dtype=size.dtype)
+    if p == math.inf:
+        return jnp.max(size, -1, initial=0)
+    if p == 1:
+        return jnp.sum(size, -1)
+    return jnp.sqrt(jnp.sum(size * size, -1)) if p == 2 else jnp.power(jnp.sum(jnp.power(size, p), -1), 1 / p)
 
 
-def _pairs(x):
-    return jnp.triu_indices(x.shape[0], 1)
+def _differences(x1, x2):
+    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return x1[..., :, None, :] - x2[..., None, :, :]
 
 
-def _pdist_back(grad, self, result, p):
-    first, second = _pairs(self)
-    to_first = _norm_back(grad, self[first] - self[second], result, p, (-1,), False)
-    return jnp.zeros_like(self).at[first].add(to_first).at[second].add(-to_first)
+def _cdist_vjp(grad, x1, x2, result, p):
+    """Zero between equal rows; of several largest differences each counts (as in PyTorch)."""
+    d = _differences(x1, x2)
+    grad, far = grad[..., None], (result != 0)[..., None]
+    size, norm = jnp.abs(d), jnp.where(far, result[..., None], 1)
+    if p == 0:
+        g = jnp.zeros_like(d)
+    elif p == math.inf:
+        g = jnp.where(size == result[..., None], jnp.sign(d) * grad, 0)
+    elif p == 1:
+        g = jnp.sign(d) * grad
+    elif p == 2:
+        g = jnp.where(far, d / norm * grad, 0)
+    else:
+        apart = size != 0
+        g = jnp.sign(d) * jnp.power(jnp.where(apart, size, 1) / norm, p - 1) * grad
+        g = jnp.where(far & apart, g, 0)
+    return jnp.sum(g, -2), -jnp.sum(g, -3)

@@ -30,18 +30,19 @@ def _check_bag(weight, indices, offsets, **_):
     def error():
         if offsets.size and int(offsets[0]) != 0:
             return RuntimeError(
-                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                f"However, got {int(offsets[0])} (embedding_bag)"
+                "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                f"position 0. However, got {int(offsets[0])} (embedding_bag)"
             )
         if offsets.size and int(offsets[-1]) > count:
             return RuntimeError(
-                f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {int(offsets[-1])} "
-                "(embedding_bag)"
+                f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of "
+                f"{int(offsets[-1])} (embedding_bag)"
             )
         at = np.asarray(indices)
         where = int(np.flatnonzero((at < 0) | (at >= rows))[0])
         return RuntimeError(
-            f"Index {where} of input takes value {int(at[where])} which is not in the valid range [0, {rows}) (embedding_bag)"
+            f"Index {where} of input takes value {int(at[where])} which is not in the valid range [0, "
+            f"{rows}) (embedding_bag)"
         )
 
     return bad, error
@@ -51,7 +52,8 @@ def _check_bag(weight, indices, offsets, **_):
     "bool include_last_offset, int padding_idx) -> Tensor", variants="", node="EmbeddingBagBackward",
     check=_check_bag)  # fmt: skip
 def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_last_offset, padding_idx):
-    """Sums, means or maxima of rows of ``weight``: bag i has the indices from ``offsets[i]`` to the next offset."""
+    """Sums, means or maxima of rows of ``weight``: bag i has the indices from ``offsets[i]`` to the next
+    offset."""
     _check_types(weight, indices, offsets, per_sample_weights)
     bags = offsets.shape[0] - include_last_offset
     bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0]), side="right") - 1
@@ -59,7 +61,9 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
     rows = weight[indices]
     total = jax.ops.segment_sum(counted.astype(np.int32), bag, bags)[:, None]
     if MODES[mode] == "max":
-        best = jax.ops.segment_max(jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags)
+        best = jax.ops.segment_max(
+            jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags
+        )
         place = jnp.arange(indices.shape[0])[:, None]
         tie = counted[:, None] & (jax.lax.stop_gradient(rows) == best[bag])
         first = jax.ops.segment_min(jnp.where(tie, place, indices.shape[0]), bag, bags)
@@ -76,14 +80,15 @@ def _check_types(weight, indices, offsets, per_sample_weights):
     for position, (name, x) in enumerate((("indices", indices), ("offsets", offsets)), 1):
         if x.dtype.name not in ("int32", "int64"):
             raise RuntimeError(
-                f"Expected tensor for argument #{position} '{name}' to have one of the following scalar types: Long, Int; "
-                f"but got torch.{from_np(x.dtype).scalar_name}Tensor instead (while checking arguments for embedding_bag)"
+                f"Expected tensor for argument #{position} '{name}' to have one of the following scalar "
+                f"types: Long, Int; but got torch.{from_np(x.dtype).scalar_name}Tensor instead (while "
+                "checking arguments for embedding_bag)"
             )
     if not jnp.issubdtype(weight.dtype, jnp.floating):
         raise RuntimeError(
-            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, "
-            f"Double; but got torch.{from_np(weight.dtype).scalar_name}Tensor instead (while checking arguments for "
-            "embedding_bag)"
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, "
+            f"BFloat16, Float, Double; but got torch.{from_np(weight.dtype).scalar_name}Tensor instead "
+            "(while checking arguments for embedding_bag)"
         )
     if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
         raise RuntimeError(
@@ -102,18 +107,19 @@ def bilinear(input1, input2, weight, bias):
     tensor([6.])
     """
     if input1.ndim != input2.ndim:
-        raise RuntimeError(
-            f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}"
-        )
+        raise RuntimeError(f"bilinear(): input dimensions do not match: got {input1.ndim} and {input2.ndim}")
     for i, (a, b) in enumerate(zip(input1.shape[:-1], input2.shape[:-1], strict=True)):
         if a != b:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {i}: got {a} and {b}")
     for name, x, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
         if x.shape[-1] != size:
-            raise RuntimeError(f"bilinear(): {name} size does not match weight size: got {x.shape[-1]} but expected {size}")
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {x.shape[-1]} but expected {size}"
+            )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(
-            f"bilinear(): bias size does not match weight size: got {bias.shape} but expected {weight.shape[0]}"
+            f"bilinear(): bias size does not match weight size: got {bias.shape} but expected "
+            f"{weight.shape[0]}"
         )
     if not input1.dtype == input2.dtype == weight.dtype:
         kinds = ", ".join(from_np(x.dtype).scalar_name for x in (input1, input2, weight))

@@ -41,7 +41,8 @@ def _inside(x, size, padding_mode, align_corners):
 
 
 def _pick(input, indices):
-    """Elements of input [N, C, *size] at integer coordinates [N, *points] of each dimension: [N, C, *points]; 0 outside."""
+    """Elements of input [N, C, *size] at integer coordinates [N, *points] of each dimension: [N, C,
+    *points]; 0 outside."""
     size, n = input.shape[2:], input.shape[0]
     valid, flat = True, 0
     for at, length in zip(indices, size, strict=True):
@@ -91,13 +92,13 @@ def _bicubic(input, coordinates, padding_mode, align_corners):
 def _check(input, grid, interpolation_mode):
     if input.shape[:1] != grid.shape[:1] or input.ndim != grid.ndim:
         raise RuntimeError(
-            f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
             f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
     if grid.shape[-1] != input.ndim - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
-            f"{list(grid.shape)}"
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
+            f"with sizes {list(grid.shape)}"
         )
     for i, size in enumerate(input.shape[2:], 2):
         if size == 0:
@@ -109,12 +110,12 @@ def _check(input, grid, interpolation_mode):
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if not jnp.issubdtype(input.dtype, jnp.floating):
         raise NotImplementedError(
-            f'"grid_sampler_{input.ndim - 2}d" not implemented for \'{from_np(input.dtype).scalar_name}\''
+            f"\"grid_sampler_{input.ndim - 2}d\" not implemented for '{from_np(input.dtype).scalar_name}'"
         )
     if input.dtype != grid.dtype:
         raise RuntimeError(
-            f"expected scalar type {from_np(input.dtype).scalar_name} but found {from_np(grid.dtype).scalar_name}: "
-            "grid_sample needs input and grid of one dtype"
+            f"expected scalar type {from_np(input.dtype).scalar_name} but found "
+            f"{from_np(grid.dtype).scalar_name}: grid_sample needs input and grid of one dtype"
         )
 
 
@@ -124,7 +125,9 @@ def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     if kind.itemsize < 4:
         input, grid = input.astype(jnp.float32), grid.astype(jnp.float32)
     size = input.shape[2:]
-    points = [grid[..., i] for i in reversed(range(len(size)))]  # the last coordinate is that of the first dimension
+    points = [
+        grid[..., i] for i in reversed(range(len(size)))
+    ]  # the last coordinate is that of the first dimension
     at = [_unnormalized(x, n, align_corners) for x, n in zip(points, size, strict=True)]
     if interpolation_mode == 2:
         return _bicubic(input, at, padding_mode, align_corners).astype(kind)
@@ -139,8 +142,8 @@ def _declare(n):
         return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
     schema = (
-        f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) "
-        "-> Tensor"
+        f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
+        "align_corners) -> Tensor"
     )
     return op(schema, variants="function", node=f"GridSampler{n}DBackward")(grid_sampler)
 
@@ -150,17 +153,21 @@ grid_sampler = {n: _declare(n) for n in (2, 3)}
 
 @op("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", variants="function")
 def affine_grid_generator(theta, size, align_corners):
-    """The grids [N, *positions, d] that ``grid_sample`` reads to apply the affine maps theta [N, d, d + 1]."""
+    """The grids [N, *positions, d] that ``grid_sample`` reads to apply the affine maps theta [N, d, d +
+    1]."""
     n, positions = size[0], size[2:]
     if theta.shape[0] != n:
         raise RuntimeError(
-            f"affine_grid_generator: expected theta for {n} elements as in size, but got theta of size {list(theta.shape)}"
+            f"affine_grid_generator: expected theta for {n} elements as in size, but got theta of size "
+            f"{list(theta.shape)}"
         )
     axes = []
     for length in positions:
         line = jnp.linspace(-1, 1, length, dtype=theta.dtype) if length > 1 else jnp.zeros(1, theta.dtype)
         axes.append(line if align_corners else line * (length - 1) / length)
     mesh = jnp.meshgrid(*axes, indexing="ij")
-    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(math.prod(positions), len(positions) + 1)
+    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(
+        math.prod(positions), len(positions) + 1
+    )
     out = jnp.einsum("pk,ndk->npd", base, theta, precision="highest")
     return out.reshape(n, *positions, len(positions))

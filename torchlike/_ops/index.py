@@ -126,7 +126,7 @@ def index_put(self, indices, values, accumulate):
 
 @op("_index_true(Tensor self, Tensor index, int dim, int width) -> Tensor", variants="", node="IndexBackward")
 def index_true(self, index, dim, width):
-    """``self[mask]``: ``index`` says where the mask, over ``width`` dimensions from ``dim``, is true when seen as a row."""
+    """``self[mask]``: ``index`` says where the mask, which covers ``width`` dimensions from ``dim``, is true."""
     flat = self.reshape((*self.shape[:dim], -1, *self.shape[dim + width :])) if self.size else self
     if not self.size or not index.size:
         return jnp.zeros((*self.shape[:dim], index.size, *self.shape[dim + width :]), self.dtype)

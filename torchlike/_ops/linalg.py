@@ -190,7 +190,9 @@ def _singular_system(A, B, left):
 
     def error():
         batch, _ = first_bad(info)
-        return _LinAlgError(f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular.")
+        return _LinAlgError(
+            f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."
+        )
 
     return jnp.any(info != 0), error
 
@@ -281,7 +283,9 @@ def _cholesky_vjp(grad, low, upper):
     inner = jnp.tril(mm(adjoint(low), jnp.tril(grad)))
     inner = inner - 0.5 * jnp.where(jnp.eye(inner.shape[-1], dtype=bool), inner, 0)
     inner = 0.5 * (inner + adjoint(inner))
-    left = lax.linalg.triangular_solve(low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True)
+    left = lax.linalg.triangular_solve(
+        low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True
+    )
     return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)
 
 
@@ -402,7 +406,9 @@ def _by_factor(factor, b, upper):
         return b
     low = adjoint(factor) if upper else factor
     half = lax.linalg.triangular_solve(low, b, left_side=True, lower=True)
-    return lax.linalg.triangular_solve(low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
+    return lax.linalg.triangular_solve(
+        low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True
+    )
 
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out")
@@ -440,7 +446,12 @@ def _singular_power(self, n):
     return _singular_inverse("linalg.inv")(A=self)
 
 
-@op("linalg_matrix_power(Tensor self, int n) -> Tensor", variants="out", node="MmBackward", check=_singular_power)
+@op(
+    "linalg_matrix_power(Tensor self, int n) -> Tensor",
+    variants="out",
+    node="MmBackward",
+    check=_singular_power,
+)
 def linalg_matrix_power(self, n):
     """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
 
@@ -483,7 +494,11 @@ def matrix_exp(self):
     return _exp(self)
 
 
-@op("linalg_householder_product(Tensor input, Tensor tau) -> Tensor", variants="out", node="LinalgHouseholderProductBackward")
+@op(
+    "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+    variants="out",
+    node="LinalgHouseholderProductBackward",
+)
 def householder_product(input, tau):
     """The first columns of a product of Householder reflections, from their vectors and scales.
 

@@ -89,7 +89,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     return (p, *_triangles(LU_data)) if unpack_data else (p, none, none)
 
 
-@op("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", variants="out")
+@op(
+    "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
+    variants="out",
+)
 def lu_solve(LU, pivots, B, left, adjoint):
     """The X with ``A @ X = B`` from the factors of A that ``torch.linalg.lu_factor`` gives.
 
@@ -112,7 +115,11 @@ def lu_solve(LU, pivots, B, left, adjoint):
         return b
     order = jnp.broadcast_to(_order(pivots, LU.shape[-1]), (*b.shape[:-2], LU.shape[-1]))
     if not left:  # X A = B is A^T X^T = B^T
-        out = _lu_back(a, order, transpose(b), True, False) if not adjoint else _lu_plain(a, order, transpose(b), True)
+        out = (
+            _lu_back(a, order, transpose(b), True, False)
+            if not adjoint
+            else _lu_plain(a, order, transpose(b), True)
+        )
         return transpose(out)
     return _lu_back(a, order, b, True, True) if adjoint else _lu_plain(a, order, b, False)
 
@@ -127,7 +134,9 @@ def _lu_plain(a, order, b, conjugate):
 
 def _lu_back(a, order, b, trans, conjugate):
     """Solve with the (conjugate) transpose of P L U."""
-    y = lax.linalg.triangular_solve(a, b, left_side=True, lower=False, transpose_a=trans, conjugate_a=conjugate)
+    y = lax.linalg.triangular_solve(
+        a, b, left_side=True, lower=False, transpose_a=trans, conjugate_a=conjugate
+    )
     y = lax.linalg.triangular_solve(
         a, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=trans, conjugate_a=conjugate
     )

@@ -39,7 +39,8 @@ def set_float32_matmul_precision(precision):
     if precision not in _PRECISIONS:
         warnings.warn(
             f"{precision!r} is not one of 'highest', 'high', and 'medium'; the precision stays "
-            f"{_precision!r}.", stacklevel=2
+            f"{_precision!r}.",
+            stacklevel=2,
         )
     elif precision != _precision:
         _precision = precision
@@ -350,7 +351,9 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     return _blend("baddbmm", self, _bmm("baddbmm", batch1, batch2), beta, alpha)
 
 
-@blend("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote")
+@blend(
+    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote"
+)
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].
 

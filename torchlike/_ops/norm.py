@@ -59,7 +59,7 @@ def input_gradient(grad, unit, rstd, axes):
 def _demand_floating(x, kernel):
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise NotImplementedError(
-            f'"{kernel}" not implemented for \'{from_np(x.dtype).scalar_name}\' (floating-point tensors only)'
+            f"\"{kernel}\" not implemented for '{from_np(x.dtype).scalar_name}' (floating-point tensors only)"
         )
 
 
@@ -101,7 +101,9 @@ def _check_channels(name, x, **vectors):
             count = math.prod(v.shape)
             raise RuntimeError(f"{what} should contain {channels} elements not {count} (in {name})")
     if x.ndim < 2 and x.size:
-        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
+        raise RuntimeError(
+            f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}"
+        )
 
 
 def _frozen(running_mean):
@@ -134,10 +136,11 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     )
 
 
-@op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-    "float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor result2, "
-    "Tensor running_mean, Tensor running_var)",
-    variants="", vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
+@op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+    "running_var, float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor "
+    "result2, Tensor running_mean, Tensor running_var)",
+    variants="",
+    vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4))  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
@@ -177,14 +180,17 @@ def _fixed(mean, variance, eps, dtype):
     return mean.astype(dtype), lax.rsqrt(variance.astype(dtype) + jnp.asarray(eps, dtype))
 
 
-@op("_native_batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+@op("_native_batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
+    "running_var, "
     "float eps) -> Tensor", variants="", node="NativeBatchNormBackward",
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
          "running_var": lambda running_var: _frozen(running_var)})  # fmt: skip
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")
-    _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_channels(
+        "batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
+    )
     _demand_dtypes("batch_norm", input, (weight, bias, running_mean, running_var))
     x, shape = wide(input), _channel_shape(input)
     mean, rstd = _fixed(running_mean, running_var, eps, x.dtype)
@@ -199,19 +205,19 @@ def _check_normalized(name, input, normalized_shape, star, **parameters):
     shape, n = list(normalized_shape), len(normalized_shape)
     if not n:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            f"normalized_shape = [] (in {name})"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+            f"but got normalized_shape = [] (in {name})"
         )
     for what, p in parameters.items():
         if p is not None and p.shape != tuple(normalized_shape):
             raise RuntimeError(
-                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape {list(p.shape)} "
-                f"and normalized_shape = {shape} (in {name})"
+                f"Expected {what} to be of same shape as normalized_shape, but got {what} of shape "
+                f"{list(p.shape)} and normalized_shape = {shape} (in {name})"
             )
     if input.ndim < n or input.shape[input.ndim - n :] != tuple(normalized_shape):
         raise RuntimeError(
-            f"Given normalized_shape={shape}, expected input with shape [*{star}{', '.join(map(str, shape))}], but got "
-            f"input of size{list(input.shape)} (in {name})"
+            f"Given normalized_shape={shape}, expected input with shape "
+            f"[*{star}{', '.join(map(str, shape))}], but got input of size{list(input.shape)} (in {name})"
         )
 
 
@@ -230,7 +236,8 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
 
 @op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32", vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2))  # fmt: skip
+    variants="", autocast="fp32",
+    vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2))  # fmt: skip
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
@@ -261,11 +268,14 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
 
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32", vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2))  # fmt: skip
+    variants="", autocast="fp32",
+    vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2))  # fmt: skip
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
     if input.ndim < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim} (in group_norm)")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.ndim} (in group_norm)"
+        )
     if num_groups <= 0 or input.shape[1] % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
@@ -274,8 +284,8 @@ def group_norm(input, num_groups, weight, bias, eps):
     for what, p in (("weight", weight), ("bias", bias)):
         if p is not None and p.shape != (input.shape[1],):
             raise RuntimeError(
-                f"Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of "
-                f"shape {list(p.shape)} and input of shape {list(input.shape)}"
+                f"Expected {what} to be a vector of size equal to the number of channels in input, but got "
+                f"{what} of shape {list(p.shape)} and input of shape {list(input.shape)}"
             )
     _demand_floating(input, "GroupNormKernelImpl")
     _demand_dtypes("group_norm", input, (weight, bias))
@@ -312,7 +322,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     """The input over its root mean square in the last dimensions, and 1 / that root."""
     _check_normalized("rms_norm", input, normalized_shape, "", weight=weight)
     if not jnp.issubdtype(input.dtype, jnp.inexact):
-        raise NotImplementedError(f'"rms_norm" not implemented for \'{from_np(input.dtype).scalar_name}\'')
+        raise NotImplementedError(f"\"rms_norm\" not implemented for '{from_np(input.dtype).scalar_name}'")
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     x = wide(input)
     rms = _root_mean_square(x, axes, _rms_eps(eps, x))

@@ -19,7 +19,9 @@ def expand(name, what, value, n):
         return value * n
     if len(value) != n:
         words = {1: "one int", 2: "two ints", 3: "three ints"}[n]
-        raise RuntimeError(f"{name}: {what} must either be a single int, or a tuple of {words}, but got {list(value)}")
+        raise RuntimeError(
+            f"{name}: {what} must either be a single int, or a tuple of {words}, but got {list(value)}"
+        )
     return value
 
 
@@ -36,8 +38,8 @@ def batched(name, x, n):
     """``x`` with its leading dimensions merged into one, and their sizes; refuses other ranks."""
     if x.ndim not in (n + 1, n + 2) or 0 in x.shape[x.ndim - n - 1 :]:
         raise RuntimeError(
-            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-            f"but got:{list(x.shape)}"
+            f"{name}: Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got:{list(x.shape)}"
         )
     lead = x.shape[:-n]
     return x.reshape(math.prod(lead), *x.shape[-n:]), lead
@@ -66,7 +68,9 @@ class Windows:
 
     def _check(self, name):
         if min(self.kernel) < 1:
-            raise RuntimeError(f"{name}: kernel size should be greater than zero, but got {list(self.kernel)}")
+            raise RuntimeError(
+                f"{name}: kernel size should be greater than zero, but got {list(self.kernel)}"
+            )
         if min(self.stride) < 1:
             raise RuntimeError(f"{name}: stride should not be zero, but got {list(self.stride)}")
         if min(self.dilation) < 1:
@@ -76,8 +80,8 @@ class Windows:
                 raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {p}")
             if p > (d * (k - 1) + 1) // 2:
                 raise RuntimeError(
-                    f"{name}: pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} "
-                    f"and dilation={d}"
+                    f"{name}: pad should be at most half of effective kernel size, but got pad={p}, "
+                    f"kernel_size={k} and dilation={d}"
                 )
 
     @property
@@ -87,7 +91,9 @@ class Windows:
 
     def taps(self):
         """Offsets of the elements of a window, by dimension."""
-        return itertools.product(*(range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True)))
+        return itertools.product(
+            *(range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True))
+        )
 
     def reach(self):
         """(low, high) padding that makes every window whole; a negative high cuts what no window covers."""
@@ -159,7 +165,9 @@ def _max_apart(x, windows):
 def _max_patches(x, windows):
     """Large windows that overlap: the elements of every window side by side, then as if apart."""
     padded = windows.padded(x, _lowest(x.dtype))
-    for i, (o, s, k, d) in enumerate(zip(windows.out, windows.stride, windows.kernel, windows.dilation, strict=True)):
+    for i, (o, s, k, d) in enumerate(
+        zip(windows.out, windows.stride, windows.kernel, windows.dilation, strict=True)
+    ):
         at = jnp.arange(o)[:, None] * s + jnp.arange(k)[None, :] * d
         padded = jnp.take(padded, at, axis=1 + 2 * i)
     inner = tuple(range(2, padded.ndim, 2))
@@ -185,7 +193,7 @@ def _grid(windows, shape):
 
 def _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode):
     if self.dtype == bool or jnp.iscomplexobj(self):
-        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     x, lead = batched(name, self, n)
     windows = Windows(name, x.shape[1:], kernel_size, stride, padding, dilation, ceil_mode)
     if math.prod(windows.kernel) <= _UNROLLED:
@@ -200,11 +208,18 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
     windows = Windows(name, size, kernel_size, stride, padding, dilation, ceil_mode)
     grad, index = (t.reshape(-1, *windows.out) for t in (grads[0], result1))
     if windows.apart:
-        flat, _ = _grid(windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair)))
+        flat, _ = _grid(
+            windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair))
+        )
         routed = jnp.where(windows.between(index) == flat, windows.between(grad), 0)
-        out = _unpadded(routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows)
+        out = _unpadded(
+            routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows
+        )
     elif math.prod(windows.kernel) <= _UNROLLED:
-        out = sum(_place(jnp.where(index == windows.position(tap)[0], grad, 0), tap, windows) for tap in windows.taps())
+        out = sum(
+            _place(jnp.where(index == windows.position(tap)[0], grad, 0), tap, windows)
+            for tap in windows.taps()
+        )
         out = _unpadded(out, windows)
     else:
         rows = jnp.arange(grad.shape[0])[:, None]
@@ -216,7 +231,9 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
 def _place(values, tap, windows):
     """``values`` [B, *out] at element ``tap`` of every window of a padded input of zeros."""
     config = [(0, 0, 0)]
-    for t, o, s, (lo, hi), n in zip(tap, windows.out, windows.stride, windows.reach(), windows.size, strict=True):
+    for t, o, s, (lo, hi), n in zip(
+        tap, windows.out, windows.stride, windows.reach(), windows.size, strict=True
+    ):
         config.append((t, n + lo + hi - t - (o - 1) * s - 1, s - 1))
     return lax.pad(values, jnp.zeros((), values.dtype), config)
 
@@ -232,11 +249,14 @@ def _declare(n):
     name = f"max_pool{n}d"
 
     def backward(grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode):
-        return _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode)
+        return _max_pool_backward(
+            name, n, grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode
+        )
 
-    @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] padding=0, "
-        f"int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
-        variants="", node=f"MaxPool{n}DWithIndicesBackward", vjp={"self": backward}, nondiff=(1,))  # fmt: skip
+    @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
+        f"padding=0, int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
+        variants="", node=f"MaxPool{n}DWithIndicesBackward",
+        vjp={"self": backward}, nondiff=(1,))  # fmt: skip
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

@@ -1,6 +1,5 @@
 """Products by name or by index notation, and what is made of matrices element by element."""
 
-import math
 
 import jax.numpy as jnp
 from jax import lax
@@ -31,7 +30,9 @@ def inner(self, other):
             f"{list(other.shape)}"
         )
     refuse("inner", self, "b")
-    return lax.dot_general(self, other, (((self.ndim - 1,), (other.ndim - 1,)), ((), ())), precision=precision())
+    return lax.dot_general(
+        self, other, (((self.ndim - 1,), (other.ndim - 1,)), ((), ())), precision=precision()
+    )
 
 
 def _outer(name, a, b):
@@ -41,7 +42,12 @@ def _outer(name, a, b):
     return a[:, None] * b[None, :]
 
 
-@op("outer(Tensor self, Tensor vec2) -> Tensor", dtype="promote", node="MulBackward", variants="function method out")
+@op(
+    "outer(Tensor self, Tensor vec2) -> Tensor",
+    dtype="promote",
+    node="MulBackward",
+    variants="function method out",
+)
 def outer(self, vec2):
     """All products of an element of one vector and one of another, [n] and [m] to [n, m].
 
@@ -53,13 +59,20 @@ def outer(self, vec2):
     return _outer("outer", self, vec2)
 
 
-@op("ger(Tensor self, Tensor vec2) -> Tensor", dtype="promote", node="MulBackward", variants="function method out")
+@op(
+    "ger(Tensor self, Tensor vec2) -> Tensor",
+    dtype="promote",
+    node="MulBackward",
+    variants="function method out",
+)
 def ger(self, vec2):
     """Another name of :func:`outer`."""
     return _outer("ger", self, vec2)
 
 
-@product("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", node="ViewBackward")
+@product(
+    "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", node="ViewBackward"
+)
 def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""
     if len(dims_self) != len(dims_other):
@@ -101,7 +114,9 @@ def kron(self, other):
     b = other.reshape((1,) * (n - other.ndim) + other.shape)
     a_shape = [s for pair in zip(a.shape, (1,) * n, strict=True) for s in pair]
     b_shape = [s for pair in zip((1,) * n, b.shape, strict=True) for s in pair]
-    return (a.reshape(a_shape) * b.reshape(b_shape)).reshape([i * j for i, j in zip(a.shape, b.shape, strict=True)])
+    return (a.reshape(a_shape) * b.reshape(b_shape)).reshape(
+        [i * j for i, j in zip(a.shape, b.shape, strict=True)]
+    )
 
 
 def _cross(name, a, b, axis):
@@ -280,7 +295,9 @@ def einsum(equation, tensors, path):
     arguments = []
     for x, labels in _narrowed(tensors, inputs):
         arguments += [x, [numbers.setdefault(label, len(numbers)) for label in labels]]
-    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(tensors[0].dtype)
+    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(
+        tensors[0].dtype
+    )
 
 
 @op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out")
@@ -398,161 +415,12 @@ def diagonal_copy(self, diagonal):
     return jnp.diagonal(self, diagonal)
 
 
-# -- distances and covariance ------------------------------------------------------------------------
-
-
-@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="",
-    vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)})  # fmt: skip
-def cdist(x1, x2, p, compute_mode):
-    """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].
-
-    >>> import torchlike as torch
-    >>> torch.cdist(torch.zeros(1, 2), torch.tensor([[3., 4.], [0., 1.]]))
-    tensor([[5., 1.]])
-    """
-    for i, x in ((1, x1), (2, x2)):
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
-        if not is_floating(x) or jnp.iscomplexobj(x):
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {type_name(x)}")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
-        )
-    if p < 0:
-        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
-    demand_same("cdist", x1, x2)
-    size = jnp.abs(_differences(x1, x2))
-    if p == 0:
-        return jnp.sum(size != 0, -1, dtype=size.dtype)
-    if p == math.inf:
-        return jnp.max(size, -1, initial=0)
-    if p == 1:
-        return jnp.sum(size, -1)
-    return jnp.sqrt(jnp.sum(size * size, -1)) if p == 2 else jnp.power(jnp.sum(jnp.power(size, p), -1), 1 / p)
-
-
-def _differences(x1, x2):
-    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    return x1[..., :, None, :] - x2[..., None, :, :]
-
-
-def _cdist_vjp(grad, x1, x2, result, p):
-    """Zero between equal rows; of several largest differences each counts (as in PyTorch)."""
-    d = _differences(x1, x2)
-    grad, far = grad[..., None], (result != 0)[..., None]
-    size, norm = jnp.abs(d), jnp.where(far, result[..., None], 1)
-    if p == 0:
-        g = jnp.zeros_like(d)
-    elif p == math.inf:
-        g = jnp.where(size == result[..., None], jnp.sign(d) * grad, 0)
-    elif p == 1:
-        g = jnp.sign(d) * grad
-    elif p == 2:
-        g = jnp.where(far, d / norm * grad, 0)
-    else:
-        apart = size != 0
-        g = jnp.sign(d) * jnp.power(jnp.where(apart, size, 1) / norm, p - 1) * grad
-        g = jnp.where(far & apart, g, 0)
-    return jnp.sum(g, -2), -jnp.sum(g, -3)
-
-
-def _cov_weights(fweights, aweights, n):
-    for name, w in (("fweights", fweights), ("aweights", aweights)):
-        if w is None:
-            continue
-        if w.ndim > 1:
-            raise RuntimeError(
-                f"cov(): expected {name} to have one or fewer dimensions but got {w.ndim} dimensions"
-            )
-        if (w.shape[0] if w.ndim else 1) != n:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
-                               f"got {w.size} numel, expected {n}")  # fmt: skip
-    if fweights is not None and not jnp.issubdtype(fweights.dtype, jnp.integer):
-        raise RuntimeError(
-            f"cov(): expected fweights to have integral dtype but got fweights with {type_name(fweights)} "
-            "dtype"
-        )
-    if aweights is not None and not jnp.issubdtype(aweights.dtype, jnp.floating):
-        raise RuntimeError(
-            "cov(): expected aweights to have floating point dtype but got aweights with "
-            f"{type_name(aweights)} dtype"
-        )
-
-
-def _negative_weights(self, correction, fweights, aweights):
-    bad = jnp.zeros((), bool)
-    for w in (fweights, aweights):
-        if w is not None:
-            bad = bad | jnp.any(w < 0)
-    return bad, RuntimeError("cov(): fweights and aweights cannot be negative")
-
-
-@op("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", policy="self",
-    node="SqueezeBackward", check=_negative_weights)  # fmt: skip
-def cov(self, correction, fweights, aweights):
-    """The covariance matrix of the variables in the rows, observed in the columns.
-
-    ``correction`` is taken from the number of observations; ``fweights`` count observations, ``aweights`` weigh them.
-
-    >>> import torchlike as torch
-    >>> torch.cov(torch.tensor([[1., 2., 3.], [3., 2., 1.]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    return _cov(self, correction, fweights, aweights)
-
-
-def _cov(self, correction, fweights, aweights):
-    if self.ndim > 2:
-        raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
-            "dimensions"
-        )
-    refuse("cov", self, "b")
-    x = self if self.ndim == 2 else self.reshape(1, -1)
-    x = x if is_floating(x) else x.astype(jnp.float32)
-    n = x.shape[1]
-    _cov_weights(fweights, aweights, n)
-    w = None if fweights is None else fweights.reshape(-1)
-    if aweights is not None:
-        w = aweights.reshape(-1) if w is None else w * aweights.reshape(-1)
-    total = n if w is None else jnp.sum(w, dtype=w.dtype)
-    mean = jnp.sum(x if w is None else x * w, 1, keepdims=True) / total
-    freedom = total - correction
-    if aweights is not None and correction:
-        freedom = total - correction * jnp.sum(w * aweights.reshape(-1)) / total
-    off = x - mean
-    weighted = off if w is None else off * w
-    out = jnp.matmul(weighted, jnp.conj(off.T) if jnp.iscomplexobj(off) else off.T, precision=precision())
-    out = out / jnp.maximum(freedom, 0).astype(jnp.real(out).dtype)
-    return out.squeeze() if out.size == 1 else out
-
-
-@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1")
-def corrcoef(self):
-    """The matrix of correlation coefficients of the variables in the rows, observed in the columns.
-
-    >>> import torchlike as torch
-    >>> torch.corrcoef(torch.tensor([[1., 2., 3.], [3., 2., 1.]]))
-    tensor([[ 1., -1.],
-            [-1.,  1.]])
-    """
-    if self.ndim > 2:
-        raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
-            "dimensions"
-        )
-    c = _cov(self, 1, None, None)
-    if not c.ndim:
-        return c / c
-    scale = jnp.sqrt(jnp.real(jnp.diagonal(c)))
-    r = c / scale[:, None] / scale[None, :]
-    clip = lambda x: jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))  # noqa: E731
-    return lax.complex(clip(r.real), clip(r.imag)) if jnp.iscomplexobj(r) else clip(r).astype(r.dtype)
-
-
-@op("linalg_vander(Tensor x, *, int? N=None) -> Tensor", dtype="bool_to_int", variants="", node="CumprodBackward")
+@op(
+    "linalg_vander(Tensor x, *, int? N=None) -> Tensor",
+    dtype="bool_to_int",
+    variants="",
+    node="CumprodBackward",
+)
 def linalg_vander(x, N):
     """The Vandermonde matrix: the powers 0 to ``N`` - 1 of each element, as a new last dimension.
 

@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
-from torchlike._decl.op import op, reduction
+from torchlike._decl.op import reduction
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
 
 
@@ -299,15 +299,21 @@ def _formulas(rule, result):
     """The rule as a formula for each of the three overloads; ``result`` says whether it is saved."""
     if result:
         return (
-            lambda grads, self, result, unbiased: rule(grads, self, result, None, _correction(unbiased), False),
-            lambda grads, self, result, dim, unbiased, keepdim: rule(grads, self, result, dim, _correction(unbiased), keepdim),
+            lambda grads, self, result, unbiased: rule(
+                grads, self, result, None, _correction(unbiased), False
+            ),
+            lambda grads, self, result, dim, unbiased, keepdim: rule(
+                grads, self, result, dim, _correction(unbiased), keepdim
+            ),
             lambda grads, self, result, dim, correction, keepdim: rule(
                 grads, self, result, dim, _correction(correction=correction), keepdim
             ),
         )
     return (
         lambda grads, self, unbiased: rule(grads, self, None, None, _correction(unbiased), False),
-        lambda grads, self, dim, unbiased, keepdim: rule(grads, self, None, dim, _correction(unbiased), keepdim),
+        lambda grads, self, dim, unbiased, keepdim: rule(
+            grads, self, None, dim, _correction(unbiased), keepdim
+        ),
         lambda grads, self, dim, correction, keepdim: rule(
             grads, self, None, dim, _correction(correction=correction), keepdim
         ),
@@ -333,7 +339,10 @@ def _moment_family(name, pick, rule, doc, saves_result=False):
     signatures = (
         (f"{name}(Tensor self, bool unbiased=True)", whole),
         (f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", along),
-        (f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)", corrected),
+        (
+            f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)",
+            corrected,
+        ),
     )
     return tuple(
         reduction(f"{text} -> {returns}", node=node, vjp={"self": formula}, variants=variants,
@@ -377,128 +386,3 @@ _moment_family("std_mean", lambda v, m, w: (_deviation(v, m, w), m), _with_mean(
     >>> torch.std_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
     """, True)  # fmt: skip
-
-
-# -- norms -----------------------------------------------------------------------------------------
-
-
-def _real_dtype(x):
-    return jnp.real(x).dtype
-
-
-@op("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    static="ord", variants="out", vjp={
-        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
-    })  # fmt: skip
-def vector_norm(self, ord, dim, keepdim, dtype):
-    """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
-    if not is_floating(self):
-        raise RuntimeError(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
-            f"{from_np(self.dtype).scalar_name}"
-        )
-    _check_norm_dtype(self, dtype)
-    self = cast(self, dtype)
-    axes = axes_of(dim, self.ndim)
-    ord = float(ord)
-    if (ord < 0 or ord == math.inf) and not count(self.shape, axes) and not _all_lengths(self.shape, axes):
-        raise RuntimeError(
-            f"linalg.vector_norm cannot compute the {ord:g} norm on an empty tensor because the operation "
-            "does not have an "
-            "identity"
-        )
-    size = jnp.abs(self.astype(jnp.promote_types(self.dtype, jnp.float32)))
-    return _norm_of(size, ord, axes, keepdim).astype(_real_dtype(self))
-
-
-def _check_norm_dtype(x, dtype):
-    if dtype is None:
-        return
-    if dtype.is_complex is not bool(jnp.iscomplexobj(x)) or not (dtype.is_complex or dtype.is_floating_point):
-        kind = "complex" if jnp.iscomplexobj(x) else "real"
-        raise RuntimeError(
-            f"linalg.vector_norm: dtype should be floating and {kind} for {kind} inputs, but got {dtype}"
-        )
-
-
-def _all_lengths(shape, axes):
-    """Whether each reduced dimension has elements (the emptiness is elsewhere)."""
-    return bool(axes) and 0 not in [shape[a] for a in axes]
-
-
-def _norm_of(size, ord, axes, keepdim):
-    if ord == math.inf:
-        return jnp.max(size, axes, keepdims=keepdim)
-    if ord == -math.inf:
-        return jnp.min(size, axes, keepdims=keepdim)
-    if ord == 0:
-        return jnp.sum(size != 0, axes, keepdims=keepdim, dtype=size.dtype)
-    if ord == 1:
-        return jnp.sum(size, axes, keepdims=keepdim)
-    if ord == 2:
-        return jnp.sqrt(jnp.sum(size * size, axes, keepdims=keepdim))
-    return jnp.power(jnp.sum(jnp.power(size, ord), axes, keepdims=keepdim), 1 / ord)
-
-
-def _sign(x):
-    """``x / |x|``, zero at zero."""
-    if not jnp.iscomplexobj(x):
-        return jnp.sign(x)
-    zero = x == 0
-    return jnp.where(zero, 0, x / jnp.where(zero, 1, jnp.abs(x)))
-
-
-def _norm_vjp(grad, self, result, ord, dim, keepdim):
-    """Zero wherever the norm is zero; ties of the infinity norms share the gradient evenly."""
-    axes = axes_of(dim, self.ndim)
-    grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
-    size = jnp.abs(self)
-    ord = float(ord)
-    if ord == 0:
-        return jnp.zeros_like(self)
-    if ord == 1:
-        return grad * _sign(self)
-    if ord == 2:
-        zero = result == 0
-        return jnp.where(zero, 0, self * (grad / jnp.where(zero, 1, result)))
-    if math.isinf(ord):
-        tie = size == result
-        return jnp.where(tie, _sign(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
-    zero = result == 0
-    scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))
-    still = size == 0
-    return jnp.where(still, 0, _sign(self) * jnp.power(jnp.where(still, 1, size), ord - 1) * scale)
-
-
-def _negative_limit(self, p, dim, maxnorm):
-    return jnp.real(maxnorm) < 0, lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
-
-
-@op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
-    variants="function method inplace out")  # fmt: skip
-def renorm(self, p, dim, maxnorm):
-    """The slices of ``dim`` scaled down so that their ``p``-norm is at most ``maxnorm``.
-
-    >>> import torchlike as torch
-    >>> torch.renorm(torch.tensor([[3., 4.], [0., 1.]]), 2, 0, 1.)
-    tensor([[0.6000, 0.8000],
-            [0.0000, 1.0000]])
-    """
-    if p <= 0:
-        raise RuntimeError(f"renorm: non-positive-norm not supported, got p={p}")
-    if self.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
-    if not is_floating(self):
-        raise RuntimeError(f"renorm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype)}")
-    axis = axis_of(dim, self.ndim)
-    axes = tuple(i for i in range(self.ndim) if i != axis)
-    size = _safe_norm(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
-    limit = jnp.real(maxnorm).astype(size.dtype)
-    # The small constant is part of PyTorch's definition.
-    return self * jnp.where(size > limit, limit / (size + 1e-7), 1).astype(_real_dtype(self))
-
-
-def _safe_norm(x, ord, axes):
-    """The norm with ones for the reduced axes, whose derivative at zero is zero."""
-    zero = jnp.all(x == 0, axes, keepdims=True)
-    return jnp.where(zero, 0, _norm_of(jnp.abs(jnp.where(zero, 1, x)), ord, axes, True))

@@ -29,7 +29,8 @@ def _simple(activate):
 
 
 def _gru(hidden, inner, weights):
-    """r and z gate the reset and the update; n is the proposal (Cho et al. 2014, the reset after the product)."""
+    """r and z gate the reset and the update; n is the proposal (Cho et al. 2014, the reset after the
+    product)."""
     (h,) = hidden
     r_in, z_in, n_in = jnp.split(inner, 3, -1)
     r_hid, z_hid, n_hid = jnp.split(_affine(h, weights["hh"], weights["b_hh"]), 3, -1)
@@ -87,17 +88,21 @@ def _check(mode, input, hx, params, per):
     for p in params:
         if p.dtype != input.dtype:
             raise ValueError(
-                f"RNN input dtype ({from_np(input.dtype)}) does not match weight dtype ({from_np(p.dtype)}). Convert "
-                f"input: input.to({from_np(p.dtype)}), or convert model: model.to({from_np(input.dtype)})"
+                f"RNN input dtype ({from_np(input.dtype)}) does not match weight dtype ({from_np(p.dtype)}). "
+                f"Convert input: input.to({from_np(p.dtype)}), or convert model: "
+                f"model.to({from_np(input.dtype)})"
             )
     for h in hx:
         if h.dtype != input.dtype:
-            raise RuntimeError(f"RNN: hidden state of {from_np(h.dtype)} for an input of {from_np(input.dtype)}; use .to()")
+            raise RuntimeError(
+                f"RNN: hidden state of {from_np(h.dtype)} for an input of {from_np(input.dtype)}; use .to()"
+            )
     if not input.shape[0]:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     if params[0].shape[0] % gates or params[0].shape[1] != input.shape[-1]:
         raise RuntimeError(
-            f"RNN: the first weight is {list(params[0].shape)}, which does not fit an input of size {list(input.shape)}"
+            f"RNN: the first weight is {list(params[0].shape)}, which does not fit an input of size "
+            f"{list(input.shape)}"
         )
 
 
@@ -121,22 +126,36 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
     return x, [jnp.stack([last[i] for last in lasts]) for i in range(len(hx))]
 
 
-def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first):
+def _call(
+    mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first
+):
     x = jnp.swapaxes(input, 0, 1) if batch_first else input
     out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
     return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
 
 
 _TAIL = (
-    "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, bool projection, "
-    "bool batch_first"
+    "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, "
+    "bool projection, bool batch_first"
 )
 
 
-@op(f"_lstm(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1, "
+@op(f"_lstm(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
+    "result1, "
     "Tensor result2)", variants="", node="LstmBackward", autocast="lower_precision_fp")  # fmt: skip
 def lstm(
-    input, hx, cx, params, lengths, words, dropout, has_biases, num_layers, bidirectional, projection, batch_first
+    input,
+    hx,
+    cx,
+    params,
+    lengths,
+    words,
+    dropout,
+    has_biases,
+    num_layers,
+    bidirectional,
+    projection,
+    batch_first,
 ):
     """(outputs, last h, last c) of an LSTM over input [T, B, F] ([B, T, F] with ``batch_first``)."""
     static = (has_biases, num_layers, bidirectional, projection, batch_first)
@@ -144,11 +163,26 @@ def lstm(
 
 
 def _declare(mode):
-    def recurrent(input, hx, params, lengths, words, dropout, has_biases, num_layers, bidirectional, projection, batch_first):
+    def recurrent(
+        input,
+        hx,
+        params,
+        lengths,
+        words,
+        dropout,
+        has_biases,
+        num_layers,
+        bidirectional,
+        projection,
+        batch_first,
+    ):
         static = (has_biases, num_layers, bidirectional, projection, batch_first)
         return _call(mode, input, (hx,), params, lengths, words, dropout, *static)
 
-    schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
+    schema = (
+        f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
+        "result1)"
+    )
     return op(schema, variants="", node="StackBackward", autocast="lower_precision_fp")(recurrent)
 
 
@@ -162,27 +196,35 @@ def _cell_weights(w_ih, w_hh, b_ih, b_hh):
 
 def _check_cell(name, input, hx, w_ih, w_hh, gates):
     if input.shape[1] != w_ih.shape[1]:
-        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})")
+        raise RuntimeError(
+            f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})"
+        )
     if input.shape[0] != hx[0].shape[0]:
-        raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx[0].shape[0]} ({name})")
+        raise RuntimeError(
+            f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx[0].shape[0]} ({name})"
+        )
     for i, h in enumerate(hx):
         if h.shape[1] != w_hh.shape[1]:
             raise RuntimeError(
                 f"hidden{i} has inconsistent hidden_size: got {h.shape[1]}, expected {w_hh.shape[1]} ({name})"
             )
         if h.shape[0] != input.shape[0]:
-            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {h.shape[0]} ({name})")
+            raise RuntimeError(
+                f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {h.shape[0]} ({name})"
+            )
     if w_ih.shape[0] != gates * w_hh.shape[1]:
         raise RuntimeError(f"{name}: weight_ih has {w_ih.shape[0]} rows, expected {gates} * {w_hh.shape[1]}")
     if not input.dtype == w_ih.dtype == hx[0].dtype:
         raise RuntimeError(
-            f"{name}: mat1 and mat2 must have the same dtype, but got {from_np(input.dtype).scalar_name} input, "
-            f"{from_np(hx[0].dtype).scalar_name} hidden state and {from_np(w_ih.dtype).scalar_name} weights"
+            f"{name}: mat1 and mat2 must have the same dtype, but got {from_np(input.dtype).scalar_name} "
+            f"input, {from_np(hx[0].dtype).scalar_name} hidden state and {from_np(w_ih.dtype).scalar_name} "
+            "weights"
         )
 
 
 @op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) "
-    "-> (Tensor result0, Tensor result1)", variants="", node="MulBackward", autocast="lower_precision_fp")  # fmt: skip
+    "-> (Tensor result0, Tensor result1)", variants="",
+    node="MulBackward", autocast="lower_precision_fp")  # fmt: skip
 def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh):
     """One step of an LSTM: (h, c)."""
     _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4)
@@ -194,7 +236,9 @@ def _declare_cell(name, mode, node):
         _check_cell(name, input, (hx,), w_ih, w_hh, _GATES[mode])
         return STEPS[mode]((hx,), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))[0]
 
-    schema = f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
+    schema = (
+        f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
+    )
     return op(schema, variants="", node=node, autocast="lower_precision_fp")(cell)
 
 

@@ -12,7 +12,7 @@ _SCAN = {"variants": "function method inplace out", "dtype": "bool_to_int"}
 
 def _scan(name, x, dim, dtype, run):
     if dtype is not None and dtype.name == "bool":
-        raise NotImplementedError(f'"{name}_out_cpu" not implemented for \'Bool\'; use dtype=torch.int64')
+        raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'; use dtype=torch.int64")
     x = cast(x, dtype)
     axis = axis_of(dim, x.ndim)
     return run(x, axis) if x.ndim else x

@@ -281,7 +281,9 @@ def histc(self, bins, min, max):
     tensor([0., 2., 1., 0.])
     """
     if not is_floating(self) or jnp.iscomplexobj(self):
-        raise NotImplementedError(f'"histogram_cpu" not implemented for \'{from_np(self.dtype).scalar_name}\'; use .float()')
+        raise NotImplementedError(
+            f"\"histogram_cpu\" not implemented for '{from_np(self.dtype).scalar_name}'; use .float()"
+        )
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     low, high = _range(self, jnp.asarray(min), jnp.asarray(max))
@@ -398,5 +400,3 @@ nanquantile, nanquantile_scalar = _quantile_family("nanquantile", """The quantil
     >>> torch.nanquantile(torch.tensor([1., float("nan"), 3.]), 0.5)
     tensor(2.)
     """)  # fmt: skip
-
-

@@ -1,5 +1,6 @@
 """Linear algebra: QR, singular values, eigenvalues, and what is computed from them."""
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -22,14 +23,29 @@ def _qr(a, complete):
     m, n = a.shape[-2:]
     if not a.size:
         k = m if complete else min(m, n)
-        return jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k)), jnp.zeros((*a.shape[:-2], k, n), a.dtype)
+        return jnp.broadcast_to(jnp.eye(m, k, dtype=a.dtype), (*a.shape[:-2], m, k)), jnp.zeros(
+            (*a.shape[:-2], k, n), a.dtype
+        )
     if m >= n:
-        return lax.linalg.qr(a, full_matrices=complete and m > n)
+        return _full_qr(a) if complete and m > n else lax.linalg.qr(a, full_matrices=False)
     q, r = lax.linalg.qr(a[..., :m], full_matrices=False)
     return q, lax.concatenate([r, mm(adjoint(q), a[..., m:])], a.ndim - 1)
 
 
-@op("linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)", variants="out")
+@jax.custom_jvp
+def _full_qr(a):
+    return tuple(lax.linalg.qr(a, full_matrices=True))
+
+
+@_full_qr.defjvp
+def _full_qr_jvp(values, dots):
+    raise RuntimeError(
+        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols, because the last columns of Q "
+        "are not determined; use mode='reduced', or .detach() the matrix"
+    )
+
+
+@op('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', variants="out")
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
 
@@ -68,7 +84,10 @@ def _svd(a, full):
         return tuple(lax.linalg.svd(a, full_matrices=full))
     m, n, batch = a.shape[-2], a.shape[-1], a.shape[:-2]
     k = min(m, n)
-    eyes = [jnp.broadcast_to(jnp.eye(*s, dtype=a.dtype), (*batch, *s)) for s in ((m, m if full else k), (n if full else k, n))]
+    eyes = [
+        jnp.broadcast_to(jnp.eye(*s, dtype=a.dtype), (*batch, *s))
+        for s in ((m, m if full else k), (n if full else k, n))
+    ]
     return eyes[0], jnp.zeros((*batch, k), jnp.real(a).dtype), eyes[1]
 
 
@@ -161,7 +180,11 @@ def linalg_svdvals(A, driver):
 
 
 def _svdvals(a):
-    return lax.linalg.svd(a, compute_uv=False) if a.size else jnp.zeros((*a.shape[:-2], min(a.shape[-2:])), jnp.real(a).dtype)
+    return (
+        lax.linalg.svd(a, compute_uv=False)
+        if a.size
+        else jnp.zeros((*a.shape[:-2], min(a.shape[-2:])), jnp.real(a).dtype)
+    )
 
 
 def _svdvals_vjp(grad, A):
@@ -237,7 +260,9 @@ def _eig(a):
 
 def _eig_finite(**arguments):
     (a,) = arguments.values()
-    return ~jnp.all(jnp.isfinite(a)), RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    return ~jnp.all(jnp.isfinite(a)), RuntimeError(
+        "torch.linalg.eig: input tensor should not contain infs or NaNs."
+    )
 
 
 def _eig_vjp(grads, values, vectors):

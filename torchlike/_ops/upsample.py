@@ -34,12 +34,17 @@ def _check_sizes(self, output_size):
     sizes = self.shape[2:]
     if self.ndim != len(output_size) + 2 or self.shape[1] == 0:
         raise RuntimeError(
-            f"Non-empty {len(output_size) + 2}D data tensor expected but got a tensor with sizes {list(self.shape)}"
+            f"Non-empty {len(output_size) + 2}D data tensor expected but got a tensor with sizes "
+            f"{list(self.shape)}"
         )
     if min(*sizes, *output_size) <= 0:
-        text = ["(" + ", ".join(k + str(v) for k, v in zip(letters, s, strict=True)) + ")" for s in (sizes, output_size)]
+        text = [
+            "(" + ", ".join(k + str(v) for k, v in zip(letters, s, strict=True)) + ")"
+            for s in (sizes, output_size)
+        ]
         raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input {text[0]} output {text[1]} (in interpolate)"
+            f"Input and output sizes should be greater than 0, but got input {text[0]} output {text[1]} (in "
+            "interpolate)"
         )
 
 
@@ -51,17 +56,23 @@ def _repeated(x, axis, times):
 def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
-        raise NotImplementedError(f'"upsample_{mode}" not implemented for \'{from_np(self.dtype).scalar_name}\'')
+        raise NotImplementedError(
+            f"\"upsample_{mode}\" not implemented for '{from_np(self.dtype).scalar_name}'"
+        )
     nearest = mode.startswith("nearest")
     x = self if nearest or self.dtype.itemsize >= 4 else self.astype(jnp.float32)
-    for axis, (out, scale) in enumerate(zip(output_size, scales or (None,) * len(output_size), strict=True), 2):
+    for axis, (out, scale) in enumerate(
+        zip(output_size, scales or (None,) * len(output_size), strict=True), 2
+    ):
         size = x.shape[axis]
         if out == size and not (scale and scale != 1):
             continue
         if nearest and not scale and out % size == 0:
             x = _repeated(x, axis, out // size)
             continue
-        x = tables.resample(x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis)
+        x = tables.resample(
+            x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis
+        )
     if self.dtype == jnp.uint8 and not nearest:
         x = jnp.clip(jnp.round(x), 0, 255)
     return x.astype(self.dtype)
@@ -72,7 +83,10 @@ def _declare(mode, n):
         return _interpolate(mode, self, output_size, scales, align_corners, antialias)
 
     name = f"_upsample_{mode.replace('-', '_')}{n}d"
-    schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
+    schema = (
+        f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> "
+        "Tensor"
+    )
     return op(schema, variants="", node=_NODES[mode].format(n=n))(interpolate)
 
 
@@ -85,7 +99,9 @@ interpolate = {(mode, n): _declare(mode, n) for mode in MODES for n in _DIMS.get
 
 def _at_least(name, x, n):
     if x.ndim < n:
-        raise RuntimeError(f"{name} expects input to have at least {n} dimensions, but got input with {x.ndim} dimension(s)")
+        raise RuntimeError(
+            f"{name} expects input to have at least {n} dimensions, but got input with {x.ndim} dimension(s)"
+        )
 
 
 @op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function")
@@ -104,8 +120,8 @@ def pixel_shuffle(self, upscale_factor):
     *lead, c, h, w = self.shape
     if c % (r * r):
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
-            f"but input.size(-3)={c} is not divisible by {r * r}"
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
     parts = self.reshape(math.prod(lead), c // (r * r), r, r, h, w)
     return parts.transpose(0, 1, 4, 2, 5, 3).reshape(*lead, c // (r * r), h * r, w * r)
@@ -113,7 +129,8 @@ def pixel_shuffle(self, upscale_factor):
 
 @op("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function")
 def pixel_unshuffle(self, downscale_factor):
-    """Positions to channels, the inverse of :func:`pixel_shuffle`: [*, C, H * r, W * r] to [*, C * r * r, H, W].
+    """Positions to channels, the inverse of :func:`pixel_shuffle`: [*, C, H * r, W * r] to [*, C * r * r, H,
+    W].
 
     >>> import torchlike as torch
     >>> torch.pixel_unshuffle(torch.arange(4.0).view(1, 2, 2), 2).flatten()
@@ -127,8 +144,8 @@ def pixel_unshuffle(self, downscale_factor):
     for what, dim, size in (("height", -2, h), ("width", -1, w)):
         if size % r:
             raise RuntimeError(
-                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but input.size({dim})={size} is "
-                f"not divisible by {r}"
+                f"pixel_unshuffle expects {what} to be divisible by downscale_factor, but "
+                f"input.size({dim})={size} is not divisible by {r}"
             )
     parts = self.reshape(math.prod(lead), c, h // r, r, w // r, r)
     return parts.transpose(0, 1, 3, 5, 2, 4).reshape(*lead, c * r * r, h // r, w // r)
@@ -143,12 +160,18 @@ def channel_shuffle(self, groups):
     tensor([0., 2., 1., 3.])
     """
     if self.ndim <= 2:
-        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
+        raise RuntimeError(
+            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}"
+        )
     if groups <= 0:
-        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     n, c, *size = self.shape
     if c % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
+        )
     return jnp.swapaxes(self.reshape(n, groups, c // groups, *size), 1, 2).reshape(self.shape)
 
 
@@ -159,23 +182,35 @@ class _Blocks(Windows):
     """The blocks of one unfold or fold call: no window hangs over, and any padding goes."""
 
     def __init__(self, size, kernel_size, dilation, padding, stride):
-        names = zip(("kernel_size", "dilation", "padding", "stride"), (kernel_size, dilation, padding, stride), strict=True)
+        names = zip(
+            ("kernel_size", "dilation", "padding", "stride"),
+            (kernel_size, dilation, padding, stride),
+            strict=True,
+        )
         for what, value in names:
             if len(value) not in (1, 2):
                 raise RuntimeError(f"It is expected {what} equals to 2, but got size {len(value)}")
             low, word = (0, "non-negative") if what == "padding" else (1, "greater than zero")
             if min(value) < low:
-                raise RuntimeError(f"{what.replace('_', ' ')} should be {word}, but got {list(value)} (in unfold or fold)")
+                raise RuntimeError(
+                    f"{what.replace('_', ' ')} should be {word}, but got {list(value)} (in unfold or fold)"
+                )
         self.size = size
-        self.kernel, self.stride = expand("unfold", "kernel_size", kernel_size, 2), expand("unfold", "stride", stride, 2)
-        self.pad, self.dilation = expand("unfold", "padding", padding, 2), expand("unfold", "dilation", dilation, 2)
+        self.kernel, self.stride = (
+            expand("unfold", "kernel_size", kernel_size, 2),
+            expand("unfold", "stride", stride, 2),
+        )
+        self.pad, self.dilation = (
+            expand("unfold", "padding", padding, 2),
+            expand("unfold", "dilation", dilation, 2),
+        )
         numbers = zip(size, self.kernel, self.stride, self.pad, self.dilation, strict=True)
         self.out = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in numbers)
         if min(self.out) < 1:
             raise RuntimeError(
                 f"Given input with spatial size {size}, kernel_size={self.kernel}, dilation={self.dilation}, "
-                f"padding={self.pad}, calculated shape of the array of sliding blocks as {self.out}, but its components "
-                "must be at least one."
+                f"padding={self.pad}, calculated shape of the array of sliding blocks as {self.out}, but its "
+                "components must be at least one."
             )
 
     def unfold(self, x):
@@ -184,17 +219,25 @@ class _Blocks(Windows):
         if self.apart:
             parts = self.split(padded).transpose(0, 2, 4, 1, 3)
             return parts.reshape(x.shape[0], math.prod(self.kernel), math.prod(self.out))
-        for axis, (o, k, s, d) in enumerate(zip(self.out, self.kernel, self.stride, self.dilation, strict=True)):
-            rows = [lax.slice_in_dim(padded, i * d, i * d + (o - 1) * s + 1, s, 1 + 2 * axis) for i in range(k)]
+        for axis, (o, k, s, d) in enumerate(
+            zip(self.out, self.kernel, self.stride, self.dilation, strict=True)
+        ):
+            rows = [
+                lax.slice_in_dim(padded, i * d, i * d + (o - 1) * s + 1, s, 1 + 2 * axis) for i in range(k)
+            ]
             padded = jnp.stack(rows, 1 + 2 * axis)
-        return padded.transpose(0, 1, 3, 2, 4).reshape(x.shape[0], math.prod(self.kernel), math.prod(self.out))
+        return padded.transpose(0, 1, 3, 2, 4).reshape(
+            x.shape[0], math.prod(self.kernel), math.prod(self.out)
+        )
 
     def fold(self, blocks):
         """The adjoint of :meth:`unfold`: elements of several blocks are summed."""
         parts = blocks.reshape(-1, *self.kernel, *self.out)
         edges = self.reach()
         if self.apart:
-            total = parts.transpose(0, 3, 1, 4, 2).reshape(-1, *(o * k for o, k in zip(self.out, self.kernel, strict=True)))
+            total = parts.transpose(0, 3, 1, 4, 2).reshape(
+                -1, *(o * k for o, k in zip(self.out, self.kernel, strict=True))
+            )
         else:
             total = self._summed(self._summed(parts, 1, 3, 0), 1, 3, 1)
         config = [(0, 0, 0), *((-lo, -hi, 0) for lo, hi in edges)]
@@ -215,17 +258,18 @@ class _Blocks(Windows):
 
 def _only_floating(name, x):
     if not (jnp.issubdtype(x.dtype, jnp.inexact) or x.dtype == bool):
-        raise NotImplementedError(f'"{name}" not implemented for \'{from_np(x.dtype).scalar_name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(x.dtype).scalar_name}'")
 
 
-@op("im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", variants="",
+@op("im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+    variants="",
     node="Im2ColBackward")  # fmt: skip
 def im2col(self, kernel_size, dilation, padding, stride):
     """Sliding blocks: [N, C, H, W] to [N, C * kernel elements, blocks]."""
     if self.ndim not in (3, 4) or 0 in self.shape[self.ndim - 3 :]:
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
-            f"but got: {list(self.shape)}"
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            f"for input, but got: {list(self.shape)}"
         )
     _only_floating("im2col_out_cpu", self)
     *lead, c, h, w = self.shape
@@ -235,7 +279,8 @@ def im2col(self, kernel_size, dilation, padding, stride):
     return out.reshape(*lead, c * math.prod(blocks.kernel), math.prod(blocks.out))
 
 
-@op("col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
+@op("col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] "
+    "stride) "
     "-> Tensor", variants="", node="Col2ImBackward")  # fmt: skip
 def col2im(self, output_size, kernel_size, dilation, padding, stride):
     """Sums of sliding blocks: [N, C * kernel elements, blocks] to [N, C, *output_size]."""
@@ -243,13 +288,15 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
         raise RuntimeError(f"It is expected output_size equals to 2, but got size {len(output_size)}")
     if self.ndim not in (2, 3) or 0 in self.shape[self.ndim - 2 :]:
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
-            f"input, but got: {list(self.shape)}"
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+            f"dimensions for input, but got: {list(self.shape)}"
         )
     _only_floating("col2im_out_cpu", self)
     size = expand("fold", "output_size", output_size, 2)
     if min(size) < 1:
-        raise RuntimeError(f"Expected output spatial size to be greater than zero, but got: {list(size)} (in fold)")
+        raise RuntimeError(
+            f"Expected output spatial size to be greater than zero, but got: {list(size)} (in fold)"
+        )
     blocks = _Blocks(size, kernel_size, dilation, padding, stride)
     *lead, rows, count = self.shape
     elements = math.prod(blocks.kernel)
@@ -260,9 +307,10 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
         )
     if count != math.prod(blocks.out):
         raise RuntimeError(
-            f"Given output_size={size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, padding={blocks.pad}, "
-            f"stride={blocks.stride}, expected size of input's dimension 2 to match the calculated number of sliding "
-            f"blocks {blocks.out[0]} * {blocks.out[1]} = {math.prod(blocks.out)}, but got input.size(2)={count}."
+            f"Given output_size={size}, kernel_size={blocks.kernel}, dilation={blocks.dilation}, "
+            f"padding={blocks.pad}, stride={blocks.stride}, expected size of input's dimension 2 to match "
+            f"the calculated number of sliding blocks {blocks.out[0]} * {blocks.out[1]} = "
+            f"{math.prod(blocks.out)}, but got input.size(2)={count}."
         )
     forward, back = lambda _, x: blocks.fold(x), lambda _, g: blocks.unfold(g)
     out = linear_call(forward, back, (), self.reshape(-1, elements, count))

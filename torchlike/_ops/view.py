@@ -14,7 +14,7 @@ def _reshaped(layout):
     return layout, (layout.shape,), ()
 
 
-def _write_reshape(value, new, size):
+def write_reshape(value, new, size):
     return jnp.reshape(new, value.shape)
 
 
@@ -25,7 +25,7 @@ def _read_reshape(self, size):
 def _reshaping(schema, prepare, node=None, variants="function method"):
     """A view whose values are those of a reshape, whatever its name."""
     read = lambda self, size: jnp.reshape(self, size)  # noqa: E731
-    return view(schema, prepare=prepare, write=_write_reshape, node=node, variants=variants)(read)
+    return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants)(read)
 
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",

@@ -221,7 +221,7 @@ def _slopes(input, lower, upper, training, inplace, generator):
     if not lower <= upper:
         raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
-        return _run(ops.leaky_relu, input, ((lower + upper) / 2,), inplace)
+        return _run(ops.rrelu, input, ((lower + upper) / 2,), inplace)
     result, noise = call(ops.rrelu_with_noise, (input, _words("rrelu", generator, _here(input)), lower, upper), ())
     return input.mul_(noise) if inplace else result
 

@@ -14,7 +14,8 @@ __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 def scaled_dot_product_attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
-    """``softmax(query @ key.T * scale + mask) @ value`` for query [..., L, E], key [..., S, E], value [..., S, Ev].
+    """``softmax(query @ key.T * scale + mask) @ value`` for query [..., L, E], key [..., S, E], value [...,
+    S, Ev].
 
     Args:
         attn_mask: broadcasts to [..., L, S]: True where attention is allowed, or numbers to add.
@@ -34,7 +35,8 @@ def scaled_dot_product_attention(
     if dropout_p:
         if not 0 <= dropout_p <= 1:
             raise RuntimeError(
-                f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
+                f"dropout probability has to be between 0 and 1, but got {dropout_p} "
+                "(scaled_dot_product_attention)"
             )
         words = _words("scaled_dot_product_attention", None, _here(query))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
@@ -52,20 +54,25 @@ def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
     n = query.dim()
     if key.dim() != n or value.dim() != n:
         raise AssertionError(
-            f"{text}, expected `key` and `value` to be {n}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+            f"{text}, expected `key` and `value` to be {n}-D but found {key.dim()}-D and {value.dim()}-D "
+            "tensors respectively"
         )
     if key_padding_mask is not None and key_padding_mask.dim() != n - 1:
         raise AssertionError(
-            f"{text}, expected `key_padding_mask` to be `None` or {n - 1}-D but found {key_padding_mask.dim()}-D tensor instead"
+            f"{text}, expected `key_padding_mask` to be `None` or {n - 1}-D but found "
+            f"{key_padding_mask.dim()}-D tensor instead"
         )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
         raise AssertionError(
-            f"{text}, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
+            f"{text}, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor "
+            "instead"
         )
     if not batched and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:
-            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}")
+            raise AssertionError(
+                f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}"
+            )
     return batched
 
 
@@ -76,7 +83,8 @@ def _checked_mask(mask, name, other, other_name):
         raise AssertionError(f"only bool and floating types of {name} are supported, not {mask.dtype}")
     if other is not None and mask.dtype is not other.dtype:
         warnings.warn(
-            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.", stacklevel=4
+            f"Support for mismatched {name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=4,
         )
     return mask
 
@@ -94,12 +102,16 @@ def _check_sizes(query, key, value, embed_dim, num_heads, separate, attn_mask, k
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
     length, batch, source = query.shape[0], query.shape[1], key.shape[0]
     if key.shape[1] != batch:
-        raise RuntimeError(f"multi_head_attention: key has a batch of {key.shape[1]}, but query one of {batch}")
+        raise RuntimeError(
+            f"multi_head_attention: key has a batch of {key.shape[1]}, but query one of {batch}"
+        )
     if attn_mask is not None:
         n, shape = attn_mask.dim(), tuple(attn_mask.shape)
         expected = (length, source) if n == 2 else (batch * num_heads, length, source)
         if shape != expected:
-            raise RuntimeError(f"The shape of the {n}D attn_mask is {attn_mask.shape}, but should be {expected}.")
+            raise RuntimeError(
+                f"The shape of the {n}D attn_mask is {attn_mask.shape}, but should be {expected}."
+            )
     if key_padding_mask is not None:
         for i, size in enumerate((batch, source)):
             if key_padding_mask.shape[i] != size:
@@ -125,10 +137,10 @@ def _project(query, key, value, weight, bias, separate_weights, embed_dim):
 
 
 def multi_head_attention_forward(
-    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
-    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-    use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None,
-    static_v=None, average_attn_weights=True, is_causal=False,
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v,
+    add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None,
+    need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
+    v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
 ):  # fmt: skip
     """The function behind :class:`torch.nn.MultiheadAttention`, for sequence-first inputs.
 
@@ -144,7 +156,9 @@ def multi_head_attention_forward(
         (result as query, weights [N, L, S] or [N, num_heads, L, S] or None).
     """
     if static_k is not None or static_v is not None:
-        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported by torchlike")
+        raise NotImplementedError(
+            "multi_head_attention_forward: static_k and static_v are not supported by torchlike"
+        )
     batched = _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = _with_batch(query, key, value)
@@ -156,7 +170,16 @@ def multi_head_attention_forward(
             "`generate_square_subsequent_mask` to create this mask."
         )
     attn_mask = _checked_mask(attn_mask, "attn_mask", None, "")
-    _check_sizes(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight, attn_mask, key_padding_mask)
+    _check_sizes(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        use_separate_proj_weight,
+        attn_mask,
+        key_padding_mask,
+    )
     is_causal = is_causal and key_padding_mask is None and not need_weights
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     projected = _project(query, key, value, in_proj_weight, in_proj_bias, weights, embed_dim_to_check)

@@ -2,11 +2,11 @@
 
 import warnings
 
+from torchlike._base.state import no_grad
 from torchlike._core.dispatch import call
 from torchlike._core.factories import arange
-from torchlike._base.state import no_grad
-from torchlike._core.tensor import alias
 from torchlike._core.inplace import call_inplace
+from torchlike._core.tensor import alias
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
@@ -30,7 +30,9 @@ def _renormalize(weight, indices, max_norm, norm_type):
         call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm, norm_type), ())
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+def embedding(
+    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
+):
     """The rows of ``weight`` [V, D] at the indices ``input`` [*]: [*, D].
 
     Args:
@@ -58,14 +60,14 @@ def _bag_layout(input, offsets, per_sample_weights):
     """(indices, offsets, weights) in one dimension."""
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same "
-            f"shape as the input ({input.shape})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must "
+            f"have the same shape as the input ({input.shape})"
         )
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
+                f"length sequences. However, found offsets of type {type(offsets)}"
             )
         length = input.size(1)
         offsets = arange(0, input.numel(), length, dtype=input.dtype, device=input.device)
@@ -81,8 +83,8 @@ def _bag_layout(input, offsets, per_sample_weights):
 
 
 def embedding_bag(
-    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
-    per_sample_weights=None, include_last_offset=False, padding_idx=None,
+    input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
+    sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None,
 ):  # fmt: skip
     """Means (sums, maxima) of bags of rows of ``weight`` [V, D]: [bags, D].
 
@@ -99,8 +101,8 @@ def embedding_bag(
     """
     if weight.dtype.is_floating_point is False and input.is_floating_point():
         warnings.warn(
-            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
-            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, "
+            "input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.",
             stacklevel=2,
         )
         weight, input = input, weight
@@ -114,10 +116,14 @@ def embedding_bag(
         raise NotImplementedError(f"embedding_bag(): {name}=True is not supported by torchlike")
     if factors is not None and mode != "sum":
         raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-            f"(got mode='{mode}')."
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
+            f"mode='sum' (got mode='{mode}')."
         )
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    static = (ops.MODES.index(mode), bool(include_last_offset), _padding("embedding_bag", padding_idx, weight))
+    static = (
+        ops.MODES.index(mode),
+        bool(include_last_offset),
+        _padding("embedding_bag", padding_idx, weight),
+    )
     return call(ops.embedding_bag, (weight, indices, offsets, factors), static)

@@ -9,7 +9,15 @@ from torchlike._core.tensor import value_of, write
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+]
 
 
 def _move(running, new, silent):
@@ -75,7 +83,14 @@ def _batch_norm(input, weight, bias, running_mean, running_var, training, moment
 
 
 def instance_norm(
-    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05
+    input,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-05,
 ):
     """Normalize every channel of every element of [N, C, ...] over the positions.
 
@@ -87,7 +102,9 @@ def instance_norm(
     """
     if use_input_stats:
         if math.prod(input.shape[2:]) == 1:
-            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+            raise ValueError(
+                f"Expected more than 1 spatial element when training, got input size {input.shape}"
+            )
         if (running_mean is None) != (running_var is None):
             raise ValueError("running_mean and running_var must either both be None or neither be None")
     return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
@@ -101,7 +118,9 @@ def _instance_norm(
     if use_input_stats:
         return _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, True)
     if running_mean is None or running_var is None:
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
     return call(ops.batch_norm_eval, (input, weight, bias, running_mean, running_var, eps), ())
 
 

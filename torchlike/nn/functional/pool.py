@@ -9,10 +9,11 @@ from torchlike._ops import pool as ops
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d",
-    "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
-    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
+    "max_unpool3d",
 ]  # fmt: skip
 
 
@@ -125,11 +126,15 @@ def _adaptive_size(name, n, input, output_size):
     if len(output_size) == 1 and n > 1 and output_size[0] is not None:
         output_size = tuple(output_size) * n
     if len(output_size) != n:
-        raise RuntimeError(f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}")
+        raise RuntimeError(
+            f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}"
+        )
     if n > 1 and input.dim() <= n:
         raise ValueError(f"{name}: Input dimension should be at least {n + 1}, but got {input.dim()}")
     sizes = input.shape[-n:]
-    return arguments.as_ints(name, "output_size", [s if o is None else o for o, s in zip(output_size, sizes, strict=True)])
+    return arguments.as_ints(
+        name, "output_size", [s if o is None else o for o, s in zip(output_size, sizes, strict=True)]
+    )
 
 
 def _adaptive_avg(n, input, output_size):
@@ -250,7 +255,8 @@ def _unpool_size(n, input, kernel_size, stride, padding, output_size):
         size = size[2:]
     if len(size) != n:
         raise ValueError(
-            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(size)}'"
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
+            f"'{len(size)}'"
         )
     for d, (got, default, s) in enumerate(zip(size, usual, stride, strict=True)):
         if not default - s < got < default + s:

@@ -11,8 +11,8 @@ from torchlike._ops import upsample as ops
 from torchlike.nn.functional.pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
-    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold",
-    "upsample", "upsample_bilinear", "upsample_nearest",
+    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle",
+    "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
 pixel_shuffle, pixel_unshuffle = FUNCTIONS["pixel_shuffle"], FUNCTIONS["pixel_unshuffle"]
@@ -24,7 +24,13 @@ _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
 def interpolate(
-    input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
 ):
     """Resize the last dimensions of [N, C, L], [N, C, H, W] or [N, C, D, H, W].
 
@@ -54,15 +60,18 @@ def interpolate(
 def _check_mode(n, mode, align_corners, antialias):
     if align_corners is not None and mode not in ("linear", "bilinear", "bicubic", "trilinear"):
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
+            "| trilinear"
         )
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and n == 2):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+            "tensor as input"
         )
     if n not in (1, 2, 3) or mode not in _MODES.split(" | "):
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {n + 2}D) for the modes: {_MODES} (got {mode})"
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {n + 2}D) for the modes: {_MODES} "
+            f"(got {mode})"
         )
     if _SMOOTH.get(mode, n) != n:
         raise NotImplementedError(f"Got {n + 2}D input, but {mode} mode needs {_SMOOTH[mode] + 2}D input")
@@ -76,10 +85,10 @@ def _each(value, n, what, format, input):
         return (value,) * n
     if len(value) != n:
         raise ValueError(
-            f"Input and {what} must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(input.shape[2:])} and {what.replace('output', 'output size of')}"
-            f"{'' if what == 'output' else ' of shape'} {tuple(value)}. Please provide input tensor in (N, C, d1, d2, "
-            f"...,dK) format and {format}."
+            f"Input and {what} must have the same number of spatial dimensions, but got input with spatial "
+            f"dimensions of {list(input.shape[2:])} and "
+            f"{what.replace('output', 'output size of')}{'' if what == 'output' else ' of shape'} "
+            f"{tuple(value)}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and {format}."
         )
     return tuple(value)
 
@@ -95,8 +104,8 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
         given = _each(size, n, "output", "output size in (o1, o2, ...,oK) format", input)
         if any(isinstance(s, float) for s in given):
             raise TypeError(
-                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
-                f"with types {[type(s) for s in given]}"
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+                f"but got size with types {[type(s) for s in given]}"
             )
         return arguments.as_ints("interpolate", "size", given), None
     given = _each(scale_factor, n, "scale_factor", "scale_factor in (s1, s2, ...,sK) format", input)
@@ -107,27 +116,35 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """:func:`interpolate`, under its old name."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input, size=None, scale_factor=None):
     """:func:`interpolate` with mode nearest, under its old name."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input, size=None, scale_factor=None):
     """:func:`interpolate` with mode bilinear and aligned corners, under its old name."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def _corners(name, align_corners):
     if align_corners is None:
         warnings.warn(
-            f"{name}: align_corners is not given; the default is False (PyTorch before 1.3 had True). Give it to "
-            "silence this warning.",
+            f"{name}: align_corners is not given; the default is False (PyTorch before 1.3 had True). Give "
+            "it to silence this warning.",
             stacklevel=3,
         )
     return bool(align_corners)
@@ -151,12 +168,13 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     if mode not in modes:
         raise ValueError(
-            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"'{mode}'"
         )
     if padding_mode not in paddings:
         raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
-            f"'{padding_mode}'"
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+            f"but got: '{padding_mode}'"
         )
     corners = _corners("grid_sample", align_corners)
     return grid_sampler(input, grid, modes.index(mode), paddings.index(padding_mode), corners)
@@ -166,7 +184,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """See :func:`torch.nn.functional.grid_sample`; modes are numbered in the order named there."""
     if input.dim() not in (4, 5):
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}"
+        )
     static = (interpolation_mode, padding_mode, align_corners)
     return call(grids.grid_sampler[input.dim() - 2], (input, grid), static)
 
@@ -190,12 +210,13 @@ def affine_grid(theta, size, align_corners=None):
     n = len(size) - 2
     if n not in (2, 3):
         raise NotImplementedError(
-            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
-            f"Got size {tuple(size)}."
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got "
+            f"size {tuple(size)}."
         )
     if theta.dim() != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
         raise ValueError(
-            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got {theta.shape}."
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got "
+            f"{theta.shape}."
         )
     corners = _corners("affine_grid", align_corners)
     if min(size) <= 0:
@@ -221,13 +242,19 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Sums of sliding blocks, the adjoint of :func:`unfold`: [N, C * kernel elements, blocks] to [N, C, *output_size].
+    """Sums of sliding blocks, the adjoint of :func:`unfold`: [N, C * kernel elements, blocks] to [N, C,
+    *output_size].
 
     >>> import torchlike as torch
     >>> torch.nn.functional.fold(torch.ones(1, 2, 2), (1, 3), (1, 2))
     tensor([[[[1., 2., 1.]]]])
     """
     static = _pairs(
-        "fold", output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+        "fold",
+        output_size=output_size,
+        kernel_size=kernel_size,
+        dilation=dilation,
+        padding=padding,
+        stride=stride,
     )
     return call(ops.col2im, (input,), static)

@@ -81,7 +81,7 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """``x`` kept within [min_val, max_val]. ValueError unless ``min_val < max_val``."""
+    """``x`` kept within [min_val, max_val]. AssertionError unless ``min_val < max_val``."""
 
     __constants__ = ["min_val", "max_val", "inplace"]
 
@@ -104,7 +104,7 @@ class Hardtanh(Module):
         self.max_val = max_val
         self.inplace = inplace
         if not max_val > min_val:
-            raise ValueError(f"max_val must be greater than min_val, but got max_val={max_val}, min_val={min_val}")
+            raise AssertionError(f"max_val must be greater than min_val, but got max_val={max_val}, min_val={min_val}")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)

@@ -41,7 +41,8 @@ class MultiheadAttention(Module):
     ) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead"
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
+                f"num_heads={num_heads} instead"
             )
         super().__init__()
         self.embed_dim = embed_dim
@@ -61,7 +62,11 @@ class MultiheadAttention(Module):
     def _register(self, size, bias, add_bias_kv, factory):
         own = {"in_proj_weight": (3 * size, size)} if self._qkv_same_embed_dim else {}
         if not own:
-            own = {"q_proj_weight": (size, size), "k_proj_weight": (size, self.kdim), "v_proj_weight": (size, self.vdim)}
+            own = {
+                "q_proj_weight": (size, size),
+                "k_proj_weight": (size, self.kdim),
+                "v_proj_weight": (size, self.vdim),
+            }
         for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_weight"):
             self.register_parameter(name, Parameter(empty(own[name], **factory)) if name in own else None)
         self.register_parameter("in_proj_bias", Parameter(empty(3 * size, **factory)) if bias else None)
@@ -99,10 +104,11 @@ class MultiheadAttention(Module):
             query, key, value = made[id(query)], made[id(key)], made[id(value)]
         separate = not self._qkv_same_embed_dim
         out, weights = F.multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
-            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
-            training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
-            use_separate_proj_weight=separate, q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight,
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias,
+            self.bias_k, self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight,
+            self.out_proj.bias, training=self.training, key_padding_mask=key_padding_mask,
+            need_weights=need_weights, attn_mask=attn_mask, use_separate_proj_weight=separate,
+            q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight,
             v_proj_weight=self.v_proj_weight, average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
         return (out.transpose(1, 0) if swap else out), weights

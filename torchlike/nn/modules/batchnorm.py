@@ -1,9 +1,9 @@
 """Batch normalisation layers."""
 
-from torchlike._core.factories import empty, ones, tensor, zeros
-from torchlike._core.tensor import Tensor
 from torchlike._base.dtypes import int64
 from torchlike._base.state import no_grad
+from torchlike._core.factories import empty, ones, tensor, zeros
+from torchlike._core.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
@@ -31,8 +31,12 @@ class _NormBase(Module):
             new = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, new)
         tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer(
+            "running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, device=device, dtype=dtype) if tracked else None
+        )
         count = tensor(0, dtype=int64, device=device) if tracked else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
@@ -87,8 +91,8 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         keep = not self.training or self.track_running_stats
         return F.batch_norm(
-            input, self.running_mean if keep else None, self.running_var if keep else None, self.weight, self.bias,
-            by_batch, momentum, self.eps,
+            input, self.running_mean if keep else None, self.running_var if keep else None, self.weight,
+            self.bias, by_batch, momentum, self.eps,
         )  # fmt: skip
 
 

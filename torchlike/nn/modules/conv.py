@@ -17,13 +17,13 @@ class _ConvNd(Module):
     """What all convolutional layers share: the arguments, their checks, and the parameters."""
 
     __constants__ = [
-        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
-        "kernel_size",
+        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
+        "out_channels", "kernel_size",
     ]  # fmt: skip
 
     def __init__(
-        self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups,
-        bias, padding_mode, device=None, dtype=None,
+        self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding,
+        groups, bias, padding_mode, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
         _check_arguments(in_channels, out_channels, stride, padding, groups, padding_mode)
@@ -38,7 +38,9 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._edges()
-        channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        channels = (
+            (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
+        )
         self.weight = Parameter(empty((*channels, *kernel_size), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
@@ -61,7 +63,9 @@ class _ConvNd(Module):
         _start.by_fan_in(self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        parts = [
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        ]
         n = len(self.kernel_size)
         optional = (
             ("padding", self.padding, (0,) * len(self.padding)),
@@ -108,13 +112,13 @@ def _layer(name, n, as_tuple, convolve, doc):
     """The class of the layers of ``n`` dimensions (their constructors differ only in that)."""
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, dilation=1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
+        self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, dilation=1,
+        groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device=None, dtype=None,
     ) -> None:  # fmt: skip
         _ConvNd.__init__(
             self, in_channels, out_channels, as_tuple(kernel_size), as_tuple(stride),
-            padding if isinstance(padding, str) else as_tuple(padding), as_tuple(dilation), False, as_tuple(0), groups,
-            bias, padding_mode, device=device, dtype=dtype,
+            padding if isinstance(padding, str) else as_tuple(padding), as_tuple(dilation), False,
+            as_tuple(0), groups, bias, padding_mode, device=device, dtype=dtype,
         )  # fmt: skip
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -167,14 +171,14 @@ class _ConvTransposeNd(_ConvNd):
     """What transposed convolutions share: the choice of the output's size."""
 
     def __init__(
-        self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups,
-        bias, padding_mode, device=None, dtype=None,
+        self, in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding,
+        groups, bias, padding_mode, device=None, dtype=None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups,
-            bias, padding_mode, device=device, dtype=dtype,
+            in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding,
+            groups, bias, padding_mode, device=device, dtype=dtype,
         )  # fmt: skip
 
     def _output_padding(
@@ -189,13 +193,15 @@ class _ConvTransposeNd(_ConvNd):
             output_size = output_size[lead:]
         if len(output_size) != n:
             raise ValueError(
-                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {n + lead} elements "
-                f"(got {len(output_size)})"
+                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {n + lead} "
+                f"elements (got {len(output_size)})"
             )
         dilation = dilation or (1,) * n
         least = [
             (size - 1) * s - 2 * p + d * (k - 1) + 1
-            for size, s, p, d, k in zip(input.shape[lead:], stride, padding, dilation, kernel_size, strict=True)
+            for size, s, p, d, k in zip(
+                input.shape[lead:], stride, padding, dilation, kernel_size, strict=True
+            )
         ]
         most = [m + s - 1 for m, s in zip(least, stride, strict=True)]
         if any(not lo <= size <= hi for size, lo, hi in zip(output_size, least, most, strict=True)):
@@ -213,7 +219,8 @@ def _transposed_layer(name, n, as_tuple, convolve, doc):
     ) -> None:  # fmt: skip
         _ConvTransposeNd.__init__(
             self, in_channels, out_channels, as_tuple(kernel_size), as_tuple(stride), as_tuple(padding),
-            as_tuple(dilation), True, as_tuple(output_padding), groups, bias, padding_mode, device=device, dtype=dtype,
+            as_tuple(dilation), True, as_tuple(output_padding), groups, bias, padding_mode, device=device,
+            dtype=dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:

@@ -8,7 +8,8 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Sums sliding blocks: [N, C * kernel elements, blocks] to [N, C, *output_size]; the adjoint of :class:`Unfold`.
+    """Sums sliding blocks: [N, C * kernel elements, blocks] to [N, C, *output_size]; the adjoint of
+    :class:`Unfold`.
 
     >>> import torchlike as torch
     >>> torch.nn.Fold(output_size=(4, 5), kernel_size=(2, 2))(torch.ones(1, 3 * 2 * 2, 12)).shape
@@ -57,5 +58,6 @@ class Unfold(Module):
 
     def extra_repr(self) -> str:
         return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"stride={self.stride}"
         )

@@ -26,7 +26,8 @@ class _InstanceNorm(_NormBase):
     def _normalized(self, input):
         return F.instance_norm(
             input, self.running_mean, self.running_var, self.weight, self.bias,
-            self.training or not self.track_running_stats, self.momentum if self.momentum is not None else 0.0, self.eps,
+            self.training or not self.track_running_stats,
+            self.momentum if self.momentum is not None else 0.0, self.eps,
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
@@ -35,12 +36,12 @@ class _InstanceNorm(_NormBase):
         if input.size(channels) != self.num_features:
             if self.affine:
                 raise ValueError(
-                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
-                    f"{input.size(channels)}."
+                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), "
+                    f"but got: {input.size(channels)}."
                 )
             warnings.warn(
-                f"input's size at dim={channels} does not match num_features. You can silence this warning by not "
-                "passing in num_features, which is not used because affine=False",
+                f"input's size at dim={channels} does not match num_features. You can silence this warning "
+                "by not passing in num_features, which is not used because affine=False",
                 stacklevel=2,
             )
         if channels == 0:
@@ -74,7 +75,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalizes every channel of every element of [N, C, D, H, W] or [C, D, H, W]; see :class:`InstanceNorm1d`.
+    """Normalizes every channel of every element of [N, C, D, H, W] or [C, D, H, W]; see
+    :class:`InstanceNorm1d`.
 
     >>> import torchlike as torch
     >>> torch.nn.InstanceNorm3d(2)(torch.ones(1, 2, 3, 3, 3)).shape

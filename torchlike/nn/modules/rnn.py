@@ -28,13 +28,14 @@ class RNNBase(Module):
     """
 
     __constants__ = [
-        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size",
+        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
+        "proj_size",
     ]  # fmt: skip
 
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None,
-        dtype=None,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.mode = mode
@@ -57,12 +58,14 @@ class RNNBase(Module):
     def _check_arguments(self):
         if not _is_share(self.dropout):
             raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element "
+                "being zeroed"
             )
         if self.dropout > 0 and self.num_layers == 1:
             warnings.warn(
-                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
-                f"greater than 1, but got dropout={self.dropout} and num_layers={self.num_layers}",
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+                f"expects num_layers greater than 1, but got dropout={self.dropout} and "
+                f"num_layers={self.num_layers}",
                 stacklevel=4,
             )
         for name, kind in (("input_size", int), ("hidden_size", int), ("bias", bool), ("batch_first", bool)):
@@ -129,7 +132,8 @@ class RNNBase(Module):
             raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                f"{input.size(-1)}"
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
@@ -140,7 +144,9 @@ class RNNBase(Module):
             batch = input.size(0) if self.batch_first else input.size(1)
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
 
-    def check_hidden_size(self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}") -> None:
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
         """RuntimeError unless the hidden state has the expected size."""
         if tuple(hx.size()) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
@@ -180,7 +186,9 @@ class RNNBase(Module):
         if hx is not None:
             hx = self._unbatched_hidden(hx, batched)
         x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
-        states = self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
+        states = (
+            self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
+        )
         self.check_forward_args(x, states[0] if len(states) == 1 else states, None)
         out, *last = self._run(x, states, None, self.batch_first)
         if not batched:
@@ -205,7 +213,14 @@ class RNNBase(Module):
         weights = self._flat_weights
         p = self.dropout if self.training and self.num_layers > 1 else 0.0
         words = _words("rnn", None, _here(x)) if p else None
-        static = (self.bias, self.num_layers, self.bidirectional, self.proj_size > 0, batch_first, (len(weights),))
+        static = (
+            self.bias,
+            self.num_layers,
+            self.bidirectional,
+            self.proj_size > 0,
+            batch_first,
+            (len(weights),),
+        )
         return call(ops.recurrent[self.mode], (x, *states, *weights, lengths, words, p), static)
 
     def _result(self, last):
@@ -323,7 +338,9 @@ class RNNCellBase(Module):
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
+    ) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -332,7 +349,9 @@ class RNNCellBase(Module):
         self.weight_ih = Parameter(empty((rows, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((rows, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None)
+            self.register_parameter(
+                name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None
+            )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -389,7 +408,13 @@ class RNNCell(RNNCellBase):
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device=None, dtype=None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device=None,
+        dtype=None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, num_chunks=1, device=device, dtype=dtype)
         self.nonlinearity = nonlinearity

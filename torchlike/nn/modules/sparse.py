@@ -44,7 +44,8 @@ def _two_dimensional(embeddings):
 
 
 class Embedding(_Table):
-    """A table of vectors: indices [*] to rows [*, embedding_dim] of ``weight`` [num_embeddings, embedding_dim].
+    """A table of vectors: indices [*] to rows [*, embedding_dim] of ``weight`` [num_embeddings,
+    embedding_dim].
 
     Args:
         padding_idx: a row that starts as zeros and gets no gradient.
@@ -60,13 +61,14 @@ class Embedding(_Table):
     """
 
     __constants__ = [
-        "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse",
+        "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq",
+        "sparse",
     ]  # fmt: skip
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
-        _freeze: bool = False, device=None, dtype=None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -82,7 +84,13 @@ class Embedding(_Table):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:
@@ -93,8 +101,9 @@ class Embedding(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None,
-        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ):  # fmt: skip
         """A table with the rows of ``embeddings``; learned only if ``freeze`` is False.
 
@@ -104,7 +113,15 @@ class Embedding(_Table):
         """
         rows, width = _two_dimensional(embeddings)
         return cls(
-            rows, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze
+            rows,
+            width,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
         )
 
 
@@ -128,8 +145,9 @@ class EmbeddingBag(_Table):
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None,
-        include_last_offset: bool = False, padding_idx: int | None = None, device=None, dtype=None,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+        _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+        device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -149,8 +167,8 @@ class EmbeddingBag(_Table):
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
         return F.embedding_bag(
-            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
-            per_sample_weights, self.include_last_offset, self.padding_idx,
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
+            self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
@@ -158,13 +176,15 @@ class EmbeddingBag(_Table):
         usual = (("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False))
         parts += [f"{name}={getattr(self, name)}" for name, value in usual if getattr(self, name) != value]
         parts.append(f"mode={self.mode!r}")
-        return ", ".join(parts + ([f"padding_idx={self.padding_idx}"] if self.padding_idx is not None else []))
+        return ", ".join(
+            parts + ([f"padding_idx={self.padding_idx}"] if self.padding_idx is not None else [])
+        )
 
     @classmethod
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
-        padding_idx: int | None = None,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+        include_last_offset: bool = False, padding_idx: int | None = None,
     ):  # fmt: skip
         """Bags over the rows of ``embeddings``; learned only if ``freeze`` is False."""
         rows, width = _two_dimensional(embeddings)

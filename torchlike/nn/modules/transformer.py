@@ -19,7 +19,8 @@ from torchlike.nn.modules.module import Module
 from torchlike.nn.modules.normalization import LayerNorm
 
 __all__ = [
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
 ]  # fmt: skip
 
 
@@ -46,9 +47,17 @@ class _Layer(Module):
         activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
         self.activation = activation
 
-    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False):
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ):
         out = self.self_attn(
-            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
+            x,
+            x,
+            x,
+            attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask,
+            is_causal=is_causal,
+            need_weights=False,
         )[0]
         return self.dropout1(out)
 
@@ -79,8 +88,8 @@ class TransformerEncoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device=None,
-        dtype=None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device=None, dtype=None,
     ) -> None:  # fmt: skip
         factory = {"device": device, "dtype": dtype}
         super().__init__()
@@ -127,7 +136,10 @@ def _why_not_nested(layer) -> str:
     if layer.norm_first:
         return "encoder_layer.norm_first was True"
     if not layer.self_attn.batch_first:
-        return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
+        return (
+            "encoder_layer.self_attn.batch_first was not True"
+            "(use batch_first for better inference performance)"
+        )
     if not layer.self_attn._qkv_same_embed_dim:
         return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
     if layer.self_attn.in_proj_bias is None:
@@ -168,7 +180,8 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
         if enable_nested_tensor and reason:
             warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}",
+                stacklevel=2,
             )
 
     def forward(
@@ -178,7 +191,9 @@ class TransformerEncoder(Module):
         """``is_causal`` is a promise that ``mask`` is the causal mask."""
         out = src
         for layer in self.layers:
-            out = layer(out, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask)
+            out = layer(
+                out, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask
+            )
         if mask is None and src_key_padding_mask is not None and self._skips_padding(src):
             out = _without_padding(out, src_key_padding_mask)
         return out if self.norm is None else self.norm(out)
@@ -186,7 +201,9 @@ class TransformerEncoder(Module):
     def _skips_padding(self, src: Tensor) -> bool:
         if self.training or not self.use_nested_tensor or src.dim() != 3:
             return False
-        return not (state.grad and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters())))
+        return not (
+            state.grad and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters()))
+        )
 
 
 def _without_padding(out: Tensor, padding: Tensor) -> Tensor:
@@ -207,8 +224,8 @@ class TransformerDecoderLayer(_Layer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device=None,
-        dtype=None,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device=None, dtype=None,
     ) -> None:  # fmt: skip
         factory = {"device": device, "dtype": dtype}
         super().__init__()
@@ -226,10 +243,21 @@ class TransformerDecoderLayer(_Layer):
         self._set_activation(activation)
 
     def _mha_block(
-        self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
     ) -> Tensor:
         out = self.multihead_attn(
-            x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
+            x,
+            mem,
+            mem,
+            attn_mask=attn_mask,
+            key_padding_mask=key_padding_mask,
+            is_causal=is_causal,
+            need_weights=False,
         )[0]
         return self.dropout2(out)
 
@@ -264,7 +292,9 @@ class TransformerDecoder(Module):
 
     __constants__ = ["norm"]
 
-    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
+    ) -> None:
         super().__init__()
         self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -279,9 +309,9 @@ class TransformerDecoder(Module):
         out = tgt
         for layer in self.layers:
             out = layer(
-                out, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal),
-                memory_is_causal=memory_is_causal,
+                out, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal,
             )  # fmt: skip
         return out if self.norm is None else self.norm(out)
 
@@ -303,21 +333,35 @@ class Transformer(Module):
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu, custom_encoder=None, custom_decoder=None,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True, device=None,
-        dtype=None,
+        dim_feedforward: int = 2048, dropout: float = 0.1, activation=F.relu, custom_encoder=None,
+        custom_decoder=None, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device=None, dtype=None,
     ) -> None:  # fmt: skip
         super().__init__()
         factory = {"device": device, "dtype": dtype}
-        layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        layer = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+        )
 
         def norm():
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*layer, **factory), num_encoder_layers, norm())
+            custom_encoder = TransformerEncoder(
+                TransformerEncoderLayer(*layer, **factory), num_encoder_layers, norm()
+            )
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*layer, **factory), num_decoder_layers, norm())
+            custom_decoder = TransformerDecoder(
+                TransformerDecoderLayer(*layer, **factory), num_decoder_layers, norm()
+            )
         self.encoder = custom_encoder
         self.decoder = custom_decoder
         self._reset_parameters()
@@ -336,11 +380,13 @@ class Transformer(Module):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
         return self.decoder(
-            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
-            memory_is_causal=memory_is_causal,
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal,
         )  # fmt: skip
 
     @staticmethod

@@ -14,8 +14,8 @@ from torchlike._functions.copy import parse_to
 from torchlike._ops import packed as ops
 
 __all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence",
-    "unpack_sequence", "unpad_sequence",
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 _Fields = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
@@ -41,8 +41,9 @@ class PackedSequence(_Fields):
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes.device.type != "cpu":
             raise ValueError(
-                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. They "
-                "should be instantiated by functions like pack_sequence and pack_padded_sequence in nn.utils.rnn."
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created "
+                "manually. They should be instantiated by functions like pack_sequence and "
+                "pack_padded_sequence in nn.utils.rnn."
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
@@ -108,7 +109,9 @@ def _batch_sizes(lengths: np.ndarray) -> np.ndarray:
     return np.array([(lengths > t).sum() for t in range(int(lengths[0]))], np.int64)
 
 
-def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack padded sequences [T, B, *] ([B, T, *] with ``batch_first``).
 
     Args:
@@ -149,15 +152,18 @@ def _check_lengths(sizes, batch, longest):
     if (np.diff(sizes) > 0).any():
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
-            "not need ONNX exportability."
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this "
+            "requirement if you do not need ONNX exportability."
         )
     if len(sizes) and sizes[0] > longest:
         raise RuntimeError(f"pack_padded_sequence: a length of {sizes[0]}, but the input has {longest} steps")
 
 
 def pad_packed_sequence(
-    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(padded sequences [T, B, *], their lengths) from a packed sequence.
 
@@ -165,7 +171,8 @@ def pad_packed_sequence(
 
     >>> import torchlike as torch
     >>> rnn = torch.nn.utils.rnn
-    >>> rnn.pad_packed_sequence(rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]), batch_first=True)
+    >>> packed = rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])])
+    >>> rnn.pad_packed_sequence(packed, batch_first=True)
     (tensor([[1, 2],
             [3, 0]]), tensor([2, 1]))
     """
@@ -200,7 +207,9 @@ def pad_sequence(
             [3, 0]])
     """
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     sequences = sequences.unbind(0) if isinstance(sequences, Tensor) else tuple(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
@@ -210,10 +219,6 @@ def pad_sequence(
         if not isinstance(s, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(s).__name__}")
     longest, rest = max(len(s) for s in sequences), tuple(sequences[0].shape[1:])
-    for s in sequences:
-        if tuple(s.shape[1:]) != rest:
-            raise RuntimeError(f"pad_sequence: sequences of sizes {list(s.shape)} and {list(sequences[0].shape)} differ "
-                               "in more than their lengths")  # fmt: skip
     shape = (len(sequences), longest, *rest) if batch_first else (longest, len(sequences), *rest)
     out = full(shape, padding_value, dtype=sequences[0].dtype, device=sequences[0].device)
     by_sequence = out if batch_first else out.transpose(0, 1)

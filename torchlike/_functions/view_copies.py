@@ -1,0 +1,60 @@
+"""The ``*_copy`` functions: what a view reads, in a storage of its own."""
+
+from torchlike._core.convert import place
+from torchlike._core.out import put
+from torchlike._core.tensor import Tensor, value_of
+from torchlike._functions._install import FUNCTIONS, function
+
+_SINGLE = """as_strided detach diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
+view_as_real""".split()
+_SEVERAL = ("split", "split_with_sizes", "unbind")
+
+
+def _copied(view, out):
+    if out is None:
+        return view.clone()
+    put(out, place(value_of(view.to(out.dtype)), out.device))
+    return out
+
+
+def _single(name):
+    cut = FUNCTIONS.get(name) or getattr(Tensor, name)
+
+    def copy(input, *args, out=None, **kwargs):
+        return _copied(cut(input, *args, **kwargs), out)
+
+    return copy
+
+
+def _several(name):
+    cut = FUNCTIONS[name]
+
+    def copy(input, *args, out=None, **kwargs):
+        views = cut(input, *args, **kwargs)
+        return tuple(_copied(v, o) for v, o in zip(views, [None] * len(views) if out is None else out, strict=True))
+
+    return copy
+
+
+def _register(name, copy):
+    copy.__name__ = copy.__qualname__ = f"{name}_copy"
+    copy.__doc__ = f"""As ``{name}``, with a copy for each view."""
+    function(copy.__name__)(copy)
+
+
+for _name in _SINGLE:
+    _register(_name, _single(_name))
+for _name in _SEVERAL:
+    _register(_name, _several(_name))
+
+
+@function()
+def alias_copy(input, *, out=None):
+    """A copy of the tensor."""
+    return _copied(input, out)
+
+
+@function()
+def slice_copy(input, dim=0, start=None, end=None, step=1, *, out=None):
+    """A copy of every ``step``-th index of one dimension from ``start`` to ``end``."""
+    return _copied(input[(slice(None),) * (dim % max(input.ndim, 1)) + (slice(start, end, step),)], out)
