@@ -11,8 +11,8 @@ import torchlike._functions.rearrange
 import torchlike._functions.restructure
 import torchlike._functions.products
 import torchlike._functions.reduce
-import torchlike._functions.view_copies
 import torchlike._functions.shape
+import torchlike._functions.view_copies
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from agree import agree, agree_error, attempt
+from both import agree, agree_error, attempt
 
 import torchlike
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from agree import agree, agree_error, attempt
+from both import agree, agree_error, attempt
 from oracle import host
 
 import torchlike

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from agree import agree, agree_error, attempt
+from both import agree, agree_error, attempt
 from oracle import check
 
 import torchlike

@@ -175,7 +175,7 @@ PACK = {
     "padded to": lambda u, x: u.pad_packed_sequence(u.pack_padded_sequence(x, [5, 2, 1]), total_length=3),
     "unpacked": lambda u, x: u.unpack_sequence(u.pack_padded_sequence(x, [1, 5, 3], enforce_sorted=False)),
     "pad_sequence": lambda u, x: u.pad_sequence([x[:2, 0], x[:, 1], x[:1, 2]]),
-    "pad left": lambda u, x: u.pad_sequence([x[:2, 0], x[:, 1]], True, padding_value=9.0, padding_side="left"),
+    "pad left": lambda u, x: u.pad_sequence([x[:2, 0], x[:, 1]], True, 9.0, padding_side="left"),
     "pad tensor": lambda u, x: u.pad_sequence(x),
 }  # fmt: skip
 

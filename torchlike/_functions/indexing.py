@@ -302,9 +302,3 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     """A copy of ``input`` with ``src`` in place of ``input.as_strided(size, stride, storage_offset)``."""
     return _replaced("as_strided_scatter", input, src, lambda x: x.as_strided(size, stride, storage_offset))
-
-
-@both()
-def narrow_copy(input, dim, start, length):
-    """A copy of ``length`` indices of one dimension from ``start``."""
-    return input.narrow(dim, start, length).clone()

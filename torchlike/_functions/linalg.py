@@ -12,7 +12,6 @@ from torchlike._core.bind import front
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import value_of
 from torchlike._decl.op import REGISTRY
-from torchlike._functions._install import FUNCTIONS as FUNCTIONS
 from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products
 from torchlike._ops import spectral
@@ -35,7 +34,8 @@ def _written(name, result, out):
         return result
     if state.grad and (result.requires_grad or out.requires_grad):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one "
+            "of the "
             "arguments requires grad."
         )
     if out.shape != result.shape:
@@ -72,7 +72,8 @@ def _matrix_dims(ndim, dim):
 def _check_matrix_norm(A, ord, dtype):
     if not (A.dtype.is_floating_point or A.dtype.is_complex):
         raise RuntimeError(
-            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
+            "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
+            f"{A.dtype.scalar_name}"
         )
     if dtype is not None and dtype.is_complex is not A.dtype.is_complex:
         kind = "complex" if A.dtype.is_complex else "real"
@@ -146,7 +147,9 @@ def norm(A, ord=None, dim=None, keepdim=False, *, dtype=None, out=None):
 
 
 def cond(A, p=None, *, out=None):
-    """The condition number of matrices in the ``p``-norm of :func:`matrix_norm` (2 by default); inf if singular.
+    """The condition number of matrices in the ``p``-norm of :func:`matrix_norm` (2 by default).
+
+    It is inf for a singular matrix.
 
     >>> import torchlike as torch
     >>> torch.linalg.cond(torch.tensor([[4., 0.], [0., 2.]]))
@@ -197,8 +200,8 @@ def pinverse(input, rcond=1e-15):
 def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, out=None):
     """How many singular values of each matrix are above max(atol, rtol * the largest).
 
-    ``rtol`` is by default the precision of the dtype times the longer side, 0 beside an ``atol``; ``tol`` is an
-    absolute tolerance.
+    ``rtol`` is by default the precision of the dtype times the longer side, 0 beside an ``atol``;
+    ``tol`` is an absolute tolerance.
 
     >>> import torchlike as torch
     >>> torch.linalg.matrix_rank(torch.ones(2, 2))
@@ -216,7 +219,9 @@ LstsqResult = arguments.named_results("linalg_lstsq", ("solution", "residuals", 
 
 
 def lstsq(A, B, rcond=None, *, driver=None, out=None):
-    """(solution, residuals, rank, singular_values) of least squares ``A @ X = B``, of least norm if not unique.
+    """(solution, residuals, rank, singular_values) of least squares ``A @ X = B``.
+
+    The solution has the least norm if there are several.
 
     As in LAPACK: residuals are empty unless ``driver`` is "gels", "gelsd" or "gelss" and A is tall and of
     full rank; singular values are given by "gelsd" and "gelss", ranks by all but "gels".
@@ -255,7 +260,9 @@ def _full_rank(rank, n, driver):
 
 
 def tensorinv(A, ind=2, *, out=None):
-    """The inverse of the map that ``tensordot(A, x, A.ndim - ind)`` is; its first ``ind`` dimensions are the rows.
+    """The inverse of the map that ``tensordot(A, x, A.ndim - ind)`` is.
+
+    The first ``ind`` dimensions of A are its rows.
 
     >>> import torchlike as torch
     >>> torch.linalg.tensorinv(torch.eye(6).reshape(2, 3, 6)).shape
@@ -266,7 +273,8 @@ def tensorinv(A, ind=2, *, out=None):
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), "
+            "but got "
             f"{math.prod(last)} != {math.prod(first)} (linalg.tensorinv)"
         )
     inverse = linalg.inv(A.reshape((math.prod(last), math.prod(first))))

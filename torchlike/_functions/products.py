@@ -7,6 +7,7 @@ from torchlike._core.tensor import Tensor
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import linalg
 from torchlike._functions.random import randn
+from torchlike._ops import distance
 from torchlike._ops import products as named
 
 
@@ -18,8 +19,9 @@ def _run(op, inputs, static, out):
 def einsum(*args):
     """Sums of products in Einstein's notation: ``einsum("ij,jk->ik", A, B)`` is a matrix product.
 
-    Letters of one name run together; those missing after ``->`` are summed (without an arrow: those that occur twice
-    or more). ``...`` stands for dimensions that are broadcast. Operands may also alternate with lists of ints.
+    Letters of one name run together; those missing after ``->`` are summed (without an arrow: those that
+    occur twice or more). ``...`` stands for dimensions that are broadcast. Operands may also alternate with
+    lists of ints.
 
     >>> import torchlike as torch
     >>> torch.einsum("ij,j->i", torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 1.]))
@@ -27,7 +29,8 @@ def einsum(*args):
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "einsum(): must specify the equation string and at least one operand, or at least one operand "
+            "and its "
             "subscripts list"
         )
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)
@@ -96,7 +99,8 @@ def __rmatmul__(self, other):
 
 
 _COMPUTE_MODES = {
-    "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2,
+    "use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
 }  # fmt: skip
 
 
@@ -114,7 +118,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise ValueError(
             f"{compute_mode} is not a valid value for compute_mode; cdist takes one of {list(_COMPUTE_MODES)}"
         )
-    return call(named.cdist, (x1, x2), (float(p), None))
+    return call(distance.cdist, (x1, x2), (float(p), None))
 
 
 @function()
@@ -163,7 +167,10 @@ def diagflat(input, offset=0):
 
 
 def _range_finder(A, q, niter):
-    """An orthonormal basis of about the range of A. Halko, Martinsson and Tropp, SIAM Review 53 (2011), alg. 4.4."""
+    """An orthonormal basis of about the range of A.
+
+    Halko, Martinsson and Tropp, SIAM Review 53 (2011), algorithm 4.4.
+    """
     n = A.shape[-1]
     probe = randn((n, q), dtype=A.dtype, device=A.device)
     basis = linalg.qr(A @ probe)[0]

@@ -106,6 +106,9 @@ def resize_as_(self, other, memory_format=None):
     return self.resize_(tuple(other.shape))
 
 
+function("resize_as_")(resize_as_)
+
+
 @method()
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Make this tensor share the storage, size and strides of ``source``; without it, be empty."""

@@ -1,9 +1,10 @@
 """The ``*_copy`` functions: what a view reads, in a storage of its own."""
 
+import torchlike._functions.shape  # noqa: F401  (the views that are copied)
 from torchlike._core.convert import place
 from torchlike._core.out import put
 from torchlike._core.tensor import Tensor, value_of
-from torchlike._functions._install import FUNCTIONS, function
+from torchlike._functions._install import FUNCTIONS, both, function
 
 _SINGLE = """as_strided detach diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
 view_as_real""".split()
@@ -58,3 +59,9 @@ def alias_copy(input, *, out=None):
 def slice_copy(input, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of every ``step``-th index of one dimension from ``start`` to ``end``."""
     return _copied(input[(slice(None),) * (dim % max(input.ndim, 1)) + (slice(start, end, step),)], out)
+
+
+@both()
+def narrow_copy(input, dim, start, length, *, out=None):
+    """A copy of ``length`` indices of one dimension from ``start``."""
+    return _copied(input.narrow(dim, start, length), out)

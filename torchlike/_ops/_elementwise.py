@@ -58,6 +58,14 @@ def is_reduced(x):
     return jnp.issubdtype(x.dtype, np.floating) and x.dtype.itemsize == 2
 
 
+def demand_wide(name, x):
+    """NotImplementedError unless ``x`` is float32 or float64, for functions that need the precision."""
+    if x.dtype not in (np.float32, np.float64):
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{scalar_name(x)}'; convert the input with .to(torch.float32)"
+        )
+
+
 def widely(f, *arrays):
     """``f`` computed in float32 where the arrays are 16-bit floats, rounded once at the end."""
     if not is_reduced(arrays[0]):
@@ -103,11 +111,13 @@ def _described(name, doc, dtype, kinds, shows):
     """
 
 
-def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc="", shows="", **options):
-    """Declare a function of one tensor; ``vjp`` is its formula, or {} for no derivative."""
+def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc="", shows="", half=True, **options):
+    """Declare a function of one tensor; ``vjp`` is its formula, or {}; ``half``: whether 16-bit floats go."""
 
     def kernel(self):
         demand(name, self, kinds)
+        if not half:
+            demand_wide(name, self)
         return widely(f, self)
 
     kernel.__doc__ = _described(name, doc, dtype, kinds, shows)

@@ -295,10 +295,13 @@ def _prelu_weight(self, weight):
 
 def _prelu_back(grad, self, weight):
     slope = _prelu_weight(self, weight)
-    to_weight = jnp.where((self > 0) | (self == 0), 0, grad * self)
+    zero = self == 0
+    to_weight = jnp.where((self > 0) | zero, 0, grad * self)
+    # at 0 the derivative is the slope, but PyTorch differentiates it once more as if it were 1
+    at_zero = grad + lax.stop_gradient(grad * slope - grad)
     axes = tuple(i for i in range(self.ndim) if slope.shape[i] == 1)
-    fixed = jnp.where(self == 0, lax.stop_gradient(slope), slope)  # at 0 the slope has no derivative
-    return jnp.where(self > 0, grad, grad * fixed), jnp.sum(to_weight, axes).reshape(weight.shape)
+    to_self = jnp.where(self > 0, grad, jnp.where(zero, at_zero, grad * slope))
+    return to_self, jnp.sum(to_weight, axes).reshape(weight.shape)
 
 
 @op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,

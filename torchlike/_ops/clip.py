@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from torchlike._ops.reduce import vector_norm
+from torchlike._ops.distance import vector_norm
 
 
 def total_norm(arrays, *, ord):

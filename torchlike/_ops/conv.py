@@ -1,10 +1,10 @@
 """Convolution and transposed convolution in any number of dimensions."""
 
 import jax.numpy as jnp
-from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._convolve import convolve, gradients, transpose, transpose_gradients
 
 
 def expand(name, what, value, n):
@@ -19,9 +19,37 @@ def expand(name, what, value, n):
     )
 
 
+def _geometry(weight, stride, padding, dilation, output_padding):
+    """(stride, pairs of padding, dilation), each for every dimension.
+
+    A transposed convolution's ``output_padding`` is padding that its adjoint does not read.
+    """
+    n = weight.ndim - 2
+    stride, dilation = (
+        expand("convolution", "stride", stride, n),
+        expand("convolution", "dilation", dilation, n),
+    )
+    if len(padding) == 2 * n:
+        pairs = tuple(zip(padding[::2], padding[1::2], strict=True))
+    else:
+        pairs = tuple((p, p) for p in expand("convolution", "padding", padding, n))
+    extra = expand("convolution", "output_padding", output_padding, n)
+    return stride, tuple((lo, hi - e) for (lo, hi), e in zip(pairs, extra, strict=True)), dilation
+
+
+def _convolution_backward(
+    grad, input, weight, bias_aval, stride, padding, dilation, transposed, output_padding, groups
+):
+    geometry = _geometry(weight, stride, padding, dilation, output_padding)
+    make = transpose_gradients if transposed else gradients
+    for_input, for_weight = make(grad, input, weight, *geometry, groups)
+    return for_input, for_weight, None if bias_aval is None else jnp.sum(grad, (0, *range(2, grad.ndim)))
+
+
 @op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-    variants="function", autocast="lower_precision_fp")  # fmt: skip
+    variants="function", autocast="lower_precision_fp",
+    vjp={"input, weight, bias": _convolution_backward})  # fmt: skip
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of input [N, C, *size] with weight [out, C / groups, *kernel], plus bias [out].
 
@@ -30,48 +58,29 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     """
     n = weight.ndim - 2
     _check_ranks(input, weight, n)
-    stride, dilation = (
-        expand("convolution", "stride", stride, n),
-        expand("convolution", "dilation", dilation, n),
-    )
+    stride, pairs, dilation = _geometry(weight, stride, padding, dilation, (0,))
     output_padding = expand("convolution", "output_padding", output_padding, n)
-    pairs = _pairs(padding, n)
     _check_numbers(stride, dilation, pairs, output_padding, groups)
     _check_types(input, weight, bias)
     _check_sizes(input, weight, bias, pairs, dilation, transposed, groups)
     if transposed:
-        out = _transposed(input, weight, stride, pairs, dilation, output_padding, groups)
+        size = _transposed_size(input, weight, stride, pairs, dilation, output_padding)
+        geometry = _geometry(weight, stride, [p for pair in pairs for p in pair], dilation, output_padding)
+        out = transpose(input, weight, size, *geometry, groups)
     else:
-        out = lax.conv_general_dilated(
-            input, weight, stride, pairs, rhs_dilation=dilation, feature_group_count=groups,
-            precision=lax.Precision.HIGHEST,
-        )  # fmt: skip
+        out = convolve(input, weight, stride, pairs, dilation, groups)
     return out if bias is None else out + bias.reshape(-1, *(1,) * n)
 
 
-def _pairs(padding, n):
-    if len(padding) == 2 * n and n > 1 or len(padding) == 2 and n == 1:
-        return tuple(zip(padding[::2], padding[1::2], strict=True))
-    return tuple((p, p) for p in expand("convolution", "padding", padding, n))
-
-
-def _transposed(input, weight, stride, pairs, dilation, output_padding, groups):
-    n, kernel = weight.ndim - 2, weight.shape[2:]
-    reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-    pads = [(r - lo, r - hi + o) for r, (lo, hi), o in zip(reach, pairs, output_padding, strict=True)]
-    for size, s, (lo, hi) in zip(input.shape[2:], stride, pads, strict=True):
-        if (size - 1) * s + 1 + lo + hi <= 0:
-            raise RuntimeError(
-                f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel "
-                "is too small"
-            )
-    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
-    swapped = jnp.flip(jnp.swapaxes(per_group, 1, 2), tuple(range(3, 3 + n)))
-    kernels = swapped.reshape(groups * weight.shape[1], weight.shape[0] // groups, *kernel)
-    return lax.conv_general_dilated(
-        input, kernels, (1,) * n, pads, lhs_dilation=stride, rhs_dilation=dilation,
-        feature_group_count=groups, precision=lax.Precision.HIGHEST,
-    )  # fmt: skip
+def _transposed_size(input, weight, stride, pairs, dilation, output_padding):
+    numbers = zip(input.shape[2:], stride, pairs, dilation, weight.shape[2:], output_padding, strict=True)
+    size = [(n - 1) * s - lo - hi + d * (k - 1) + e + 1 for n, s, (lo, hi), d, k, e in numbers]
+    if min(size) <= 0:
+        raise RuntimeError(
+            f"Given input size per channel: {list(input.shape[2:])}. Calculated output size per channel: "
+            f"{size}. Output size is too small"
+        )
+    return size
 
 
 def _check_ranks(input, weight, n):

@@ -17,8 +17,11 @@ def _cov_weights(fweights, aweights, n):
                 f"cov(): expected {name} to have one or fewer dimensions but got {w.ndim} dimensions"
             )
         if (w.shape[0] if w.ndim else 1) != n:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but "
-                               f"got {w.size} numel, expected {n}")  # fmt: skip
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but "
+                "got "
+                f"{w.size} numel, expected {n}"
+            )
     if fweights is not None and not jnp.issubdtype(fweights.dtype, jnp.integer):
         raise RuntimeError(
             f"cov(): expected fweights to have integral dtype but got fweights with {type_name(fweights)} "
@@ -39,12 +42,17 @@ def _negative_weights(self, correction, fweights, aweights):
     return bad, RuntimeError("cov(): fweights and aweights cannot be negative")
 
 
-@op("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", policy="self",
-    node="SqueezeBackward", check=_negative_weights)  # fmt: skip
+@op(
+    "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+    policy="self",
+    node="SqueezeBackward",
+    check=_negative_weights,
+)
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of the variables in the rows, observed in the columns.
 
-    ``correction`` is taken from the number of observations; ``fweights`` count observations, ``aweights`` weigh them.
+    ``correction`` is taken from the number of observations; ``fweights`` count observations,
+    ``aweights`` weigh them.
 
     >>> import torchlike as torch
     >>> torch.cov(torch.tensor([[1., 2., 3.], [3., 2., 1.]]))

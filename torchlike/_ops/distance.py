@@ -15,10 +15,17 @@ def _real_dtype(x):
     return jnp.real(x).dtype
 
 
-@op("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    static="ord", variants="out", vjp={
-        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
-    })  # fmt: skip
+@op(
+    "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *,"
+    " ScalarType? dtype=None) -> Tensor",
+    static="ord",
+    variants="out",
+    vjp={
+        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(
+            grad, self, result, ord, dim, keepdim
+        ),
+    },
+)
 def vector_norm(self, ord, dim, keepdim, dtype):
     """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
     if not is_floating(self):
@@ -137,8 +144,12 @@ def _safe_norm(x, ord, axes):
     return jnp.where(zero, 0, _norm_of(jnp.abs(jnp.where(zero, 1, x)), ord, axes, True))
 
 
-@op("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", static="p compute_mode", variants="",
-    vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)})  # fmt: skip
+@op(
+    "cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",
+    static="p compute_mode",
+    variants="",
+    vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},
+)
 def cdist(x1, x2, p, compute_mode):
     """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].
 

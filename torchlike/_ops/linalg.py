@@ -57,8 +57,13 @@ def _singular_inverse(name):
     return check
 
 
-@op("linalg_inv(Tensor A) -> Tensor", variants="out", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
-    vjp={"A": _inverse_vjp})  # fmt: skip
+@op(
+    "linalg_inv(Tensor A) -> Tensor",
+    variants="out",
+    node="LinalgInvExBackward",
+    check=_singular_inverse("linalg.inv"),
+    vjp={"A": _inverse_vjp},
+)
 def linalg_inv(A):
     """The inverse of square matrices. Raises LinAlgError if one is singular.
 
@@ -197,8 +202,13 @@ def _singular_system(A, B, left):
     return jnp.any(info != 0), error
 
 
-@op("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", variants="out", node="LinalgSolveExBackward",
-    check=_singular_system, vjp={"A, B": _solve_vjp})  # fmt: skip
+@op(
+    "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+    variants="out",
+    node="LinalgSolveExBackward",
+    check=_singular_system,
+    vjp={"A, B": _solve_vjp},
+)
 def linalg_solve(A, B, left):
     """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``); batches are broadcast.
 
@@ -211,9 +221,13 @@ def linalg_solve(A, B, left):
     return _solve("linalg.solve", A, B, left)
 
 
-@op("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
-    variants="out", nondiff=(1,),
-    vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)})  # fmt: skip
+@op(
+    "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)"
+    " -> (Tensor result, Tensor info)",
+    variants="out",
+    nondiff=(1,),
+    vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)},
+)
 def linalg_solve_ex(A, B, left, check_errors):
     """(result, info): as ``torch.linalg.solve``; info is not 0 where A is singular; raises nothing for "
     "that."""
@@ -230,13 +244,19 @@ def _triangular(a, b, left, upper, unit, trans=False):
     )
 
 
-@op("linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
-    variants="out")  # fmt: skip
+@op(
+    "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
+    " -> Tensor",
+    variants="out",
+)
 def solve_triangular(self, B, upper, left, unitriangular):
-    """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``) for triangular A; the other triangle is not read.
+    """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``) for triangular A.
+
+    The other triangle of A is not read.
 
     >>> import torchlike as torch
-    >>> torch.linalg.solve_triangular(torch.tensor([[2., 9.], [0., 4.]]), torch.tensor([[2.], [4.]]), upper=True)
+    >>> A, B = torch.tensor([[2., 9.], [0., 4.]]), torch.tensor([[2.], [4.]])
+    >>> torch.linalg.solve_triangular(A, B, upper=True)
     tensor([[-3.5000],
             [ 1.0000]])
     """
@@ -332,9 +352,13 @@ def _not_positive(name):
     return check
 
 
-@op("linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", variants="out", node="LinalgCholeskyExBackward",
+@op(
+    "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
+    variants="out",
+    node="LinalgCholeskyExBackward",
     check=_not_positive("linalg.cholesky"),
-    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)})  # fmt: skip
+    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)},
+)
 def linalg_cholesky(self, upper):
     """The lower triangular L with ``L @ L.mH = A`` of Hermitian positive-definite matrices (``upper``: L.mH).
 
@@ -349,17 +373,25 @@ def linalg_cholesky(self, upper):
     return _cholesky(self, upper)
 
 
-@op("cholesky(Tensor self, bool upper=False) -> Tensor", variants="function method out", check=_not_positive("cholesky"),
-    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)})  # fmt: skip
+@op(
+    "cholesky(Tensor self, bool upper=False) -> Tensor",
+    variants="function method out",
+    check=_not_positive("cholesky"),
+    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)},
+)
 def cholesky(self, upper):
     """The Cholesky factor; the older name of ``torch.linalg.cholesky``."""
     square("cholesky", self)
     return _cholesky(self, upper)
 
 
-@op("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-    variants="out", nondiff=(1,),
-    vjp={"self": lambda grads, L, upper: _cholesky_vjp(grads[0], L, upper)})  # fmt: skip
+@op(
+    "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False)"
+    " -> (Tensor L, Tensor info)",
+    variants="out",
+    nondiff=(1,),
+    vjp={"self": lambda grads, L, upper: _cholesky_vjp(grads[0], L, upper)},
+)
 def linalg_cholesky_ex(self, upper, check_errors):
     """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
     "for that."""

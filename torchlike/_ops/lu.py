@@ -21,8 +21,12 @@ def _must_pivot(name, pivot):
         raise NotImplementedError(f"{name}: pivot=False is not supported (in PyTorch it is for CUDA only)")
 
 
-@op("linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", node="LinalgLuFactorExBackward",
-    variants="out", nondiff=(1,))  # fmt: skip
+@op(
+    "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
+    node="LinalgLuFactorExBackward",
+    variants="out",
+    nondiff=(1,),
+)
 def lu_factor(A, pivot):
     """(LU, pivots): both triangular factors in one matrix, and the row exchanges, counted from 1.
 
@@ -35,8 +39,12 @@ def lu_factor(A, pivot):
     return factors, (pivots + 1).astype(jnp.int32)
 
 
-@op("linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
-    variants="out", nondiff=(1, 2))  # fmt: skip
+@op(
+    "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)"
+    " -> (Tensor LU, Tensor pivots, Tensor info)",
+    variants="out",
+    nondiff=(1, 2),
+)
 def lu_factor_ex(A, pivot, check_errors):
     """(LU, pivots, info): info is 0, or the place of the first zero pivot."""
     _must_pivot("linalg.lu_factor_ex", pivot)

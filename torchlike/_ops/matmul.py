@@ -68,7 +68,8 @@ def _check(name, a, b):
 
 
 _CPP = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "float16": "c10::Half",
-        "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
+        "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>"}  # fmt: skip
 
 
 def _cpp(x):

@@ -118,8 +118,12 @@ def max(self):
     return _whole("max", self, jnp.max)
 
 
-@reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", node="MaxBackward",
-           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+@reduction(
+    "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    node="MaxBackward",
+    vjp={"self": _dim_vjp},
+    nondiff=(1,),
+)
 def max_dim(self, dim, keepdim):
     return _along("max", self, dim, keepdim, jnp.max)
 
@@ -144,8 +148,12 @@ def min(self):
     return _whole("min", self, jnp.min)
 
 
-@reduction("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", node="MinBackward",
-           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+@reduction(
+    "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    node="MinBackward",
+    vjp={"self": _dim_vjp},
+    nondiff=(1,),
+)
 def min_dim(self, dim, keepdim):
     return _along("min", self, dim, keepdim, jnp.min)
 
@@ -369,7 +377,7 @@ def kthvalue(self, k, dim, keepdim):
 @reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
            vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
 def mode(self, dim, keepdim):
-    """The most frequent element along ``dim`` (the smallest of several), and the place of its last occurrence.
+    """The most frequent element along ``dim`` (the smallest of several), and the place of its last one.
 
     >>> import torchlike as torch
     >>> torch.mode(torch.tensor([2, 3, 3, 2, 1])).values

@@ -1,6 +1,5 @@
 """Products by name or by index notation, and what is made of matrices element by element."""
 
-
 import jax.numpy as jnp
 from jax import lax
 

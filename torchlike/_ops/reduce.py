@@ -27,8 +27,11 @@ def sum(self, dtype):
     return _sum(self, tuple(range(self.ndim)), False)
 
 
-@reduction("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           dtype="bool_to_int", node="SumBackward1")  # fmt: skip
+@reduction(
+    "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    dtype="bool_to_int",
+    node="SumBackward1",
+)
 def sum_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     return _sum(self, axes_of(dim, self.ndim), keepdim)
@@ -108,8 +111,11 @@ def nansum(self, dim, keepdim, dtype):
     return _sum(_nan_to_zero(self), axes_of(dim, self.ndim), keepdim)
 
 
-@reduction("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           node="DivBackward", vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)})  # fmt: skip
+@reduction(
+    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    node="DivBackward",
+    vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)},
+)
 def nanmean(self, dim, keepdim, dtype):
     """The mean over ``dim`` (all dimensions by default) of the elements that are not NaN.
 
@@ -176,22 +182,30 @@ def _truth_family(name, reduce, doc):
     )
 
 
-all, all_dim, all_dims = _truth_family("all", jnp.all, """Whether all elements (over ``dim``) are true, that is not zero.
+all, all_dim, all_dims = _truth_family(
+    "all",
+    jnp.all,
+    """Whether all elements (over ``dim``) are true, that is not zero.
 
     Bool, but uint8 for uint8.
 
     >>> import torchlike as torch
     >>> torch.all(torch.tensor([[1, 0], [2, 3]]), 1)
     tensor([False,  True])
-    """)  # fmt: skip
-any, any_dim, any_dims = _truth_family("any", jnp.any, """Whether any element (over ``dim``) is true, that is not zero.
+    """,
+)
+any, any_dim, any_dims = _truth_family(
+    "any",
+    jnp.any,
+    """Whether any element (over ``dim``) is true, that is not zero.
 
     Bool, but uint8 for uint8.
 
     >>> import torchlike as torch
     >>> torch.any(torch.tensor([[1, 0], [0, 0]]), 1)
     tensor([ True, False])
-    """)  # fmt: skip
+    """,
+)
 
 
 def _count_nonzero(x, axes):
@@ -340,7 +354,8 @@ def _moment_family(name, pick, rule, doc, saves_result=False):
         (f"{name}(Tensor self, bool unbiased=True)", whole),
         (f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", along),
         (
-            f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)",
+            f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+            "keepdim=False)",
             corrected,
         ),
     )
@@ -355,7 +370,11 @@ def _deviation(var, mean, wide):
     return jnp.sqrt(wide).astype(var.dtype)
 
 
-var, var_dim, var_correction = _moment_family("var", lambda v, m, w: v, _var_vjp, """The variance over ``dim`` (all by default).
+var, var_dim, var_correction = _moment_family(
+    "var",
+    lambda v, m, w: v,
+    _var_vjp,
+    """The variance over ``dim`` (all by default).
 
     Divides by the number of elements less ``correction`` (1; 0 with ``unbiased=False``); NaN where
     that is zero. Raises RuntimeError for integers.
@@ -363,26 +382,44 @@ var, var_dim, var_correction = _moment_family("var", lambda v, m, w: v, _var_vjp
     >>> import torchlike as torch
     >>> torch.var(torch.tensor([1., 2., 4.]), correction=0)
     tensor(1.5556)
-    """)  # fmt: skip
-std, std_dim, std_correction = _moment_family("std", _deviation, _std_vjp, """The standard deviation over ``dim``.
+    """,
+)
+std, std_dim, std_correction = _moment_family(
+    "std",
+    _deviation,
+    _std_vjp,
+    """The standard deviation over ``dim``.
 
     All dimensions by default. The square root of :func:`var`; its gradient where it is zero is zero.
 
     >>> import torchlike as torch
     >>> torch.std(torch.tensor([1., 2., 3.]))
     tensor(1.)
-    """, True)  # fmt: skip
-_moment_family("var_mean", lambda v, m, w: (v, m), _with_mean(_var_vjp), """The variance and the mean over ``dim``, as a pair.
+    """,
+    True,
+)
+_moment_family(
+    "var_mean",
+    lambda v, m, w: (v, m),
+    _with_mean(_var_vjp),
+    """The variance and the mean over ``dim``, as a pair.
 
     >>> import torchlike as torch
     >>> torch.var_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
-    """)  # fmt: skip
-_moment_family("std_mean", lambda v, m, w: (_deviation(v, m, w), m), _with_mean(_std_vjp), """The standard deviation and the mean.
+    """,
+)
+_moment_family(
+    "std_mean",
+    lambda v, m, w: (_deviation(v, m, w), m),
+    _with_mean(_std_vjp),
+    """The standard deviation and the mean.
 
     Over ``dim`` (all dimensions by default), as a pair.
 
     >>> import torchlike as torch
     >>> torch.std_mean(torch.tensor([1., 2., 3.]))
     (tensor(1.), tensor(2.))
-    """, True)  # fmt: skip
+    """,
+    True,
+)

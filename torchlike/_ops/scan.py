@@ -111,10 +111,17 @@ def cummin(self, dim):
     return _running("cummin", self, dim, jnp.less_equal)
 
 
-@op("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", dtype="promote",
-    node="SubBackward", variants="function method out", strides=True)  # fmt: skip
+@op(
+    "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    dtype="promote",
+    node="SubBackward",
+    variants="function method out",
+    strides=True,
+)
 def diff(self, n, dim, prepend, append):
-    """The ``n``-th differences of neighbours along ``dim``, after ``prepend`` and before ``append``; xor for bool.
+    """The ``n``-th differences of neighbours along ``dim``, between ``prepend`` and ``append``.
+
+    For bool, whether they differ.
 
     >>> import torchlike as torch
     >>> torch.diff(torch.tensor([1, 4, 9]))
@@ -226,11 +233,15 @@ trapezoid, trapezoid_dx = _integral("trapezoid", True, """The integral along ``d
     tensor(10.5000)
     """)  # fmt: skip
 trapz, trapz_dx = _integral("trapz", True, "Another name of :func:`trapezoid`.")
-cumulative_trapezoid, cumulative_trapezoid_dx = _integral("cumulative_trapezoid", False, """The running integral along ``dim``.
+cumulative_trapezoid, cumulative_trapezoid_dx = _integral(
+    "cumulative_trapezoid",
+    False,
+    """The running integral along ``dim``.
 
     By the trapezoidal rule; one element fewer than ``y``. See :func:`trapezoid`.
 
     >>> import torchlike as torch
     >>> torch.cumulative_trapezoid(torch.tensor([1., 5., 10.]))
     tensor([ 3.0000, 10.5000])
-    """)  # fmt: skip
+    """,
+)

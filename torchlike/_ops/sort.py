@@ -179,12 +179,18 @@ def _searchsorted(sequence, values, out_int32, right, side, sorter):
     return _search(sequence, values, side, out_int32)
 
 
-@op("searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None,"
-    " Tensor? sorter=None) -> Tensor", vjp={}, variants="function out")  # fmt: skip
+@op(
+    "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool "
+    "right=False, str? side=None,"
+    " Tensor? sorter=None) -> Tensor",
+    vjp={},
+    variants="function out",
+)
 def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
     """Where each value belongs in a sorted sequence (row by row if that has several dimensions).
 
-    Before equal elements, after them with ``side="right"``. ``sorter`` holds the indices that sort the sequence.
+    Before equal elements, after them with ``side="right"``. ``sorter`` holds the indices that sort the
+    sequence.
 
     >>> import torchlike as torch
     >>> torch.searchsorted(torch.tensor([1, 3, 5]), torch.tensor([3, 6]))
@@ -193,8 +199,13 @@ def searchsorted(sorted_sequence, self, out_int32, right, side, sorter):
     return _searchsorted(sorted_sequence, self, out_int32, right, side, sorter)
 
 
-@op("searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None,"
-    " Tensor? sorter=None) -> Tensor", vjp={}, variants="function out")  # fmt: skip
+@op(
+    "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool "
+    "right=False, str? side=None,"
+    " Tensor? sorter=None) -> Tensor",
+    vjp={},
+    variants="function out",
+)
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     if sorted_sequence.ndim != 1:
         raise RuntimeError(
@@ -215,8 +226,11 @@ def _bucketize(values, boundaries, out_int32, right):
     return _search(boundaries, values, "right" if right else "left", out_int32)
 
 
-@op("bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", vjp={},
-    variants="function out")  # fmt: skip
+@op(
+    "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    vjp={},
+    variants="function out",
+)
 def bucketize(self, boundaries, out_int32, right):
     """The index of the bucket between sorted ``boundaries`` that each value falls into.
 
@@ -229,8 +243,11 @@ def bucketize(self, boundaries, out_int32, right):
     return _bucketize(self, boundaries, out_int32, right)
 
 
-@op("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", vjp={},
-    variants="function")  # fmt: skip
+@op(
+    "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    vjp={},
+    variants="function",
+)
 def bucketize_scalar(self, boundaries, out_int32, right):
     return _bucketize(self, boundaries, out_int32, right)
 
@@ -269,8 +286,12 @@ def _range(x, low, high):
     return jnp.where(point, low - 1, low), jnp.where(point, high + 1, high)
 
 
-@op("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", vjp={}, variants="function method out",
-    check=_bad_range)  # fmt: skip
+@op(
+    "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    vjp={},
+    variants="function method out",
+    check=_bad_range,
+)
 def histc(self, bins, min, max):
     """How many elements fall into each of ``bins`` equal parts of [min, max]; others and NaN count nowhere.
 
@@ -383,7 +404,9 @@ def _quantile_family(name, doc):
     )
 
 
-quantile, quantile_scalar = _quantile_family("quantile", """The ``q``-quantiles along ``dim`` (of all elements by default).
+quantile, quantile_scalar = _quantile_family(
+    "quantile",
+    """The ``q``-quantiles along ``dim`` (of all elements by default).
 
     ``q`` is a number or a tensor in [0, 1]; a tensor of one dimension adds a first dimension. NaN if
     there is one. ``interpolation``: linear, lower, higher, midpoint or nearest.
@@ -391,12 +414,16 @@ quantile, quantile_scalar = _quantile_family("quantile", """The ``q``-quantiles 
     >>> import torchlike as torch
     >>> torch.quantile(torch.tensor([1., 2., 3., 4.]), 0.5)
     tensor(2.5000)
-    """)  # fmt: skip
-nanquantile, nanquantile_scalar = _quantile_family("nanquantile", """The quantiles of the elements that are not NaN.
+    """,
+)
+nanquantile, nanquantile_scalar = _quantile_family(
+    "nanquantile",
+    """The quantiles of the elements that are not NaN.
 
     See :func:`quantile`.
 
     >>> import torchlike as torch
     >>> torch.nanquantile(torch.tensor([1., float("nan"), 3.]), 0.5)
     tensor(2.)
-    """)  # fmt: skip
+    """,
+)

@@ -40,7 +40,8 @@ def _full_qr(a):
 @_full_qr.defjvp
 def _full_qr_jvp(values, dots):
     raise RuntimeError(
-        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols, because the last columns of Q "
+        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols, because "
+        "the last columns of Q "
         "are not determined; use mode='reduced', or .detach() the matrix"
     )
 
@@ -141,8 +142,12 @@ def _embedded(d):
     return jnp.where(jnp.eye(d.shape[-1], dtype=bool), d[..., None, :], 0)
 
 
-@op("linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", variants="out",
-    check=_not_finite("linalg.svd"), vjp={"A": _svd_vjp})  # fmt: skip
+@op(
+    "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+    variants="out",
+    check=_not_finite("linalg.svd"),
+    vjp={"A": _svd_vjp},
+)
 def linalg_svd(A, full_matrices, driver):
     """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: the singular values in descending order, and their vectors.
 
@@ -220,8 +225,11 @@ def _eigh_vjp(grads, values, vectors):
     return mm(mm(vectors, inner), adjoint(vectors))
 
 
-@op("linalg_eigh(Tensor A, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", variants="out",
-    vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)})  # fmt: skip
+@op(
+    'linalg_eigh(Tensor A, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+    variants="out",
+    vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)},
+)
 def linalg_eigh(A, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
 
@@ -277,8 +285,12 @@ def _eig_vjp(grads, values, vectors):
     return jnp.linalg.solve(back, mm(inner, back))
 
 
-@op("linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)", variants="out", check=_eig_finite,
-    vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)})  # fmt: skip
+@op(
+    "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    variants="out",
+    check=_eig_finite,
+    vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)},
+)
 def linalg_eig(self):
     """(eigenvalues, eigenvectors) of square matrices, both complex, in no particular order. Only on the CPU.
 
@@ -346,8 +358,14 @@ def _pinv_vjp(grad, self, result):
     return out + right - mm(self, mm(p, right)) + left - mm(mm(left, p), self)
 
 
-@op("linalg_pinv(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor", variants="out",
-    numbers=True, policy="self", check=_not_finite("linalg.svd"), vjp={"self": _pinv_vjp})  # fmt: skip
+@op(
+    "linalg_pinv(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    variants="out",
+    numbers=True,
+    policy="self",
+    check=_not_finite("linalg.svd"),
+    vjp={"self": _pinv_vjp},
+)
 def linalg_pinv(self, atol, rtol, hermitian):
     """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero.
 
@@ -362,8 +380,15 @@ def linalg_pinv(self, atol, rtol, hermitian):
     return _pinv(self, atol, rtol, hermitian)
 
 
-@op("linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    variants="out", numbers=True, policy="self", vjp={}, check=_not_finite("linalg.svd"))  # fmt: skip
+@op(
+    "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
+    " -> Tensor",
+    variants="out",
+    numbers=True,
+    policy="self",
+    vjp={},
+    check=_not_finite("linalg.svd"),
+)
 def linalg_matrix_rank(self, atol, rtol, hermitian):
     """How many singular values are above max(atol, rtol * the largest), as int64. Tolerances as in ``pinv``.
 
@@ -388,8 +413,14 @@ def _lstsq_vjp(grads, self, b, solution):
     return to_a, to_b[..., 0] if vector else to_b
 
 
-@op("_lstsq(Tensor self, Tensor b, float? rcond=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    variants="", node="LinalgLstsqBackward", nondiff=(2, 3), vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(grads, self, b, solution)})  # fmt: skip
+@op(
+    "_lstsq(Tensor self, Tensor b, float? rcond=None)"
+    " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+    variants="",
+    node="LinalgLstsqBackward",
+    nondiff=(2, 3),
+    vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(grads, self, b, solution)},
+)
 def lstsq(self, b, rcond):
     """The least-squares solution of least norm, squared residuals, ranks and singular values."""
     name = "torch.linalg.lstsq"

@@ -51,16 +51,16 @@ def _forward(name, n, input, weight, bias, stride, padding, dilation, groups):
         stride = _ints(name, "stride", stride)
     if dilation.__class__ is not tuple:
         dilation = _ints(name, "dilation", dilation)
-    if padding.__class__ is not tuple:
-        if isinstance(padding, str):
-            padding = _same_padding(name, weight, stride, dilation, padding)
-        else:
+    if isinstance(padding, str):
+        padding = _same_padding(name, weight, stride, dilation, padding)
+    else:
+        if padding.__class__ is not tuple:
             padding = _ints(name, "padding", padding)
-    if len(padding) != n and len(padding) != 1 and len(padding) != 2 * n:
-        raise RuntimeError(
-            f"expected padding to be a single integer value or a list of {n} values to match the convolution "
-            f"dimensions, but got padding={list(padding)} (in {name}())"
-        )
+        if len(padding) not in (1, n):
+            raise RuntimeError(
+                f"expected padding to be a single integer value or a list of {n} values to match the "
+                f"convolution dimensions, but got padding={list(padding)} (in {name}())"
+            )
     return _run(name, n, (input, weight, bias), (stride, padding, dilation, False, _ZEROS[n], groups))
 
 

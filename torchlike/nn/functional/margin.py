@@ -5,7 +5,7 @@ from torchlike._core.dispatch import call
 from torchlike._core.factories import as_tensor
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import function
-from torchlike._ops import ctc, distance
+from torchlike._ops import ctc, similarity
 from torchlike._ops import loss as ops
 from torchlike.nn.functional.loss import _reduction, _tensors
 
@@ -25,12 +25,12 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[0.0, 2.0]]))
     tensor([0.7071])
     """
-    return call(distance.cosine_similarity, (x1, x2, float(eps)), (arguments.as_int("cosine_similarity", "dim", dim),))
+    return call(similarity.cosine_similarity, (x1, x2, float(eps)), (arguments.as_int("cosine_similarity", "dim", dim),))
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
-    return call(distance.pairwise_distance, (x1, x2, float(eps)), (float(p), bool(keepdim)))
+    return call(similarity.pairwise_distance, (x1, x2, float(eps)), (float(p), bool(keepdim)))
 
 
 def _plain(target):
@@ -40,7 +40,7 @@ def _plain(target):
 
 def pdist(input, p=2):
     """The p-norm distances of all pairs of rows of [N, M]: [N * (N - 1) / 2]."""
-    return call(distance.pdist, (input,), (float(p),))
+    return call(similarity.pdist, (input,), (float(p),))
 
 
 
@@ -83,7 +83,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 @function("triplet_margin_loss")
 def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
-    op = distance.triplet_margin_loss[bool(swap)][reduction]
+    op = similarity.triplet_margin_loss[bool(swap)][reduction]
     return call(op, (anchor, positive, negative, float(margin), float(eps)), (float(p),))
 
 

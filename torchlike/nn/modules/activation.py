@@ -5,6 +5,7 @@ import warnings
 from torchlike._core.factories import empty
 from torchlike._core.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn.modules.attention import MultiheadAttention as MultiheadAttention
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 

@@ -1,0 +1,87 @@
+"""Bessel and Airy functions, orthogonal polynomials: values against SciPy and PyTorch, edges, errors.
+
+PyTorch's own Bessel functions of the first and second kind and its Airy function are off by up to 1e-4
+here and there; SciPy's are the measure, PyTorch's the poles, signs and dtypes.
+"""
+
+import numpy as np
+import pytest
+import scipy.special
+import torch
+from oracle import check_error
+from pointwise_cases import BOOLS, COMPLEX, HALF, INTS, MATRIX, forward
+
+import torchlike
+
+SCIPY = {
+    "bessel_j0": scipy.special.j0,
+    "bessel_j1": scipy.special.j1,
+    "bessel_y0": scipy.special.y0,
+    "bessel_y1": scipy.special.y1,
+    "modified_bessel_i0": scipy.special.i0,
+    "modified_bessel_i1": scipy.special.i1,
+    "modified_bessel_k0": scipy.special.k0,
+    "modified_bessel_k1": scipy.special.k1,
+    "scaled_modified_bessel_k0": scipy.special.k0e,
+    "scaled_modified_bessel_k1": scipy.special.k1e,
+    "airy_ai": lambda x: scipy.special.airy(x)[0],
+}
+POSITIVE = np.concatenate([np.geomspace(1e-8, 1, 50), np.linspace(0.01, 60, 400), np.geomspace(60, 600, 40)])
+EDGES = np.array([0.0, -0.0, 1e-8, 1e4, -1e4, np.inf, -np.inf, np.nan, 0.5, -0.5, 30.0, -30.0])
+POLYNOMIALS = [n for n in dir(torch.special) if "polynomial" in n]
+
+
+def call(name):
+    return lambda t, *a: getattr(t.special, name)(*a)
+
+
+@pytest.mark.parametrize("name", SCIPY)
+def test_bessel_values(name):
+    both_signs = name in {"bessel_j0", "bessel_j1", "modified_bessel_i0", "modified_bessel_i1", "airy_ai"}
+    x = np.concatenate([POSITIVE, -POSITIVE]) if both_signs else POSITIVE
+    wanted = SCIPY[name](x)
+    for dtype, tol in ((np.float64, 1e-10), (np.float32, 1e-4 if name == "airy_ai" else 2e-5)):
+        near = np.abs(x) <= (600 if dtype is np.float64 else 60)
+        got = getattr(torchlike.special, name)(torchlike.tensor(x[near].astype(dtype))).numpy()
+        np.testing.assert_allclose(got, SCIPY[name](x[near].astype(dtype)), rtol=tol, atol=tol * 0.1)
+    assert np.isfinite(wanted).all()
+
+
+@pytest.mark.parametrize("name", [*SCIPY, "spherical_bessel_j0"])
+def test_bessel_edges(name):
+    forward(call(name), EDGES)
+    forward(call(name), EDGES[[0, 5, 6, 7, 8]].astype(np.float32))
+    forward(call(name), np.array([1, 2, 3]))
+    forward(call(name), np.abs(MATRIX[0]) + 1)
+    assert not call(name)(torchlike, torchlike.ones(2, requires_grad=True)).requires_grad
+
+
+def test_bessel_refuses():
+    check_error(call("bessel_j0"), HALF, match="bessel_j0.*Half")
+    check_error(call("airy_ai"), COMPLEX, match="airy_ai.*Complex")
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials(name):
+    x, n = np.linspace(-2, 2, 17)[:, None], np.arange(-1.0, 12.0)[None]
+    forward(call(name), x, n, tol=10)
+    forward(lambda t, x: (call(name)(t, x, 3), call(name)(t, 0.5, x.abs() * 4)), MATRIX)
+    forward(call(name), INTS, np.array(2))
+    forward(call(name), x, np.array(2.5))
+    forward(call(name), np.array([np.inf, -np.inf]), np.array([[1.0], [2.0]]))
+    assert not call(name)(torchlike, torchlike.ones(2, requires_grad=True), 2).requires_grad
+
+
+def test_polynomials_refuse():
+    check_error(lambda t, x: t.special.hermite_polynomial_h(x, x), HALF, match="hermite.*Half")
+    check_error(lambda t, x: t.special.legendre_polynomial_p(x, x), COMPLEX, match="legendre.*Complex")
+    check_error(lambda t: t.special.legendre_polynomial_p(1.0, 2), match="legendre.*combination")
+
+
+def test_the_namespace():
+    """Every public function of torch.special that torchlike declares is callable, and bools are numbers."""
+    for name in torchlike.special.__all__:
+        assert callable(getattr(torchlike.special, name)) and hasattr(torch.special, name), name
+    forward(call("entr"), BOOLS)
+    with pytest.raises(AttributeError, match="torch.special.no_such"):
+        _ = torchlike.special.no_such

@@ -1,0 +1,109 @@
+"""Distances and similarities of vectors, and the triplet loss made of them."""
+
+import jax.numpy as jnp
+
+from torchlike._base.dims import wrap_dim
+from torchlike._decl.op import op
+from torchlike._ops._elementwise import broadcast, scalar_name
+from torchlike._ops.loss import at_least, by_reduction, raised
+from torchlike._ops.distance import vector_norm
+
+_norm_back = vector_norm.formulas["self",]
+
+
+@op("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", node="SumBackward1", dtype="promote",
+    variants="function", autocast="fp32")  # fmt: skip
+def cosine_similarity(x1, x2, dim, eps):
+    """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""
+    if not jnp.issubdtype(x1.dtype, jnp.floating):
+        raise RuntimeError(
+            f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {scalar_name(x1)}"
+        )
+    a, b = broadcast("cosine_similarity", x1, x2)
+    if not a.ndim:
+        a, b = a.reshape(1), b.reshape(1)
+        axis = wrap_dim(dim, 0)
+    else:
+        axis = wrap_dim(dim, a.ndim)
+    least = jnp.asarray(eps).astype(a.dtype)
+    return jnp.sum(a / raised(_length(a, axis), least) * (b / raised(_length(b, axis), least)), axis)
+
+
+def _length(x, axis):
+    """Euclidean length, kept as a dimension; derivative 0 at 0."""
+    square = jnp.sum(x * x, axis, keepdims=True)
+    zero = square == 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
+
+
+def _difference(x1, x2, eps):
+    a, b = broadcast("pairwise_distance", x1, x2)
+    d = a - b
+    d = d if jnp.issubdtype(d.dtype, jnp.inexact) else d.astype(jnp.float32)
+    return d + jnp.asarray(eps).astype(d.real.dtype)
+
+
+def _distance_back(grad, x1, x2, result, p, eps, keepdim):
+    to_first = _norm_back(grad, _difference(x1, x2, eps), result, p, (-1,), keepdim)
+    return to_first, -to_first
+
+
+@op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor", static="p",
+    variants="function", node="NormBackward1", dtype="int_to_float", autocast="fp32",
+    vjp={"x1, x2": _distance_back})  # fmt: skip
+def pairwise_distance(x1, x2, p, eps, keepdim):
+    """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
+    return vector_norm.kernel(_difference(x1, x2, eps), p, (-1,), keepdim, None)
+
+
+def _distance(a, b, p, eps):
+    """A p-norm of the difference whose derivative at 0 is 0, for losses."""
+    d = jnp.abs(_difference(a, b, eps)) if p != 2 else _difference(a, b, eps)
+    if p == 2:
+        return _length(d, -1)[..., 0]
+    return vector_norm.kernel(d, p, (-1,), False, None)
+
+
+def _triplet(swap, suffix):
+    @by_reduction(f"triplet_margin_loss{suffix}(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, "
+                  "float eps) -> Tensor", "ClampMinBackward", dtype="promote", static="p")  # fmt: skip
+    def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
+        if not anchor.ndim == positive.ndim == negative.ndim:
+            raise RuntimeError(
+                "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of "
+                f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+            )
+        near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
+        if swap:
+            far = jnp.minimum(far, _distance(positive, negative, p, eps))
+        near, far = broadcast("triplet_margin_loss", near, far)
+        return at_least(jnp.asarray(margin).astype(near.dtype) + near - far, 0)
+
+    return triplet_margin_loss
+
+
+triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")}
+
+
+@op("pdist(Tensor self, float p=2) -> Tensor", static="p", variants="function",
+    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)})  # fmt: skip
+def pdist(self, p):
+    """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2), ..."""
+    if self.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
+    if not jnp.issubdtype(self.dtype, jnp.floating):
+        raise RuntimeError(f"pdist only supports floating-point dtypes, got {scalar_name(self)}")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    first, second = _pairs(self)
+    return vector_norm.kernel(self[first] - self[second], p, (-1,), False, None)
+
+
+def _pairs(x):
+    return jnp.triu_indices(x.shape[0], 1)
+
+
+def _pdist_back(grad, self, result, p):
+    first, second = _pairs(self)
+    to_first = _norm_back(grad, self[first] - self[second], result, p, (-1,), False)
+    return jnp.zeros_like(self).at[first].add(to_first).at[second].add(-to_first)
