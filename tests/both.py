@@ -29,9 +29,9 @@ def plain(x: Any) -> Any:
         return type(x).__name__
     if hasattr(x, "next_functions"):
         return x.name().rpartition(":")[2]
-    if isinstance(x, float):
+    if isinstance(x, float | complex):
         return text(x)
-    return x if isinstance(x, bool | int | str | complex | type(None)) else str(x)
+    return x if isinstance(x, bool | int | str | type(None)) else str(x)
 
 
 def text(numbers: Any) -> Any:

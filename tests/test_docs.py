@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import doctest
+import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+import torchlike  # noqa: F401  (declares the operators)
+from torchlike._decl.op import REGISTRY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = [*sorted(REPOSITORY.glob("README.md")), *sorted(REPOSITORY.glob("docs/**/*.md"))]
@@ -39,9 +46,12 @@ def run_session(code: str, namespace: dict[str, object], page: Path, before: int
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_code_blocks_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run_page(page)
+def test_code_blocks_run(page, tmp_path):
+    """In a process of its own, which has not imported PyTorch: as a reader would run them."""
+    code = "import sys, pathlib, test_docs; test_docs.run_page(pathlib.Path(sys.argv[1]))"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(REPOSITORY)])}
+    done = subprocess.run([sys.executable, "-c", code, str(page)], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 PAGE = """
@@ -93,3 +103,12 @@ def test_a_wrong_block_fails(name, tmp_path):
         run_page(page)
     if name == "exception":
         assert (caught.traceback[-1].path, caught.traceback[-1].lineno) == (page, 8)
+
+
+DOCUMENTED = [op for op in REGISTRY.values() if ">>>" in (op.kernel.__doc__ or "")]
+
+
+@pytest.mark.parametrize("op", DOCUMENTED, ids=lambda op: op.full_name)
+def test_examples_of_operators_run(op):
+    """doctest sees modules, functions and classes; the examples of operators stand in their kernels."""
+    run_session(inspect.cleandoc(op.kernel.__doc__), {}, Path(f"{op.full_name}.md"), 0)

@@ -71,6 +71,12 @@ def test_dtypes(dtype):
     check(conv(2), IMAGE.astype(dtype), KERNEL.astype(dtype), gradgrad=False, tol=5)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_integers(groups):
+    x, w = rng.randint(-9, 9, (2, 4, 5, 3)), rng.randint(-9, 9, (4, 3, 3, 2))
+    check(transposed(2, stride=(2, 1), padding=1, dilation=2, output_padding=1, groups=groups), x, w)
+
+
 def test_unusual_values():
     x = IMAGE.copy()
     x[0, 0, 2, 2], x[1, 3, 4, 4] = np.nan, np.inf

@@ -66,6 +66,8 @@ NORMS = {
     "rms": (F("rms_norm", (5,)), X),
     "rms affine": (F("rms_norm", (6, 5), eps=0.1), X, r(6, 5)),
     "rms zeros": (F("rms_norm", (5,)), np.zeros((2, 5)), r(5)),
+    "rms complex": (F("rms_norm", (5,)), X + 1j * r(4, 6, 5), r(5) + 1j * r(5)),
+    "response integers": (F("local_response_norm", 3), rng.randint(-9, 9, (2, 6, 3))),
     "response": (F("local_response_norm", 3), X),
     "response even": (F("local_response_norm", 4, alpha=0.5, beta=0.6, k=2.0), r(2, 6, 2, 3)),
     "normalize": (F("normalize"), X),

@@ -123,6 +123,17 @@ def test_adaptive_max_of_unusual_values():
     check(f("adaptive_max_pool2d", 3, return_indices=True), HOLES, gradgrad=False)
 
 
+def test_mean_into_a_given_tensor():
+    def run(t, x):
+        out = t.zeros(0, dtype=t.float64)
+        return t.nn.functional.avg_pool2d(x.detach(), 2), torch_out(t)(x.detach(), 2, out=out), out
+
+    def torch_out(t):
+        return t.nn.functional.avg_pool2d
+
+    check(run, r(1, 2, 4, 4), grad=False)
+
+
 LP = {
     "2": (f("lp_pool2d", 2, 2), r(2, 3, 6, 8)),
     "1": (f("lp_pool1d", 1, 2), np.abs(r(2, 3, 6)) + 0.1),

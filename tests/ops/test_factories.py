@@ -115,7 +115,7 @@ ERRORS = [
     (lambda t: t.zeros(2, dtype=t.int64, requires_grad=True), "floating point and complex"),
     (lambda t: t.zeros(True), "not bool"),
     (lambda t: t.ones(2, size=(3,)), "multiple values"), (lambda t: t.full(2, 3), "tuple of ints, not int"),
-    (lambda t: t.zeros(2, out=t.ones(2, dtype=t.int32), dtype=t.float32), "Float does not match dtype of out parameter"),
+    (lambda t: t.zeros(2, out=t.ones(2, dtype=t.int32), dtype=t.float32), "Float does not match dtype of out"),
     (lambda t: t.full((2,), "a"), "must be Number, not str"),
     (lambda t: t.full((2,), None), "must be Number, not NoneType"),
     (lambda t: t.full((2,), 300, dtype=t.uint8), "without overflow"),

@@ -187,7 +187,8 @@ def assigned(index, value):
 
 WHERE = [
     0, -1, (0, 1), (0, 1, 2), slice(None), ..., (), None, slice(0, 1), (slice(None), 1), (..., 2),
-    (slice(None), slice(None, None, 2)), (slice(None), None, 0), True, [0, 1], [1], (0, [0, 2]), ([0, 1], slice(None), [1, 2]), ([0, 1], [2, 1]),
+    (slice(None), slice(None, None, 2)), (slice(None), None, 0), True, [0, 1], [1], (0, [0, 2]),
+    ([0, 1], slice(None), [1, 2]), ([0, 1], [2, 1]),
     (slice(None), [2, 0]),
     (..., [0, 3]), [True, False], (slice(None), [True, False, True]), np.arange(24).reshape(2, 3, 4) % 3 == 0,
     (np.ones((2, 3), bool), 1), ([True, False], 0), (None, [1]), np.array([1, 0]), (slice(1, 1),), [],

@@ -158,7 +158,7 @@ x.norm(2, 1) | x.norm(inf, 1) | x.all(1) | x.any(1) | x.count_nonzero(1) | t.ami
 
 @pytest.mark.parametrize("case", [c.strip() for line in NAN_CASES.split("\n") for c in line.split("|")])
 def test_nan_and_infinity(case):
-    check(lam(case), NANS, gradgrad=False)
+    check(lam(case), NANS, gradgrad=False, jit=False)
 
 
 EMPTY_CASES = """x.sum() | x.sum(0) | x.mean() | x.mean(0) | x.prod() | x.prod(0) | x.all() | x.any(0)
@@ -170,7 +170,7 @@ x.nansum() | x.nanmean(0)"""
 
 @pytest.mark.parametrize("case", [c.strip() for line in EMPTY_CASES.split("\n") for c in line.split("|")])
 def test_empty(case):
-    check(lam(case), EMPTY, gradgrad=False)
+    check(lam(case), EMPTY, gradgrad=False, jit=False)
 
 
 SCALAR_CASES = """x.sum() | x.sum(0) | x.sum(-1, True) | x.mean(0) | x.prod(0) | x.max() | x.max(0)
@@ -182,7 +182,7 @@ x.any() | x.count_nonzero() | t.aminmax(x, dim=0) | x.nansum()"""
 
 @pytest.mark.parametrize("case", [c.strip() for line in SCALAR_CASES.split("\n") for c in line.split("|")])
 def test_scalar(case):
-    check(lam(case), SCALAR, gradgrad=False)
+    check(lam(case), SCALAR, gradgrad=False, jit=False)
 
 
 DTYPE_CASES = """x.sum() | x.sum(0) | x.prod() | x.prod(0) | x.all() | x.all(0) | x.any(1, True)
@@ -199,7 +199,7 @@ x.nansum(0) | x.logsumexp(0) | t.aminmax(x) | x.sum(dtype=t.complex64)"""
     "array", [INTS, BYTES, BOOLS, INTS.astype(np.int8), HALF], ids=["int", "uint8", "bool", "int8", "half"]
 )
 def test_dtypes(case, array):
-    check(lam(case), array, grad="dtype=" not in case, gradgrad=False)
+    check(lam(case), array, grad=array is HALF and "dtype=" not in case, gradgrad=False, jit=False)
 
 
 def test_zero_norm_has_no_gradient():

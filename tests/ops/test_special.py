@@ -67,7 +67,7 @@ def test_polynomials(name):
     forward(call(name), x, n, tol=10)
     forward(lambda t, x: (call(name)(t, x, 3), call(name)(t, 0.5, x.abs() * 4)), MATRIX)
     forward(call(name), INTS, np.array(2))
-    forward(call(name), x, np.array(2.5))
+    forward(call(name), x, np.array([[2.5, -0.5, -1.5]]))
     forward(call(name), np.array([np.inf, -np.inf]), np.array([[1.0], [2.0]]))
     assert not call(name)(torchlike, torchlike.ones(2, requires_grad=True), 2).requires_grad
 

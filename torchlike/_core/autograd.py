@@ -181,7 +181,7 @@ def _implicit_seed(t):
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
     if not dtype.is_floating_point:
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
-    return immediate.one(shape, dtype.np)
+    return immediate.Abstract(shape, dtype.np) if t.is_meta else immediate.one(shape, dtype.np)
 
 
 def _checked_seed(i, t, g):

@@ -50,7 +50,7 @@ def _reflected(op):
 
     def reflected(self, other):
         if not isinstance(self, Tensor):
-            raise TypeError(f"{op.name}(): a reflected operator applies to a Tensor, not {type(self).__name__}")
+            raise TypeError(f"{op.name}: a reflected operator is of a Tensor, not {type(self).__name__}")
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return call(op, (other, self, *tail), ())
         return NotImplemented

@@ -6,7 +6,12 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.layout import Layout, is_dense
+from torchlike._base.state import state
+from torchlike._core.follow import restride
+from torchlike._core.ingest import checked, host_array
 from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.viewing import is_conj
 from torchlike._executor.immediate import Abstract
 
 
@@ -22,70 +27,6 @@ def place(value, device):
     if isinstance(value, jax.Array):
         return value if value.devices() == {target} else jax.device_put(value, target)
     return jax.device_put(jnp.array(value), target) if target != jax.devices()[0] else jnp.array(value)
-
-
-def _scan(data, depth=0):
-    """(shape, leaves) of nested sequences; ValueError where they are ragged."""
-    if isinstance(data, Tensor | np.ndarray | np.generic | jax.Array):
-        host = data._host() if isinstance(data, Tensor) else np.asarray(data)
-        return host.shape, [host]
-    if not isinstance(data, list | tuple) and not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        return (), [data]
-    if isinstance(data, str | bytes):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
-    shape, leaves = None, []
-    for i, item in enumerate(data):
-        inner, found = _scan(item, depth + 1)
-        if shape is None:
-            shape = inner
-        elif shape != inner:
-            if len(shape) and len(inner):
-                raise ValueError(
-                    f"expected sequence of length {shape[0]} at dim {depth + 1} (got {inner[0]})"
-                )
-            raise TypeError(
-                f"tensor(): element {i} at dim {depth} is not a {'sequence' if shape else 'number'} like the first"
-            )
-        leaves += found
-    return (len(data), *(shape or ())), leaves
-
-
-def _host_array(data, dtype):
-    """numpy array of any accepted ``data``; the dtype is inferred as PyTorch infers it."""
-    if isinstance(data, np.ndarray | np.generic):
-        return np.asarray(data) if dtype is None else np.asarray(data).astype(dtype.np)
-    shape, leaves = _scan(data)
-    if all(isinstance(x, np.ndarray) for x in leaves) and leaves:
-        flat = np.stack(leaves).reshape(shape)
-        return flat if dtype is None else flat.astype(dtype.np)
-    leaves = [x.item() if isinstance(x, np.ndarray) else x for x in leaves]
-    wanted = dtype or _infer(leaves)
-    try:
-        return np.array(leaves, dtype=_widest(leaves)).astype(wanted.np).reshape(shape)
-    except OverflowError:
-        raise RuntimeError("Overflow when unpacking long long") from None
-    except (ValueError, TypeError) as error:
-        bad = next((x for x in leaves if not isinstance(x, bool | int | float | complex)), None)
-        if isinstance(bad, str):
-            raise TypeError("new(): invalid data type 'str'") from None
-        raise TypeError(f"tensor(): cannot convert {type(bad).__name__} to {wanted}: {error}") from None
-
-
-def _widest(leaves):
-    kinds = {type(x) for x in leaves}
-    if kinds <= {bool}:
-        return np.bool_
-    if kinds <= {bool, int}:
-        return np.int64 if all(-(2**63) <= x < 2**63 for x in leaves) else np.uint64
-    return np.complex128 if complex in kinds else np.float64
-
-
-def _infer(leaves):
-    if any(isinstance(x, complex) for x in leaves):
-        return dtypes.get_default_dtype().to_complex()
-    if not leaves or any(isinstance(x, float) for x in leaves):
-        return dtypes.get_default_dtype()
-    return dtypes.bool if all(isinstance(x, bool) for x in leaves) else dtypes.int64
 
 
 def _finished(value, device, requires_grad):
@@ -111,13 +52,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         value = value_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):
             device = data.device
-        return _finished(value if dtype is None else value.astype(dtype.np), device, requires_grad)
-    return _finished(_checked(_host_array(data, dtype)), device, requires_grad)
-
-
-def _checked(array):
-    dtypes.from_np(array.dtype)
-    return array
+        if dtype is not None:
+            value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
+        return _finished(value, device, requires_grad)
+    return _finished(host_array(data, dtype), device, requires_grad)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -136,13 +74,19 @@ def as_tensor(data, dtype=None, device=None):
 def from_numpy(array):
     """A tensor with a copy of a numpy array (jax arrays never change, so memory is not shared).
 
+    Strides are the array's where its elements fill a block of memory.
+
     >>> import numpy, torchlike as torch
     >>> torch.from_numpy(numpy.arange(3))
     tensor([0, 1, 2])
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    return wrap(place(_checked(array), None))
+    t = wrap(place(checked(array), None))
+    strides = tuple([s // array.itemsize for s in array.strides])
+    if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
+        restride(t, strides)
+    return t
 
 
 def from_jax_array(array):
@@ -188,11 +132,15 @@ def numpy(t, *, force=False):
     PyTorch shares memory here; a jax array never changes, so torchlike gives a copy: writing into it
     does not change the tensor. ``force`` also detaches and moves to the CPU.
     """
-    if t.requires_grad and not force:
+    if t.requires_grad and state.grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    if t.device.type not in ("cpu", "meta") and not force:
+    if is_conj(t) and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+        )
+    if t.device.type != "cpu" and not (force and t.device.type != "meta"):
         raise TypeError(
             f"can't convert {t.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             f"memory first."
@@ -211,6 +159,8 @@ def item(t):
     """
     if t.numel() != 1:
         raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
+    if t.is_meta:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
     return host(t).reshape(()).item()
 
 
@@ -238,6 +188,38 @@ def index(t):
     return int(item(t))
 
 
+def _python_number(t, kind):
+    """``int(t)`` and ``float(t)``; a complex number must have no imaginary part."""
+    if t.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
+    number = item(t)
+    if isinstance(number, complex):
+        if number.imag:
+            name = "int64_t" if kind is int else "double"
+            raise RuntimeError(f"value cannot be converted to type {name} without overflow: it is {number}")
+        number = number.real
+    return kind(number)
+
+
+def to_complex(t):
+    if t.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
+    return complex(item(t))
+
+
+def formatted(t, spec):
+    """``format(t, spec)``: of a 0-dim tensor, its number's."""
+    if t.ndim or t.is_meta or type(t) is not Tensor:
+        return object.__format__(t, spec)
+    return format(item(t), spec)
+
+
+def from_ufunc(t, array, context=None, return_scalar=False):
+    """The result of a numpy function on a tensor, as a tensor (PyTorch's has no bools)."""
+    array = np.asarray(array)
+    return wrap(place(array.astype(np.uint8) if array.dtype == bool else array, None))
+
+
 def jax_array(t):
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
     return value_of(t)
@@ -248,9 +230,9 @@ def install():
     Tensor.numpy, Tensor.item, Tensor.tolist, Tensor.jax = numpy, item, tolist, jax_array
     Tensor._host, Tensor.__array__, Tensor.__jax_array__ = host, to_array, jax_array
     Tensor.__bool__, Tensor.__index__ = truth, index
-    Tensor.__float__ = lambda t: float(item(t))
-    Tensor.__int__ = lambda t: int(item(t))
-    Tensor.__complex__ = lambda t: complex(item(t))
+    Tensor.__float__ = lambda t: _python_number(t, float)
+    Tensor.__int__ = lambda t: _python_number(t, int)
+    Tensor.__complex__, Tensor.__format__, Tensor.__array_wrap__ = to_complex, formatted, from_ufunc
     Tensor.__dlpack__ = lambda t, **kwargs: value_of(t).__dlpack__(**kwargs)
     Tensor.__dlpack_device__ = lambda t: value_of(t).__dlpack_device__()
     Tensor.__array_priority__ = 1000

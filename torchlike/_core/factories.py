@@ -58,9 +58,6 @@ def checked_size(function, size):
     return shape
 
 
-_size = size_of
-
-
 def _dtype(function, dtype, default=None):
     if dtype is None:
         return default or dtypes.get_default_dtype()

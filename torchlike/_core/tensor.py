@@ -117,8 +117,10 @@ class Tensor(TensorBase):
         return self.numel() * self.itemsize
 
     def data_ptr(self):
-        """A virtual address: aliases agree on it, distinct storages never do (0 when empty)."""
-        return self._storage.address + self._layout.offset * self.itemsize if self.numel() else 0
+        """A virtual address: aliases agree on it, distinct storages never do (0 when empty or on meta)."""
+        if not self.numel() or self.is_meta:
+            return 0
+        return self._storage.address + self._layout.offset * self.itemsize
 
     def is_contiguous(self, memory_format=None):
         if memory_format is channels_last:

@@ -8,7 +8,7 @@ from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
-from torchlike._ops.view import as_strided, permute, spread, view_, view_dtype, write_reshape
+from torchlike._ops.view import as_strided, conj, permute, spread, view_, view_dtype, write_reshape
 
 
 class Shaped:
@@ -96,6 +96,12 @@ def call_view(op, inputs, args):
             new._edge = (nodes.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved)), 0)
             new._rg = True
     return new
+
+
+def is_conj(t):
+    """Whether ``t`` reads the conjugate of what its storage holds."""
+    view = t._view
+    return view is not None and sum(step[0] is conj for step in view.steps) % 2 == 1 and t.dtype.is_complex
 
 
 def restart(t, new):

@@ -154,7 +154,8 @@ def _as_array(value):
 
 
 def _camel(name):
-    return "".join(re.sub(r"\d[a-z]", lambda m: m[0].upper(), part[:1].upper() + part[1:]) for part in name.split("_"))
+    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
+    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
 
 
 def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, variants="function method",

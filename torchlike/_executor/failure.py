@@ -5,9 +5,22 @@ import jax
 from torchlike._executor.immediate import Abstract, infer
 
 
+def _demand_all_abstract(op, values):
+    """A meta tensor computes with meta tensors, 0-dim ones and indices only."""
+    if not hasattr(getattr(op, "op", op), "schema"):
+        return  # a backward, whose zeros for missing gradients have numbers
+    for v in values:
+        if isinstance(v, jax.Array) and v.ndim and v.dtype.kind not in "biu":
+            raise RuntimeError(
+                f"Tensor on device {next(iter(v.devices()))} is not on the expected device meta! ({op.name}() got a "
+                f"tensor of shape {list(v.shape)} with numbers and one on meta; move them to one device with .to())"
+            )
+
+
 def translate(op, static, values, error):
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
+        _demand_all_abstract(op, values)
         return infer(op.kernels[static], values)
     if isinstance(error, ValueError) and "incompatible devices" in str(error):
         found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})

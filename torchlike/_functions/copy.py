@@ -5,7 +5,7 @@ import copy as _copy
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import preserve_strides
-from torchlike._core.convert import place
+from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.moving import move
@@ -127,6 +127,14 @@ method("char")(_caster("char", dtypes.int8))
 
 
 @method()
+def __copy__(self):
+    new = alias(self, type(self))
+    new._rg = self.requires_grad
+    new.__dict__.update(self.__dict__)
+    return new
+
+
+@method()
 def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
@@ -136,8 +144,7 @@ def __deepcopy__(self, memo):
             "moment. If you were "
             "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
-    new = alias(wrap(value_of(self)), type(self))
-    new._rg = self._rg
+    new = _restored(type(self), value_of(self), preserve_strides(self._layout), self._rg)
     new.__dict__.update(_copy.deepcopy(self.__dict__, memo))
     memo[id(self)] = new
     if self._grad is not None:
@@ -145,16 +152,24 @@ def __deepcopy__(self, memo):
     return new
 
 
-def _rebuild(cls, array, device, requires_grad):
-    new = alias(wrap(place(array, devices.device(device))), cls)
+def _restored(cls, value, strides, requires_grad):
+    """A leaf with these values, strides and class."""
+    base = wrap(value)
+    if tuple(strides) != base.stride():
+        restride(base, tuple(strides))
+    new = alias(base, cls)
     new._rg = requires_grad
     return new
+
+
+def _rebuild(cls, array, device, requires_grad, strides):
+    return _restored(cls, place(array, devices.device(device)), strides, requires_grad)
 
 
 @method()
 def __reduce_ex__(self, protocol):
     return (
         _rebuild,
-        (type(self), self.detach()._host().copy(), str(self.device), self.requires_grad),
+        (type(self), host(self).copy(), str(self.device), self.requires_grad, preserve_strides(self._layout)),
         self.__dict__ or None,
     )

@@ -6,7 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base import geometry as g
 from torchlike._base.layout import numel
-from torchlike._core import arguments
+from torchlike._core import arguments, viewing
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.viewing import call_view, call_views
@@ -169,6 +169,24 @@ def hermitian(self):
 def conj(input):
     """The complex conjugate: a view for complex tensors, the tensor itself otherwise."""
     return call_view(views.conj, (input,), ()) if input.dtype.is_complex else input
+
+
+@both()
+def is_conj(input):
+    """Whether the tensor is a lazy conjugate: a view that reads its storage conjugated."""
+    return viewing.is_conj(input)
+
+
+@both()
+def resolve_conj(input):
+    """The tensor itself, or a copy where it is a lazy conjugate."""
+    return input.clone() if viewing.is_conj(input) else input
+
+
+@both()
+def resolve_neg(input):
+    """The tensor itself: torchlike negates when it reads."""
+    return input
 
 
 @both("real")

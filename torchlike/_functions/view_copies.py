@@ -3,17 +3,17 @@
 import torchlike._functions.shape  # noqa: F401  (the views that are copied)
 from torchlike._core.convert import place
 from torchlike._core.out import put
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.tensor import Tensor, contiguous_format, value_of
 from torchlike._functions._install import FUNCTIONS, both, function
 
-_SINGLE = """as_strided detach diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
+_SINGLE = """as_strided diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
 view_as_real""".split()
 _SEVERAL = ("split", "split_with_sizes", "unbind")
 
 
 def _copied(view, out):
     if out is None:
-        return view.clone()
+        return view.clone(memory_format=contiguous_format)
     put(out, place(value_of(view.to(out.dtype)), out.device))
     return out
 
@@ -49,9 +49,9 @@ for _name in _SEVERAL:
     _register(_name, _several(_name))
 
 
-@function()
+@function("alias_copy", "detach_copy")
 def alias_copy(input, *, out=None):
-    """A copy of the tensor."""
+    """A copy of the tensor, recorded by autograd."""
     return _copied(input, out)
 
 

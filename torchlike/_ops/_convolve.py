@@ -59,12 +59,29 @@ def _slices(x, weight, stride, pairs, dilation):
 
 def transpose(x, weight, size, stride, pairs, dilation, groups):
     """The adjoint of ``convolve`` with respect to its input, whose positions are ``size``."""
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return _dilated(x, weight, size, stride, pairs, dilation, groups)
     shape = (x.shape[0], weight.shape[1] * groups, *size)
 
     def forward(y):
         return convolve(y, weight, stride, pairs, dilation, groups)
 
     return jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, x.dtype))(x)[0]
+
+
+def _dilated(x, weight, size, stride, pairs, dilation, groups):
+    """``transpose`` for integers, which jax does not transpose: a convolution of the dilated input."""
+    kernel, pads = weight.shape[2:], []
+    for n, k, d, s, (lo, _), length in zip(size, kernel, dilation, stride, pairs, x.shape[2:], strict=True):
+        low = d * (k - 1) - lo
+        pads.append((low, n - 1 - (length - 1) * s - low + d * (k - 1)))
+    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+    swapped = jnp.flip(jnp.swapaxes(per_group, 1, 2), tuple(range(3, per_group.ndim)))
+    kernels = swapped.reshape(groups * weight.shape[1], weight.shape[0] // groups, *kernel)
+    return lax.conv_general_dilated(
+        x, kernels, (1,) * len(size), pads, lhs_dilation=stride, rhs_dilation=dilation,
+        feature_group_count=groups,
+    )  # fmt: skip
 
 
 def gradients(grad, x, weight, stride, pairs, dilation, groups):

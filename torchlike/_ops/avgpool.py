@@ -83,7 +83,7 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="",
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
     node="AvgPool2DBackward")  # fmt: skip
 def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last two dimensions of [N, C, H, W] or [C, H, W].
@@ -98,7 +98,7 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 
 
 @op("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="",
+    "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
     node="AvgPool3DBackward")  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""

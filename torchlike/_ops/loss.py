@@ -191,8 +191,6 @@ def l1_loss(self, target):
 
 
 def _kl_div(self, target):
-    if kind(self) in "ib" or kind(target) in "ib":
-        raise RuntimeError("kl_div: Integral inputs not supported.")
     x, t = broadcast("kl_div", self, target)
     zero = t == 0
     return jnp.where(zero, 0, t * jnp.log(jnp.where(zero, 1, t))) - t * x
@@ -203,8 +201,6 @@ kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackwa
 
 @by_reduction("kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32")
 def kl_div_log(self, target):
-    if kind(self) in "ib" or kind(target) in "ib":
-        raise RuntimeError("kl_div: Integral inputs not supported.")
     x, t = broadcast("kl_div", self, target)
     return jnp.exp(t) * (t - x)
 
@@ -271,8 +267,12 @@ poisson_nll_loss = {
 }
 
 
+def _negative_variance(input, target, var, eps):
+    return jnp.any(var < 0), lambda: ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
+
+
 @by_reduction("gaussian_nll_loss(Tensor input, Tensor target, Tensor var, float eps) -> Tensor", "MulBackward",
-              dtype="promote")  # fmt: skip
+              dtype="promote", check=_negative_variance)  # fmt: skip
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)
     var = raised(var, _num(eps, var))

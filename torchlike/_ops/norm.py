@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, get_default_dtype
+from torchlike._decl import rules
 from torchlike._decl.op import op
 
 
@@ -296,22 +297,23 @@ def group_norm(input, num_groups, weight, bias, eps):
 
 
 def _root_mean_square(x, axes, eps):
-    return lax.rsqrt(_mean(jnp.square(jnp.abs(x)), axes) + eps)
+    return lax.rsqrt(_mean(jnp.square(x), axes) + eps)
 
 
 def _rms_eps(eps, x):
-    return jnp.asarray(jnp.finfo(x.dtype).eps if eps is None else eps, jnp.real(x).dtype)
+    return jnp.asarray(jnp.finfo(x.dtype).eps if eps is None else eps, x.dtype)
 
 
 def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
     n = len(normalized_shape)
     axes, rest = tuple(range(input.ndim - n, input.ndim)), tuple(range(input.ndim - n))
-    x, grad = wide(input), wide(grads[0])
+    x, grad = wide(input), rules.conj(wide(grads[0]))  # holomorphic: conjugates around the plain formula
     rms = known(lambda x, eps: _root_mean_square(x, axes, eps))(result1, x, _rms_eps(eps, x))
     unit = x * rms
-    scaled = grad if weight is None else grad * jnp.conj(weight.astype(grad.dtype))
-    inner = _mean(jnp.real(scaled * jnp.conj(unit)), axes)
-    return rms * (scaled - unit * inner), None if weight is None else jnp.sum(grad * jnp.conj(unit), rest)
+    scaled = grad if weight is None else grad * weight.astype(grad.dtype)
+    inner = _mean(scaled * unit, axes)
+    for_weight = None if weight is None else jnp.sum(grad * unit, rest)
+    return rules.conj((rms * (scaled - unit * inner), for_weight))
 
 
 @op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
@@ -341,5 +343,10 @@ def local_response_norm(input, size, alpha, beta, k):
     edges[1] = (size // 2, (size - 1) // 2)
     padded = jnp.pad(squares, edges)
     total = sum(lax.slice_in_dim(padded, i, i + input.shape[1], axis=1) for i in range(size))
-    scale = jnp.asarray(k, input.dtype) + jnp.asarray(alpha, input.dtype) * total / size
+    if jnp.issubdtype(input.dtype, jnp.floating):
+        mean = total / size
+    else:  # PyTorch's mean of integers is an integer
+        kind = get_default_dtype().np
+        mean, input = (total // size).astype(kind), input.astype(kind)
+    scale = jnp.asarray(k, input.dtype) + jnp.asarray(alpha, input.dtype) * mean
     return input / scale ** jnp.asarray(beta, input.dtype)

@@ -11,7 +11,7 @@ def _recurrence(first, following):
     """(x, n) -> p_n(x) from p_0 = 1, p_1 = first(x), p_(k+1) = following(k, x, p_k, p_(k-1)); 0 for n < 0."""
 
     def evaluate(x, n):
-        n = lax.floor(n)
+        n = jnp.where(n < 0, lax.ceil(n), lax.floor(n))
 
         def step(state):
             k, now, before = state
@@ -30,7 +30,7 @@ def _declare(name, evaluate, doc):
     public = "special_" + name
     doc = f"""{doc}
 
-    Shapes broadcast; the degree is rounded down, and below 0 the result is 0. NotImplementedError for
+    Shapes broadcast; the degree loses its fraction, and below 0 the result is 0. NotImplementedError for
     complex and 16-bit tensors.
     """
 

@@ -236,7 +236,7 @@ def logsumexp(self, dim, keepdim):
 
     >>> import torchlike as torch
     >>> torch.logsumexp(torch.tensor([1000., 1000.]), 0)
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
     axes = axes_of(dim, self.ndim)
     size = count(self.shape, axes)

@@ -55,9 +55,9 @@ def linalg_qr(A, mode):
 
     >>> import torchlike as torch
     >>> Q, R = torch.linalg.qr(torch.tensor([[3., 1.], [4., 2.]]))
-    >>> Q.T @ Q
-    tensor([[1., 0.],
-            [0., 1.]])
+    >>> R.abs()
+    tensor([[5.0000, 2.2000],
+            [0.0000, 0.4000]])
     """
     if mode not in ("reduced", "r", "complete"):
         raise RuntimeError(

@@ -278,6 +278,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
         mode = 2 if reduction == "batchmean" else 1
     else:
         mode = _reduction(reduction, size_average, reduce)
+    for x in (input, target):
+        if not (x.dtype.is_floating_point or x.dtype.is_complex):
+            raise RuntimeError(f"kl_div: Integral inputs not supported, got {x.dtype}.")
     found = call((ops.kl_div_log if log_target else ops.kl_div)[mode], (input, target), ())
     return found / input.size(0) if reduction == "batchmean" and input.dim() else found
 
@@ -317,8 +320,6 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
         var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
-    elif (var < 0).any():
-        raise ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
     var = _variances(input, var)
     mode = _REDUCTIONS[reduction]
     if not full:

@@ -64,7 +64,7 @@ class _ConstantPadNd(_PadNd):
 
 class _ZeroPad:
     def __init__(self, padding) -> None:
-        super().__init__(padding, 0.0)
+        super().__init__(padding, 0.0)  # type: ignore[call-arg]  # of the ConstantPad it is mixed into
 
     def extra_repr(self) -> str:
         return f"{self.padding}"

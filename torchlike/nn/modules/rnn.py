@@ -48,7 +48,7 @@ class RNNBase(Module):
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         self._check_arguments()
-        self._all_weights = []
+        self._all_weights: list[list[str]] = []
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
                 self._add_direction(layer, suffix, {"device": device, "dtype": dtype})

@@ -208,7 +208,7 @@ class TransformerEncoder(Module):
 
 def _without_padding(out: Tensor, padding: Tensor) -> Tensor:
     """Zeros where the padding mask is True, if every row of it is False first and then True."""
-    forbidden = padding if padding.dtype is dtypes.bool else padding == float("-inf")
+    forbidden = padding if padding.dtype is dtypes.bool else padding.eq(float("-inf"))
     gaps = (forbidden[:, :-1] & ~forbidden[:, 1:]).any()
     return out.masked_fill((forbidden & ~gaps).unsqueeze(-1), 0.0)
 

@@ -18,7 +18,7 @@ __all__ = [
     "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
-_Fields = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+_Fields = namedtuple("_Fields", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 
 
 class PackedSequence(_Fields):
@@ -237,7 +237,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
-    return [s[:n] for s, n in zip(padded_sequences, lengths.tolist(), strict=False)]
+    return [s[:n] for s, n in zip(padded_sequences.unbind(), lengths.tolist(), strict=False)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
