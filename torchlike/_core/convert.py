@@ -93,7 +93,7 @@ def from_jax_array(array):
     """A tensor over a ``jax.Array`` (or tracer), without a copy.
 
     >>> import jax.numpy as jnp, torchlike as torch
-    >>> torch.from_jax_array(jnp.zeros(2))
+    >>> torch.from_jax_array(jnp.zeros(2, jnp.float32))
     tensor([0., 0.])
     """
     if not isinstance(array, jax.Array):

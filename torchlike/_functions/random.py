@@ -89,7 +89,9 @@ KIND[_Words] = 2
 def _words(name, generator, device=None):
     """The words of the next draw, on ``device`` unless that is where jax works anyway."""
     source = _source(name, generator)
-    if device is not None and device.type != "meta":
+    if device is not None and device.type == "meta":
+        return wrap(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
+    if device is not None:
         if generator is not None and device.type != source.device.type:
             raise RuntimeError(
                 f"Expected a '{device.type}' device type for generator but found '{source.device.type}': {name}() fills a "
@@ -102,9 +104,8 @@ def _words(name, generator, device=None):
 
 
 def _here(t):
-    """The device of ``t`` if words must be sent there."""
-    value = t._storage.value
-    return t.device if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) else None
+    """The device of ``t``, None if it is being traced."""
+    return None if isinstance(t._storage.value, jax.core.Tracer) else t.device
 
 
 def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None):
@@ -112,8 +113,6 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     device = devices.default_device() if device is None else devices.as_device(device, name)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    if device.type == "meta":
-        return _flagged(wrap(Abstract(size, dtype.np)), requires_grad)
     new = call(op, (_words(name, generator, device), *numbers), static)
     if out is not None:
         put(out, value_of(new))
