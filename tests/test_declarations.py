@@ -78,9 +78,10 @@ def test_no_name_is_invented():
 
 
 def public_inplace(o):
-    """The in-place method that PyTorch has, or True for operators that are private."""
-    return o.schema.name.startswith("_") or getattr(torch.Tensor, o.schema.name + "_", None) \
-        or getattr(torch.nn.functional, o.schema.name + "_", None) or getattr(torch, o.schema.name + "_", None)  # fmt: skip
+    """The in-place form that PyTorch has, or True for operators that are private."""
+    homes = torch.Tensor, torch.nn.functional, torch
+    found = [getattr(home, o.schema.name + "_") for home in homes if hasattr(home, o.schema.name + "_")]
+    return found[0] if found else o.schema.name.startswith("_") or None
 
 
 @named(PUBLIC)

@@ -10,6 +10,7 @@ import torchlike._functions.like
 import torchlike._functions.rearrange
 import torchlike._functions.restructure
 import torchlike._functions.products
+import torchlike._functions.random
 import torchlike._functions.reduce
 import torchlike._functions.shape
 import torchlike._functions.view_copies
@@ -47,7 +48,7 @@ from torchlike._core.tensor import (
 )
 from torchlike._decl.settings import set_default_dtype
 from torchlike._functions.legacy import TYPED
-from torchlike._functions.random import Generator, default_generator
+from torchlike._functions.generator import Generator, default_generator
 
 from math import e, inf, nan, pi  # noqa: E402,I001
 

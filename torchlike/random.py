@@ -1,6 +1,6 @@
 """``torch.random``: the default generator's seed and state."""
 
-from torchlike._functions.random import (
+from torchlike._functions.generator import (
     default_generator,
     fork_rng,
     get_rng_state,
@@ -10,4 +10,12 @@ from torchlike._functions.random import (
     set_rng_state,
 )
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]

@@ -27,7 +27,7 @@ DATA = {
     "refused": ["a", b"a", ["a"], [1, "a"], None, [None], [1, None], {}, {"a": 1}, {1, 2}, [{}], object(), [object()]],
     "ragged": [[[1, 2], [3]], [1, [2]], [[1], 2], [[1, 2], [[3], [4]]], [[[1]], [2]], [np.array(1), 2]],
     "too large": [2**63, 2**64, -(2**63) - 1, [2**63], [2**63, 1.0]],
-    "unusual arrays": [np.array(["a"]), np.array([None]), np.arange(4)[::-1], np.array([1], ">f4"), np.ones(2, "M8[s]")],
+    "unusual arrays": [np.array(["a"]), np.array([None]), np.arange(4)[::-1], np.array([1], ">f4")],
 }
 
 
@@ -145,6 +145,7 @@ def test_comparisons_with_other_objects():
 
 # -- numpy ---------------------------------------------------------------------------------------------
 
+CUBE = np.arange(24.0).reshape(2, 3, 4)
 NUMPY = {
     "numpy": lambda t: t.ones(2, 3).numpy(),
     "of a view": lambda t: t.arange(6).view(2, 3).t()[1:].numpy(),
@@ -154,7 +155,7 @@ NUMPY = {
     "requires grad": lambda t: attempt(lambda: t.ones(2, requires_grad=True).numpy()),
     "asarray of what requires grad": lambda t: attempt(lambda: np.asarray(t.ones(2, requires_grad=True))),
     "bfloat16": lambda t: attempt(lambda: t.ones(2, dtype=t.bfloat16).numpy()),
-    "conjugate": lambda t: (attempt(lambda: t.tensor([1j]).conj().numpy()), t.tensor([1j]).conj().resolve_conj().numpy()),
+    "conjugate": lambda t: (z := t.tensor([1j]).conj(), attempt(z.numpy), z.resolve_conj().numpy()),
     "asarray": lambda t: (np.asarray(t.ones(2)), np.asarray(t.ones(2), dtype=np.int32), np.array(t.ones(2, 2)).shape),
     "ufuncs": lambda t: (np.sin(t.zeros(2)), np.greater(t.ones(2), 0), np.maximum(t.ones(2), 2), np.isnan(t.ones(2))),
     "number on the left": lambda t: (np.float64(2) * t.ones(2), np.int64(3) - t.ones(2), np.float64(2) ** t.ones(2)),
@@ -164,12 +165,13 @@ NUMPY = {
     "array on the right": lambda t: [attempt(f) for f in (
         lambda: t.ones(2) * np.ones(2), lambda: t.ones(2) - np.ones(2), lambda: t.ones(2) > np.ones(2))],
     "array as an argument": lambda t: attempt(lambda: t.ones(2).add(np.ones(2))),
-    "functions": lambda t: (np.stack([t.ones(2), t.zeros(2)]), np.array([t.tensor(1.0), t.tensor(2.0)]), np.allclose(t.ones(2), 1)),
-    "from_numpy": lambda t: [t.from_numpy(a) for a in (np.arange(3.0), np.array(True), np.zeros((0, 2)), np.ones((2, 3)).T)],
-    "strides of from_numpy": lambda t: [t.from_numpy(a).stride() for a in (np.ones((2, 3)).T, np.ones((2, 3, 4)).transpose(1, 0, 2))],
+    "functions": lambda t: (np.stack([t.ones(2), t.zeros(2)]), np.array([t.tensor(1.0), t.tensor(2.0)]),
+                            np.allclose(t.ones(2), 1)),
+    "from_numpy": lambda t: [t.from_numpy(a) for a in (np.arange(3.0), np.array(True), np.zeros((0, 2)), CUBE.T)],
+    "strides of from_numpy": lambda t: [t.from_numpy(a).stride() for a in (CUBE.T, CUBE.transpose(1, 0, 2))],
     "not an array": lambda t: (attempt(lambda: t.from_numpy([1])), attempt(lambda: t.from_numpy(np.float32(1)))),
     "strings": lambda t: attempt(lambda: t.from_numpy(np.array(["a"]))),
-    "negative strides": lambda t: (attempt(lambda: t.from_numpy(np.arange(4)[::-1])), t.from_numpy(np.arange(4)[::-1].copy())),
+    "negative strides": lambda t: (attempt(lambda: t.from_numpy(CUBE[::-1])), t.from_numpy(CUBE[::-1].copy())),
     "shapes from numpy": lambda t: (t.zeros(np.int64(2)), t.ones(2, 3).view(np.array(6)), t.arange(6)[np.int64(2)]),
 }  # fmt: skip
 
@@ -215,7 +217,8 @@ def test_weak_types_do_not_come_in():
 
 
 def test_refused_jax_arrays():
-    for bad, match in ((np.ones(2), "expected jax.Array .got ndarray.*as_tensor"), (jax.random.key(0), "have no torch dtype")):
+    numpy_array = np.ones(2), "expected jax.Array .got ndarray.*as_tensor"
+    for bad, match in (numpy_array, (jax.random.key(0), "have no torch dtype")):
         with pytest.raises(TypeError, match=match):
             torchlike.from_jax_array(bad)
 
@@ -276,8 +279,8 @@ ERRORS = {
     "str": (lambda t: t.tensor([1, "a"]), "invalid data type 'str'"),
     "none": (lambda t: t.tensor([None]), "Could not infer dtype of NoneType"),
     "overflow": (lambda t: t.tensor(2**63), "Overflow when unpacking long long"),
-    "overflow of a dtype": (lambda t: t.tensor(300, dtype=t.uint8), "cannot be converted to type uint8 without overflow"),
-    "deepcopy": (lambda t: copy.deepcopy(t.ones(1, requires_grad=True) * 2), "Only Tensors created explicitly by the user"),
+    "overflow of a dtype": (lambda t: t.tensor(300, dtype=t.uint8), "cannot be converted to type uint8"),
+    "deepcopy": (lambda t: copy.deepcopy(t.ones(1, requires_grad=True) * 2), "Only Tensors created explicitly"),
     "no array": (lambda t: t.from_numpy([1]), r"expected np.ndarray \(got list\)"),
 }
 

@@ -121,8 +121,9 @@ def test_dtypes():
         whole, single = t.tensor([1, 2]), t.tensor([1.0, 2.0])
         whole.add_(t.tensor(3))
         single.add_(t.tensor([1, 2])).mul_(t.tensor(2.5, dtype=t.float64))
-        tries = [lambda: whole.add_(0.5), lambda: whole.mul_(single), lambda: single.add_(1j), lambda: (whole > 1).add_(2)]
-        return [attempt(x) for x in tries], whole.copy_(t.tensor([1.9, -1.9])), single.copy_(t.tensor([1, 0]) > 0), whole
+        refused = [lambda: whole.add_(0.5), lambda: whole.mul_(single), lambda: single.add_(1j)]
+        errors = [attempt(x) for x in [*refused, lambda: (whole > 1).add_(2)]]
+        return errors, whole.copy_(t.tensor([1.9, -1.9])), single.copy_(t.tensor([1, 0]) > 0), whole
 
     agree(f)
 

@@ -15,8 +15,8 @@ NAN, INF = float("nan"), float("inf")
 EDGES = np.array([-INF, -8.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.3, 0.5, 1.0, 2.5, 3.0, 6.0, 21.0, INF, NAN])
 MATRIX = np.random.RandomState(0).standard_normal((3, 4))
 PLAIN = """
-relu6 leaky_relu elu selu celu gelu silu mish softplus softsign softshrink hardshrink tanhshrink hardtanh hardsigmoid
-hardswish logsigmoid rrelu relu tanh sigmoid
+relu6 leaky_relu elu selu celu gelu silu mish softplus softsign softshrink hardshrink tanhshrink hardtanh
+hardsigmoid hardswish logsigmoid rrelu relu tanh sigmoid
 """.split()
 WITH_NUMBERS = [
     ("leaky_relu", (0.3,)),
@@ -62,7 +62,9 @@ def test_floating_dtypes(name, dtype):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("array", [np.arange(-2, 3), np.arange(3) > 1, MATRIX + 1j], ids=["int", "bool", "complex"])
+@pytest.mark.parametrize(
+    "array", [np.arange(-2, 3), np.arange(3) > 1, MATRIX + 1j], ids=["int", "bool", "complex"]
+)
 def test_other_dtypes_behave_or_fail_alike(name, array):
     try:
         call(torch, name)(torch.from_numpy(array))
@@ -84,7 +86,9 @@ def test_in_place(name):
     check(f, MATRIX, gradgrad=False, jit=False)
 
 
-@pytest.mark.parametrize("name", ["relu_", "selu_", "celu_", "rrelu_", "threshold_", "leaky_relu_", "elu_", "hardtanh_"])
+@pytest.mark.parametrize(
+    "name", ["relu_", "selu_", "celu_", "rrelu_", "threshold_", "leaky_relu_", "elu_", "hardtanh_"]
+)
 def test_trailing_underscore(name):
     extra = (0.1, 3.0) if name == "threshold_" else ()
     check(lambda t, x: call(t, name)(x * 1, *extra), MATRIX, gradgrad=False, jit=False)
@@ -96,7 +100,9 @@ def test_gelu(approximate):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
-@pytest.mark.parametrize("shape, dim", [((3, 4), 0), ((3, 4), -1), ((2, 3, 4), 1), ((), 0), ((0, 3), 1), ((3, 0), 1)])
+@pytest.mark.parametrize(
+    "shape, dim", [((3, 4), 0), ((3, 4), -1), ((2, 3, 4), 1), ((), 0), ((0, 3), 1), ((3, 0), 1)]
+)
 def test_softmax(name, shape, dim):
     check(lambda t, x: call(t, name)(x, dim), np.random.RandomState(1).standard_normal(shape))
 
@@ -189,10 +195,13 @@ def test_node_names():
         names = [type(call(t, name)(v).grad_fn).__name__ for t, v in x.items()]
         assert names[0] == names[1], name
     for name in ("softmax", "log_softmax"):
-        assert type(getattr(torchlike, name)(x[torchlike], 1).grad_fn).__name__ == {
-            "softmax": "SoftmaxBackward0",
-            "log_softmax": "LogSoftmaxBackward0",
-        }[name]
+        assert (
+            type(getattr(torchlike, name)(x[torchlike], 1).grad_fn).__name__
+            == {
+                "softmax": "SoftmaxBackward0",
+                "log_softmax": "LogSoftmaxBackward0",
+            }[name]
+        )
 
 
 # ----- dropout --------------------------------------------------------------------------------------------
@@ -231,7 +240,9 @@ def test_dropout_in_place():
     np.testing.assert_array_equal(host(x.grad), host(y))
 
 
-@pytest.mark.parametrize("name, n", [("dropout1d", 1), ("dropout2d", 2), ("dropout3d", 3), ("feature_alpha_dropout", 2)])
+@pytest.mark.parametrize(
+    "name, n", [("dropout1d", 1), ("dropout2d", 2), ("dropout3d", 3), ("feature_alpha_dropout", 2)]
+)
 def test_whole_channels_are_dropped(name, n):
     shape = (64, 32) + (2,) * n
     y = host(getattr(F, name)(torchlike.ones(shape), 0.4, True)).reshape(64 * 32, -1)
@@ -280,16 +291,18 @@ def test_dropout_errors(f, match):
     check_error(f, MATRIX, match=match)
 
 
-@pytest.mark.parametrize("name, shape", [("dropout2d", (2, 3)), ("dropout2d", (2, 3, 4)), ("dropout3d", (2, 3))])
+@pytest.mark.parametrize(
+    "name, shape", [("dropout2d", (2, 3)), ("dropout2d", (2, 3, 4)), ("dropout3d", (2, 3))]
+)
 def test_unusual_shapes_warn(name, shape):
     with pytest.warns(UserWarning, match=f"{name}: Received a {len(shape)}-D input"):
         getattr(F, name)(torchlike.ones(shape))
 
 
 MODULES = """
-ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Softshrink Hardshrink Tanhshrink Hardtanh Hardsigmoid
-Hardswish PReLU RReLU GLU LogSigmoid Softmax Softmin LogSoftmax Softmax2d Threshold Sigmoid Tanh Dropout Dropout1d Dropout2d
-Dropout3d AlphaDropout FeatureAlphaDropout
+ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Softshrink Hardshrink Tanhshrink Hardtanh
+Hardsigmoid Hardswish PReLU RReLU GLU LogSigmoid Softmax Softmin LogSoftmax Softmax2d Threshold Sigmoid Tanh
+Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout
 """.split()
 
 
@@ -303,7 +316,9 @@ def test_modules(name):
     assert public[0] == public[1]
     shape = (2, 4, 3) if name == "Dropout1d" else (2, 4, 3, 2)
     x = np.random.RandomState(0).standard_normal(shape).astype(np.float32)
-    np.testing.assert_allclose(host(ours(torchlike.tensor(x))), theirs(torch.tensor(x)).detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        host(ours(torchlike.tensor(x))), theirs(torch.tensor(x)).detach().numpy(), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "Hardtanh", "RReLU", "Mish", "Hardswish"])
@@ -313,4 +328,9 @@ def test_inplace_modules_say_so(name):
 
 def test_out():
     for name in ("gelu", "softplus", "softshrink", "hardshrink", "logsigmoid"):
-        check(lambda t, x, name=name: call(t, name)(x, out=t.empty(0, dtype=t.float64)), MATRIX, grad=False, jit=False)
+        check(
+            lambda t, x, name=name: call(t, name)(x, out=t.empty(0, dtype=t.float64)),
+            MATRIX,
+            grad=False,
+            jit=False,
+        )

@@ -44,17 +44,36 @@ def check_some(f, *arrays, reduction, gradgrad=True, **options):
 @pytest.mark.parametrize("weight", [None, W])
 def test_cross_entropy_with_indices(reduction, weight):
     check_some(loss("cross_entropy", T, weight, reduction=reduction), X, reduction=reduction)
-    check_some(loss("cross_entropy", np.array([0, -100, 2]), weight, reduction=reduction), X, reduction=reduction)
-    check(loss("cross_entropy", np.array([1, 0, 1]), weight, ignore_index=1, reduction=reduction), X, gradgrad=False)
-    check_some(loss("cross_entropy", T, weight, label_smoothing=0.2, reduction=reduction), X, reduction=reduction)
-    check_some(loss("cross_entropy", np.array([0, -100, 2]), weight, label_smoothing=0.2, reduction=reduction), X, reduction=reduction)
+    check_some(
+        loss("cross_entropy", np.array([0, -100, 2]), weight, reduction=reduction), X, reduction=reduction
+    )
+    check(
+        loss("cross_entropy", np.array([1, 0, 1]), weight, ignore_index=1, reduction=reduction),
+        X,
+        gradgrad=False,
+    )
+    check_some(
+        loss("cross_entropy", T, weight, label_smoothing=0.2, reduction=reduction), X, reduction=reduction
+    )
+    check_some(
+        loss("cross_entropy", np.array([0, -100, 2]), weight, label_smoothing=0.2, reduction=reduction),
+        X,
+        reduction=reduction,
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_cross_entropy_with_probabilities(reduction, smoothing):
-    check_some(loss("cross_entropy", reduction=reduction, label_smoothing=smoothing), X, P, reduction=reduction)
-    check_some(loss("cross_entropy", weight=W, reduction=reduction, label_smoothing=smoothing), X, P, reduction=reduction)
+    check_some(
+        loss("cross_entropy", reduction=reduction, label_smoothing=smoothing), X, P, reduction=reduction
+    )
+    check_some(
+        loss("cross_entropy", weight=W, reduction=reduction, label_smoothing=smoothing),
+        X,
+        P,
+        reduction=reduction,
+    )
 
 
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (2, 3, 2, 2), (2, 3, 1, 2, 2)])
@@ -98,8 +117,13 @@ def test_nll_loss(reduction, weight):
 def test_linear_cross_entropy():
     check(lambda t, x, w, b: t.nn.functional.linear_cross_entropy(x, w, t.tensor(T), linear_bias=b),
           X, RNG.standard_normal((5, 4)), RNG.standard_normal(5))  # fmt: skip
-    check(lambda t, x, w: t.nn.functional.linear_cross_entropy(x, w, t.tensor(np.zeros((3, 2), np.int64)), reduction="sum"),
-          X, RNG.standard_normal((5, 2, 4)))  # fmt: skip
+    check(
+        lambda t, x, w: t.nn.functional.linear_cross_entropy(
+            x, w, t.tensor(np.zeros((3, 2), np.int64)), reduction="sum"
+        ),
+        X,
+        RNG.standard_normal((5, 2, 4)),
+    )
 
 
 CLASS_ERRORS = [
@@ -108,19 +132,37 @@ CLASS_ERRORS = [
     (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 5]), label_smoothing=0.1), "Target 5"),
     (lambda t, x: t.nn.functional.nll_loss(x, t.tensor([0, 4, 1])), r"Target 4 is out of bounds\."),
     (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]).int()), "Long or Byte, but got Int"),
-    (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1])), r"batch_size \(3\) to match target batch_size \(2\)"),
+    (
+        lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1])),
+        r"batch_size \(3\) to match target batch_size \(2\)",
+    ),
     (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([[0], [1], [2]])), "multi-target not supported"),
-    (lambda t, x: t.nn.functional.cross_entropy(x[0], t.tensor([0, 1])), "must have size 1, but got target size: 2"),
-    (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), t.ones(2).double()), "all 4 classes .*\\[2\\]"),
+    (
+        lambda t, x: t.nn.functional.cross_entropy(x[0], t.tensor([0, 1])),
+        "must have size 1, but got target size: 2",
+    ),
+    (
+        lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), t.ones(2).double()),
+        "all 4 classes .*\\[2\\]",
+    ),
     (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), t.ones(4)), "Double but found Float"),
-    (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), reduction="foo"), "foo is not a valid value"),
+    (
+        lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), reduction="foo"),
+        "foo is not a valid value",
+    ),
     (lambda t, x: t.nn.functional.cross_entropy(x, x, ignore_index=1), "ignore_index is not supported"),
     (lambda t, x: t.nn.functional.cross_entropy(x, t.ones(3, 4).long()), "floating point type .* got Long"),
-    (lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), label_smoothing=2), "between 0.0 and 1.0. Got: 2"),
+    (
+        lambda t, x: t.nn.functional.cross_entropy(x, t.tensor([0, 1, 2]), label_smoothing=2),
+        "between 0.0 and 1.0. Got: 2",
+    ),
     (lambda t, x: t.nn.functional.cross_entropy(x.long(), t.tensor([0, 1, 2])), "not implemented for 'Long'"),
     (lambda t, x: t.nn.functional.cross_entropy(x, [0, 1, 2]), "'target' .*must be Tensor, not list"),
     (lambda t, x: t.nn.functional.nll_loss(x[None, None], t.zeros(1, 3).long()), "spatial targets"),
-    (lambda t, x: t.nn.functional.nll_loss(x[None], t.zeros(1, 3).long()), r"target size \[1, 4\], got \[1, 3\]"),
+    (
+        lambda t, x: t.nn.functional.nll_loss(x[None], t.zeros(1, 3).long()),
+        r"target size \[1, 4\], got \[1, 3\]",
+    ),
     (lambda t, x: t.nn.functional.nll_loss(x[0, 0], t.tensor(0)), "1 or more dimensions"),
     (lambda t, x: t.nn.functional.linear_cross_entropy(x, x[:, :3], t.tensor([0, 1, 2])), "got 4 and 3"),
 ]
@@ -159,33 +201,61 @@ def test_pairs(name, a, b, options, reduction):
 
 def test_kinks_and_ties():
     d = np.array([-2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0])
-    for name, options in [("l1_loss", {}), ("smooth_l1_loss", {}), ("huber_loss", {}), ("smooth_l1_loss", {"beta": 0.5})]:
-        second = name == "l1_loss"  # of the others PyTorch's second derivatives jump where ours do, but at other ends
+    for name, options in [
+        ("l1_loss", {}),
+        ("smooth_l1_loss", {}),
+        ("huber_loss", {}),
+        ("smooth_l1_loss", {"beta": 0.5}),
+    ]:
+        second = (
+            name == "l1_loss"
+        )  # of the others PyTorch's second derivatives jump where ours do, but at other ends
         check(loss(name, np.zeros(8), reduction="none", **options), d, gradgrad=second)
     check(loss("binary_cross_entropy", reduction="none"), np.array([0.0, 0.0, 1.0, 1.0, 0.3]),
           np.array([0.0, 1.0, 0.0, 1.0, 0.4]), gradgrad=False)  # fmt: skip
     check(loss("binary_cross_entropy_with_logits", reduction="none"), np.array([0.0, 1.0, -800.0, 800.0]),
           np.array([0.3, 1.0, 0.0, 0.5]))  # fmt: skip
     check(loss("kl_div", np.array([0.0, 0.5, 1.0]), reduction="none"), np.array([0.0, 1.0, 2.0]))
-    check(loss("hinge_embedding_loss", np.array([1.0, -1, -1, 0, 5]), reduction="none"), np.array([0.3, 1, 2, 0.3, 0.3]))
-    check(loss("margin_ranking_loss", np.array([1.0, -1.0, 1.0]), reduction="none"), np.array([0.0, 1.0, 2.0]),
-          np.array([0.0, 1.0, 5.0]))  # fmt: skip
-    check(loss("poisson_nll_loss", np.array([0.0, 1.0, 5.0]), full=True, reduction="none"), np.array([0.0, 1.0, 2.0]))
+    check(
+        loss("hinge_embedding_loss", np.array([1.0, -1, -1, 0, 5]), reduction="none"),
+        np.array([0.3, 1, 2, 0.3, 0.3]),
+    )
+    check(
+        loss("margin_ranking_loss", np.array([1.0, -1.0, 1.0]), reduction="none"),
+        np.array([0.0, 1.0, 2.0]),
+        np.array([0.0, 1.0, 5.0]),
+    )
+    check(
+        loss("poisson_nll_loss", np.array([0.0, 1.0, 5.0]), full=True, reduction="none"),
+        np.array([0.0, 1.0, 2.0]),
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss"])
 def test_weights(name, reduction):
-    check(lambda t, x, y, w: getattr(t.nn.functional, name)(x, y, weight=w, reduction=reduction), X, Y, P, gradgrad=False)
+    check(
+        lambda t, x, y, w: getattr(t.nn.functional, name)(x, y, weight=w, reduction=reduction),
+        X,
+        Y,
+        P,
+        gradgrad=False,
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_binary_weights(reduction):
     check_some(loss("binary_cross_entropy", Q, W, reduction=reduction), P, reduction=reduction)
-    check_some(loss("binary_cross_entropy_with_logits", Q, W, pos_weight=W, reduction=reduction), X, reduction=reduction)
+    check_some(
+        loss("binary_cross_entropy_with_logits", Q, W, pos_weight=W, reduction=reduction),
+        X,
+        reduction=reduction,
+    )
 
 
-@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"])
+@pytest.mark.parametrize(
+    "name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"]
+)
 def test_mixed_dtypes_and_broadcasting(name):
     same = name != "huber_loss"  # whose backward PyTorch refuses for two dtypes
     check(loss(name, P), X.astype(np.float32), grad=same, gradgrad=False, tol=1e3)
@@ -198,17 +268,29 @@ def test_margins_of_pairs(reduction):
     check_some(loss("margin_ranking_loss", SIGNS, margin=0.3, reduction=reduction), X, Y, reduction=reduction)
     check_some(loss("hinge_embedding_loss", SIGNS, margin=0.7, reduction=reduction), X, reduction=reduction)
     check_some(loss("soft_margin_loss", SIGNS, reduction=reduction), X, reduction=reduction)
-    check_some(loss("cosine_embedding_loss", SIGNS[:, 0], margin=0.2, reduction=reduction), X, Y, reduction=reduction)
-    check_some(loss("cosine_embedding_loss", np.array(1.0), reduction=reduction), X[0], Y[0], reduction=reduction)
+    check_some(
+        loss("cosine_embedding_loss", SIGNS[:, 0], margin=0.2, reduction=reduction), X, Y, reduction=reduction
+    )
+    check_some(
+        loss("cosine_embedding_loss", np.array(1.0), reduction=reduction), X[0], Y[0], reduction=reduction
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("options", [{}, {"p": 1.0, "swap": True}, {"p": INF}, {"p": 3.0, "margin": 0.5, "swap": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"p": 1.0, "swap": True}, {"p": INF}, {"p": 3.0, "margin": 0.5, "swap": True}]
+)
 def test_triplets(reduction, options):
     second = options.get("p", 2.0) not in (INF, 1.0)
     check(loss("triplet_margin_loss", reduction=reduction, **options), X, Y, X + 0.3 * Y, gradgrad=second)
     if not options:
-        check_some(loss("triplet_margin_with_distance_loss", reduction=reduction, swap=True), X, Y, X + 0.3 * Y, reduction=reduction)
+        check_some(
+            loss("triplet_margin_with_distance_loss", reduction=reduction, swap=True),
+            X,
+            Y,
+            X + 0.3 * Y,
+            reduction=reduction,
+        )
         check_some(loss("triplet_margin_loss"), X[0], Y[0], P[0], reduction=reduction)
 
 
@@ -221,10 +303,16 @@ def test_gaussian_nll(reduction, var):
 
 def test_gaussian_nll_numbers():
     check(loss("gaussian_nll_loss", Y, 0.7), X)
-    check(loss("gaussian_nll_loss", reduction="none"), np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0]), np.array([0.0, 1, 2]))
+    check(
+        loss("gaussian_nll_loss", reduction="none"),
+        np.array([0.0, 1.0, 2.0]),
+        np.array([0.0, 1.0, 5.0]),
+        np.array([0.0, 1, 2]),
+    )
 
 
-# ----- margins over classes ----------------------------------------------------------------------------------
+# ----- margins over classes
+# ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -234,8 +322,11 @@ def test_multi_margin(reduction, p):
     check(loss("multi_margin_loss", T, p=p, margin=0.4, weight=W, reduction=reduction), X, gradgrad=False)
     check(loss("multi_margin_loss", np.array(1), p=p, reduction=reduction), X[0], gradgrad=False, jit=False)
     check(loss("multi_margin_loss", np.array([1]), p=p, reduction=reduction), X[0], gradgrad=False)
-    check(loss("multi_margin_loss", np.array([0, 1]), p=p, reduction=reduction), np.array([[1.0, 0, 2], [0.5, 0, -1]]),
-          gradgrad=False)  # fmt: skip
+    check(
+        loss("multi_margin_loss", np.array([0, 1]), p=p, reduction=reduction),
+        np.array([[1.0, 0, 2], [0.5, 0, -1]]),
+        gradgrad=False,
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -247,7 +338,8 @@ def test_multilabel_margin(reduction):
     check_some(loss("multilabel_soft_margin_loss", reduction=reduction), X[0], Q[0], reduction=reduction)
 
 
-# ----- alignments ---------------------------------------------------------------------------------------------
+# ----- alignments
+# ---------------------------------------------------------------------------------------------
 
 CTC = [
     (np.array([[1, 2], [1, 1]]), (6, 6), (2, 2)),
@@ -271,8 +363,18 @@ def test_ctc(targets, inputs, lengths, reduction):
 def test_ctc_of_one_sequence_and_other_blanks():
     scores = RNG.standard_normal((6, 4))
     for reduction in REDUCTIONS:
-        check(loss("ctc_loss", np.array([1, 2]), (6,), (2,), reduction=reduction), scores, gradgrad=False, jit=False)
-    check(loss("ctc_loss", np.array([[1, 2]]), np.array([5]), np.array([2]), 3), scores[:, None], gradgrad=False, jit=False)
+        check(
+            loss("ctc_loss", np.array([1, 2]), (6,), (2,), reduction=reduction),
+            scores,
+            gradgrad=False,
+            jit=False,
+        )
+    check(
+        loss("ctc_loss", np.array([[1, 2]]), np.array([5]), np.array([2]), 3),
+        scores[:, None],
+        gradgrad=False,
+        jit=False,
+    )
 
 
 # ----- distances --------------------------------------------------------------------------------------------
@@ -283,16 +385,28 @@ def test_cosine_similarity():
     check(loss("cosine_similarity", dim=0), X, Y[0])
     check(loss("cosine_similarity", dim=-1), X[0], Y[:2])
     check(loss("cosine_similarity", dim=0), X.astype(np.float32), Y, gradgrad=False, tol=1e3)
-    check(loss("cosine_similarity"), np.array([[0.0, 0], [1, 2], [1e-9, 0]]), np.array([[1.0, 2], [0, 0], [3, 4]]), gradgrad=False)
+    check(
+        loss("cosine_similarity"),
+        np.array([[0.0, 0], [1, 2], [1e-9, 0]]),
+        np.array([[1.0, 2], [0, 0], [3, 4]]),
+        gradgrad=False,
+    )
     check(loss("cosine_similarity", dim=0), np.array(2.0), np.array(-3.0), gradgrad=False)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF])
 def test_distances(p):
     slope = p > 0  # PyTorch has no gradient of the 0-norm, torchlike zeros
-    check(loss("pairwise_distance", p=p, eps=0.0), np.array([[0.0, 0], [1, 2]]), np.array([[0.0, 0], [1, 0]]), grad=slope,
-          gradgrad=False)  # fmt: skip
-    check(loss("pairwise_distance", p=p, keepdim=True), X, Y[0], grad=slope, gradgrad=p in (2.0, 3.0), jit=False)
+    check(
+        loss("pairwise_distance", p=p, eps=0.0),
+        np.array([[0.0, 0], [1, 2]]),
+        np.array([[0.0, 0], [1, 0]]),
+        grad=slope,
+        gradgrad=False,
+    )
+    check(
+        loss("pairwise_distance", p=p, keepdim=True), X, Y[0], grad=slope, gradgrad=p in (2.0, 3.0), jit=False
+    )
     check(loss("pdist", p=p), X, gradgrad=False)
 
 
@@ -302,7 +416,8 @@ def test_distances_of_other_dtypes():
     check(loss("pairwise_distance"), X + 1j * Y, Y - 2j * X, gradgrad=False)
 
 
-# ----- errors, warnings, modules --------------------------------------------------------------------------------
+# ----- errors, warnings, modules
+# --------------------------------------------------------------------------------
 
 ERRORS = [
     (lambda t, x: t.nn.functional.mse_loss(x, x[:2]), r"size of tensor a \(3\) must match .* b \(2\)"),
@@ -314,9 +429,18 @@ ERRORS = [
     (lambda t, x: t.nn.functional.binary_cross_entropy(x, x), "between 0 and 1"),
     (lambda t, x: t.nn.functional.binary_cross_entropy(x.sigmoid(), x + 9), "between 0 and 1"),
     (lambda t, x: t.nn.functional.binary_cross_entropy(x, x[:2]), r"target size \(\[2, 4\]\)"),
-    (lambda t, x: t.nn.functional.binary_cross_entropy(x.sigmoid(), x.sigmoid().float()), "Found dtype Float but expected Double"),
-    (lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, x[:2]), "must be the same as input size"),
-    (lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x.long(), x), "not implemented for 'Long'"),
+    (
+        lambda t, x: t.nn.functional.binary_cross_entropy(x.sigmoid(), x.sigmoid().float()),
+        "Found dtype Float but expected Double",
+    ),
+    (
+        lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x, x[:2]),
+        "must be the same as input size",
+    ),
+    (
+        lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(x.long(), x),
+        "not implemented for 'Long'",
+    ),
     (lambda t, x: t.nn.functional.kl_div(x.long(), x), "Integral inputs"),
     (lambda t, x: t.nn.functional.poisson_nll_loss(x, x, reduction="x"), "x is not a valid value"),
     (lambda t, x: t.nn.functional.gaussian_nll_loss(x, x, x), "negative entry"),
@@ -325,20 +449,35 @@ ERRORS = [
     (lambda t, x: t.nn.functional.gaussian_nll_loss(x, x, x.abs(), reduction="x"), "x is not valid"),
     (lambda t, x: t.nn.functional.margin_ranking_loss(x, x, x[0]), "same dimension but got sizes"),
     (lambda t, x: t.nn.functional.cosine_embedding_loss(x, x, x), "multi-target not supported"),
-    (lambda t, x: t.nn.functional.cosine_embedding_loss(x, x[0], x[:, 0]), "1D target tensor expects 2D input tensors"),
+    (
+        lambda t, x: t.nn.functional.cosine_embedding_loss(x, x[0], x[:, 0]),
+        "1D target tensor expects 2D input tensors",
+    ),
     (lambda t, x: t.nn.functional.triplet_margin_loss(x, x[0], x[0]), "anchor 2D, positive 1D"),
     (lambda t, x: t.nn.functional.triplet_margin_loss(x, x, x, margin=-1), "greater than 0, got -1"),
     (lambda t, x: t.nn.functional.multi_margin_loss(x, t.tensor([0, 1, 9])), "target is out of range"),
     (lambda t, x: t.nn.functional.multi_margin_loss(x, t.tensor([0, 1, 2]), p=3), "only p == 1 and p == 2"),
-    (lambda t, x: t.nn.functional.multi_margin_loss(x, t.tensor([0, 1])), r"target size \[3\], but got \[2\]"),
+    (
+        lambda t, x: t.nn.functional.multi_margin_loss(x, t.tensor([0, 1])),
+        r"target size \[3\], but got \[2\]",
+    ),
     (lambda t, x: t.nn.functional.multi_margin_loss(x, t.tensor([0, 1, 2]), weight=x), "one-dimensional"),
     (lambda t, x: t.nn.functional.multilabel_margin_loss(x, t.full((3, 4), 7)), "out of range"),
     (lambda t, x: t.nn.functional.multilabel_margin_loss(x, t.zeros(3).long()), r"target size: \[3\]"),
     (lambda t, x: t.nn.functional.multilabel_margin_loss(x, x), "expected scalar type Long"),
-    (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (4,), (2,)), "at most 3, but got value 4"),
-    (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (3,)), "at least 3 at dimension 1"),
+    (
+        lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (4,), (2,)),
+        "at most 3, but got value 4",
+    ),
+    (
+        lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (3,)),
+        "at least 3 at dimension 1",
+    ),
     (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3, 3), (2,)), "size batch_size"),
-    (lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (2,), blank=4), "label range"),
+    (
+        lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (2,), blank=4),
+        "label range",
+    ),
     (lambda t, x: t.nn.functional.cosine_similarity(x.long(), x.long()), "common dtype is Long"),
     (lambda t, x: t.nn.functional.cosine_similarity(x, x, dim=2), "out of range"),
     (lambda t, x: t.nn.functional.pairwise_distance(x, x[:2]), "must match"),
@@ -364,7 +503,9 @@ def test_warnings():
         F.mse_loss(x, y), F.cross_entropy(x, y), F.kl_div(x, y, reduction="batchmean")
 
 
-@pytest.mark.parametrize("flags", [{"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}])
+@pytest.mark.parametrize(
+    "flags", [{"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}]
+)
 def test_deprecated_flags(flags):
     check(loss("mse_loss", **flags), X, Y, gradgrad=False)
     with warnings.catch_warnings():
@@ -400,13 +541,30 @@ def test_node_names(name, arrays, options, reduction):
 
 
 MODULES = {
-    "MSELoss": (X, Y), "L1Loss": (X, Y), "SmoothL1Loss": (X, Y), "HuberLoss": (X, Y), "CrossEntropyLoss": (X, T),
-    "NLLLoss": (X, T), "NLLLoss2d": (X, T), "BCELoss": (P, Q), "BCEWithLogitsLoss": (X, Q), "KLDivLoss": (X, Q),
-    "CosineEmbeddingLoss": (X, Y, SIGNS[:, 0]), "MarginRankingLoss": (X, Y, SIGNS), "HingeEmbeddingLoss": (X, SIGNS),
-    "TripletMarginLoss": (X, Y, P), "TripletMarginWithDistanceLoss": (X, Y, P), "SoftMarginLoss": (X, SIGNS),
-    "MultiLabelMarginLoss": (X, np.zeros((3, 4), np.int64)), "MultiLabelSoftMarginLoss": (X, Q), "MultiMarginLoss": (X, T),
-    "PoissonNLLLoss": (X, P), "GaussianNLLLoss": (X, Y, P), "CosineSimilarity": (X, Y), "PairwiseDistance": (X, Y),
-}  # fmt: skip
+    "MSELoss": (X, Y),
+    "L1Loss": (X, Y),
+    "SmoothL1Loss": (X, Y),
+    "HuberLoss": (X, Y),
+    "CrossEntropyLoss": (X, T),
+    "NLLLoss": (X, T),
+    "NLLLoss2d": (X, T),
+    "BCELoss": (P, Q),
+    "BCEWithLogitsLoss": (X, Q),
+    "KLDivLoss": (X, Q),
+    "CosineEmbeddingLoss": (X, Y, SIGNS[:, 0]),
+    "MarginRankingLoss": (X, Y, SIGNS),
+    "HingeEmbeddingLoss": (X, SIGNS),
+    "TripletMarginLoss": (X, Y, P),
+    "TripletMarginWithDistanceLoss": (X, Y, P),
+    "SoftMarginLoss": (X, SIGNS),
+    "MultiLabelMarginLoss": (X, np.zeros((3, 4), np.int64)),
+    "MultiLabelSoftMarginLoss": (X, Q),
+    "MultiMarginLoss": (X, T),
+    "PoissonNLLLoss": (X, P),
+    "GaussianNLLLoss": (X, Y, P),
+    "CosineSimilarity": (X, Y),
+    "PairwiseDistance": (X, Y),
+}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -432,6 +590,10 @@ def test_class_weights_are_buffers():
 def test_ctc_module():
     scores = RNG.standard_normal((6, 2, 4))
     arguments = np.array([[1, 2], [1, 1]]), (6, 6), (2, 2)
-    got = torchlike.nn.CTCLoss()(torchlike.tensor(scores).log_softmax(-1), torchlike.tensor(arguments[0]), *arguments[1:])
-    wanted = torch.nn.CTCLoss()(torch.tensor(scores).log_softmax(-1), torch.tensor(arguments[0]), *arguments[1:])
+    got = torchlike.nn.CTCLoss()(
+        torchlike.tensor(scores).log_softmax(-1), torchlike.tensor(arguments[0]), *arguments[1:]
+    )
+    wanted = torch.nn.CTCLoss()(
+        torch.tensor(scores).log_softmax(-1), torch.tensor(arguments[0]), *arguments[1:]
+    )
     np.testing.assert_allclose(host(got), wanted.numpy())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from layer_kit import layer, pair, same_refusal
-from oracle import assert_same, check, check_error, to_ours, to_torch
+from oracle import assert_same, check, check_error, host, to_ours, to_torch
 
 import torchlike
 
@@ -250,3 +250,39 @@ def test_layer_refuses(case):
 def test_warns_of_unused_num_features():
     with pytest.warns(UserWarning, match="does not match num_features"):
         torchlike.nn.InstanceNorm2d(5)(to_ours(X4))
+
+
+FUSED = {
+    "conv": (lambda nn: (nn.Conv2d(4, 3, 3), nn.BatchNorm2d(3)), "fuse_conv_bn_eval", (2, 4, 5, 5), {}),
+    "plain conv": (
+        lambda nn: (nn.Conv1d(4, 3, 3, bias=False), nn.BatchNorm1d(3, affine=False)),
+        "fuse_conv_bn_eval", (2, 4, 5), {},
+    ),
+    "transposed": (
+        lambda nn: (nn.ConvTranspose2d(4, 3, 3), nn.BatchNorm2d(3)),
+        "fuse_conv_bn_eval", (2, 4, 5, 5), {"transpose": True},
+    ),
+    "linear": (lambda nn: (nn.Linear(4, 3), nn.BatchNorm1d(3)), "fuse_linear_bn_eval", (2, 4), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FUSED)
+def test_fused_with_the_layer_before(case):
+    make, name, shape, options = FUSED[case]
+    layer_, bn = make(torchlike.nn)
+    bn(layer_(to_ours(r(*shape, dtype=np.float32))))
+    x = to_ours(r(*shape, dtype=np.float32))
+    fused = getattr(torchlike.nn.utils.fusion, name)(layer_.eval(), bn.eval(), **options)
+    np.testing.assert_allclose(host(fused(x)), host(bn(layer_(x))), atol=1e-5)
+    assert type(fused) is type(layer_) and fused.bias is not None and fused.weight.requires_grad
+
+
+def test_fusion_is_for_evaluation():
+    def run(nn):
+        return nn.utils.fusion.fuse_linear_bn_eval(nn.Linear(4, 3), nn.BatchNorm1d(3))
+
+    same_refusal(run, "only for eval")
+    same_refusal(
+        lambda nn: nn.utils.fusion.fuse_linear_bn_eval(nn.Linear(4, 3).eval(), nn.BatchNorm1d(5).eval()),
+        "got linear.out_features=3 and bn.num_features=5",
+    )

@@ -58,8 +58,11 @@ DISCRETE = [
     (lambda t: t.poisson(t.full((N,), 3.5)), stats.poisson(3.5)),
     (lambda t: t.poisson(t.full((N,), 60.0)), stats.poisson(60)),
     (lambda t: t.binomial(t.full((N,), 12.0), t.full((N,), 0.3)), stats.binom(12, 0.3)),
-    (lambda t: t.multinomial(t.tensor([1.0, 0.0, 3.0, 4.0]), N, True), stats.rv_discrete(values=([0, 2, 3], [0.125, 0.375, 0.5]))),
-]  # fmt: skip
+    (
+        lambda t: t.multinomial(t.tensor([1.0, 0.0, 3.0, 4.0]), N, True),
+        stats.rv_discrete(values=([0, 2, 3], [0.125, 0.375, 0.5])),
+    ),
+]
 
 
 @pytest.mark.parametrize("draw, distribution", DISCRETE)
@@ -96,7 +99,9 @@ def test_randperm():
     for n in (0, 1, 7, 10000):
         assert sorted(host(torchlike.randperm(n))) == list(range(n))
     draws = np.stack([host(torchlike.randperm(4)) for _ in range(600)])
-    np.testing.assert_allclose([(draws[:, i] == j).mean() for i in range(4) for j in range(4)], 0.25, atol=0.08)
+    np.testing.assert_allclose(
+        [(draws[:, i] == j).mean() for i in range(4) for j in range(4)], 0.25, atol=0.08
+    )
 
 
 def test_samples_are_independent():
@@ -131,7 +136,15 @@ def test_random_covers_the_dtype():
 
 def test_a_seed_gives_the_same_numbers():
     def draw():
-        return [host(x) for x in (torchlike.rand(3), torchlike.randn(2, 2), torchlike.randint(9, (4,)), torchlike.randperm(5))]
+        return [
+            host(x)
+            for x in (
+                torchlike.rand(3),
+                torchlike.randn(2, 2),
+                torchlike.randint(9, (4,)),
+                torchlike.randperm(5),
+            )
+        ]
 
     torchlike.manual_seed(7)
     first, between = draw(), torchlike.get_rng_state()
@@ -220,22 +233,26 @@ def test_seed_errors(f, match):
 
 # ----- forms ------------------------------------------------------------------------------------------------
 
-FORMS = """
+FORMS = (
+    """
 rand(2, 3)|rand((2, 3))|rand([])|rand(0, 2)|rand(size=(2,))|rand(2, dtype=T.float64)|rand(2, dtype=T.bfloat16)
-rand(2, requires_grad=True)|rand(2, out=T.empty(0))|rand(2, out=T.empty(2, dtype=T.float64))|rand(2, device='cpu')
-rand(2, device='meta')|randn(2, dtype=T.complex64)|randn(1, 2, generator=T.Generator())|randn(3, out=T.empty(5))
-randint(5, (2,))|randint(1, 5, (2,))|randint(high=5, size=(2,))|randint(low=1, high=5, size=(2,))
-randint(5, (2,), dtype=T.float32)|randint(0, 2, (2,), dtype=T.uint8)|randint(5, (), device='meta')
+rand(2, requires_grad=True)|rand(2, out=T.empty(0))|rand(2, out=T.empty(2, dtype=T.float64))|rand(2,
+device='cpu') rand(2, device='meta')|randn(2, dtype=T.complex64)|randn(1, 2, generator=T.Generator())|randn(3,
+out=T.empty(5)) randint(5, (2,))|randint(1, 5, (2,))|randint(high=5, size=(2,))|randint(low=1, high=5,
+size=(2,)) randint(5, (2,), dtype=T.float32)|randint(0, 2, (2,), dtype=T.uint8)|randint(5, (), device='meta')
 randint(0, 5, (2,), requires_grad=True, dtype=T.float32)|randint(3, (2,), out=T.empty(0, dtype=T.int32))
 randperm(5)|randperm(5, dtype=T.float32)|randperm(0)|randperm(4, out=T.empty(0, dtype=T.int32))
-rand_like(X)|rand_like(X.t())|rand_like(X, dtype=T.float64, requires_grad=True)|rand_like(X.t().expand(2, 3, 2))
-randn_like(X.t(), memory_format=T.contiguous_format)|randint_like(X, 5)|randint_like(X, 2, 5)|randint_like(X, 5, dtype=T.int8)
-rand_like(X, device='meta')|normal(0.0, 1.0, (2,))|normal(X, 1.0)|normal(0.0, X)|normal(X, X)|normal(X)
-normal(X, T.ones(3, dtype=T.float64))|normal(T.zeros(2), T.ones(2, 1))|normal(X, 1.0, out=T.empty(2, 3))
-bernoulli(X)|bernoulli(X.t())|bernoulli(X, 0.5)|bernoulli(X, out=T.empty(0))|poisson(X)|poisson(X.double())
-multinomial(X, 2)|multinomial(X[0], 2)|multinomial(X, 5, True)|multinomial(X[0], 2, out=T.empty(0, dtype=T.int64))
-binomial(T.full((3,), 10.0), X[0])
-""".replace("\n", "|").strip("|").split("|")
+rand_like(X)|rand_like(X.t())|rand_like(X, dtype=T.float64, requires_grad=True)|rand_like(X.t().expand(2, 3,
+2)) randn_like(X.t(), memory_format=T.contiguous_format)|randint_like(X, 5)|randint_like(X, 2,
+5)|randint_like(X, 5, dtype=T.int8) rand_like(X, device='meta')|normal(0.0, 1.0, (2,))|normal(X,
+1.0)|normal(0.0, X)|normal(X, X)|normal(X) normal(X, T.ones(3, dtype=T.float64))|normal(T.zeros(2), T.ones(2,
+1))|normal(X, 1.0, out=T.empty(2, 3)) bernoulli(X)|bernoulli(X.t())|bernoulli(X, 0.5)|bernoulli(X,
+out=T.empty(0))|poisson(X)|poisson(X.double()) multinomial(X, 2)|multinomial(X[0], 2)|multinomial(X, 5,
+True)|multinomial(X[0], 2, out=T.empty(0, dtype=T.int64)) binomial(T.full((3,), 10.0), X[0])
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -291,14 +308,20 @@ def test_errors(line):
     check_error(lambda t: eval(f"T.{call}", {"T": t, "X": t.full((2, 3), 0.5)}), match=match)
 
 
-# ----- in place ------------------------------------------------------------------------------------------------
+# ----- in place
+# ------------------------------------------------------------------------------------------------
 
-FILLS = """
-uniform_()|uniform_(2, 3)|uniform_(to=2)|uniform_(**{'from': -1})|normal_(1, 2)|normal_(mean=1, std=2)|bernoulli_()
-bernoulli_(0.3)|bernoulli_(T.full((2, 3), 0.5))|random_()|random_(3)|random_(1, 5)|random_(to=3)|random_(**{'from': 1, 'to': 3})
-exponential_()|exponential_(lambd=2.0)|log_normal_()|log_normal_(mean=1, std=2)|cauchy_()|cauchy_(median=0, sigma=1)
-geometric_(0.3)|geometric_(p=0.5)
-""".replace("\n", "|").strip("|").split("|")
+FILLS = (
+    """
+uniform_()|uniform_(2, 3)|uniform_(to=2)|uniform_(**{'from': -1})|normal_(1, 2)|normal_(mean=1,
+std=2)|bernoulli_() bernoulli_(0.3)|bernoulli_(T.full((2, 3), 0.5))|random_()|random_(3)|random_(1,
+5)|random_(to=3)|random_(**{'from': 1, 'to': 3})
+exponential_()|exponential_(lambd=2.0)|log_normal_()|log_normal_(mean=1, std=2)|cauchy_()|cauchy_(median=0,
+sigma=1) geometric_(0.3)|geometric_(p=0.5)
+""".replace("\n", "|")
+    .strip("|")
+    .split("|")
+)
 
 
 @pytest.mark.parametrize("form", FILLS)
@@ -361,11 +384,14 @@ def test_gradients_of_samples_are_zero():
             m, s = (t.full((2,), 0.5, requires_grad=True) for _ in range(2))
             out = draw(t, m, s)
             out.sum().backward()
-            grads.append([type(out.grad_fn).__name__] + [None if x.grad is None else x.grad.tolist() for x in (m, s)])
+            grads.append(
+                [type(out.grad_fn).__name__] + [None if x.grad is None else x.grad.tolist() for x in (m, s)]
+            )
         assert grads[0] == grads[1]
 
 
-# ----- compiled and traced ----------------------------------------------------------------------------------------
+# ----- compiled and traced
+# ----------------------------------------------------------------------------------------
 
 
 def test_new_seeds_do_not_compile_again():
@@ -373,7 +399,12 @@ def test_new_seeds_do_not_compile_again():
 
     def work(i):
         torchlike.manual_seed(i)
-        torchlike.rand(5), torchlike.randperm(5), x.clone().uniform_(0, i + 1.5), torchlike.nn.functional.dropout(x, 0.1 + i / 100)
+        (
+            torchlike.rand(5),
+            torchlike.randperm(5),
+            x.clone().uniform_(0, i + 1.5),
+            torchlike.nn.functional.dropout(x, 0.1 + i / 100),
+        )
         torchlike.randint(i + 1, (5,))
 
     work(0)
@@ -407,4 +438,6 @@ def test_inside_jit_the_numbers_are_those_outside():
 
 def test_meta_tensors():
     x = torchlike.empty(2, 3, device="meta")
-    assert x.uniform_().is_meta and torchlike.bernoulli(x).is_meta and torchlike.nn.functional.dropout(x).is_meta
+    assert (
+        x.uniform_().is_meta and torchlike.bernoulli(x).is_meta and torchlike.nn.functional.dropout(x).is_meta
+    )

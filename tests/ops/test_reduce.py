@@ -297,6 +297,10 @@ def test_grad_fn_names():
     assert names(torchlike) == names(torch)
 
 
+def test_a_scalar_tensor_is_an_operand_not_a_dimension():
+    check(lambda t, x, y: (x.max(y), t.min(x, y)), INTS, np.array(1))
+
+
 def test_out_and_named_results():
     x = torchlike.tensor([[1.0, 5.0], [7.0, 3.0]])
     out = torchlike.empty(2)
@@ -311,3 +315,9 @@ def test_sum_is_accurate():
     x = np.full(3_000_001, 0.1, np.float32)
     got = torchlike.from_numpy(x).sum().item()
     assert abs(got - x.astype(np.float64).sum()) < 1.0
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "argmax", "std", "cumsum", "max", "softmax", "sort"])
+def test_numpy_names(name):
+    keep = {"keepdims": True} if name in ("sum", "mean", "amax", "argmax", "std", "max") else {}
+    check(lambda t, x: getattr(x, name)(axis=1, **keep), np.random.RandomState(0).randn(3, 4), stride=False)

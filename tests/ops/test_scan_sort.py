@@ -233,6 +233,12 @@ def test_shapes_that_depend_on_values_are_refused_while_tracing():
             f(torchlike.empty(3, dtype=torchlike.int64, device="meta"))
 
 
+def test_gradient_of_the_level_of_a_quantile():
+    q = np.array([0.1, 0.4])
+    check(lambda t, x, q: t.quantile(x, q, 1), X, q, gradgrad=False, stride=False)
+    check(lambda t, x, q: x.quantile(q, 0, interpolation="midpoint"), X, q, gradgrad=False, stride=False)
+
+
 def test_sort_is_stable():
     x = rng.randint(0, 5, 1000)
     for descending in (False, True):

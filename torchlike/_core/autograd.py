@@ -9,7 +9,6 @@ from torchlike._core.dispatch import call, refresh
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
-from torchlike._ops.cast import to_copy
 
 
 def _fresh(t):
@@ -236,9 +235,9 @@ def backward(
 
 
 _CYCLE = (
-    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
-    "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
-    "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle."
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. Use autograd.grad when creating the graph to avoid this. If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle."
 )
 
 

@@ -83,10 +83,15 @@ def _handover(op, env):
     return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra})"
 
 
+_NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}  # numpy's names, which PyTorch takes too
+_UNSET = object()
+
+
 def _parameters(op, env, varargs, receiver):
-    """The signature and, for int lists given as separate arguments, the lines that gather them."""
-    parts, star, lines = [], False, []
-    for i, arg in enumerate(op.schema.args):
+    """The signature and the lines that gather what was given in other forms (ints one by one, numpy's names)."""
+    parts, star, lines, others = [], False, [], []
+    args = op.schema.args
+    for i, arg in enumerate(args):
         if arg.kwarg_only and not star:
             parts.append("*")
             star = True
@@ -101,17 +106,28 @@ def _parameters(op, env, varargs, receiver):
                 f"if {arg.name} is None:",
                 f"    {arg.name} = _args[0] if len(_args) == 1 and _args[0].__class__ in _LISTS else _args",
             ]
+        elif arg.name in _NUMPY_NAMES and all(a.has_default for a in args[i + 1 :]):
+            others.append(arg)
+            env[f"_d_{arg.name}"] = arg.default if arg.has_default else _UNSET
+            parts.append(f"{arg.name}=_d_{arg.name}")
         elif arg.has_default:
             env[f"_d_{arg.name}"] = arg.default
             parts.append(f"{arg.name}=_d_{arg.name}")
         else:
             parts.append(arg.name)
+    for arg in others:
+        name, numpy_name = arg.name, _NUMPY_NAMES[arg.name]
+        parts += [f"{numpy_name}=_UNSET"] if star else ["*", f"{numpy_name}=_UNSET"]
+        star = True
+        lines.append(f"if {numpy_name} is not _UNSET: {name} = {numpy_name}")
+        if not arg.has_default:
+            lines.append(f"if {name} is _UNSET: raise TypeError(NAME + \"() missing 1 required argument: '{name}'\")")
     return parts, star, lines
 
 
 _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
-    "dtype": dtypes.dtype, "_LISTS": frozenset((list, tuple, Size)),
+    "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 

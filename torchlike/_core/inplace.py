@@ -115,8 +115,8 @@ def _demand_same_or_apart(name, target, x):
         return
     if start < other_end and other < end:
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            f"location. Please clone() the tensor before performing the operation ({name})."
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            f"memory location. Please clone() the tensor before performing the operation ({name})."
         )
 
 
@@ -145,6 +145,7 @@ class CopySlices(nodes.Node):
     """
 
     __slots__ = ("inner", "carries", "steps", "ints", "meta")
+    namespace = "torch::autograd::"
 
     def __init__(self, base_edge, inner, carries, steps, ints, base):
         self.inner, self.carries = inner, carries

@@ -26,13 +26,15 @@ class Node:
     simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
     arity = 1  # how many outputs the recorded call had
 
+    namespace = ""
+
     def name(self):
         """The name that users see, ``MulBackward0``."""
-        return type(self).__name__
+        return self.namespace + type(self).__name__
 
     def title(self):
         """What messages call the node: ``Mul``."""
-        return self.name().rstrip("0123456789").removesuffix("Backward")
+        return type(self).__name__.rstrip("0123456789").removesuffix("Backward")
 
     def _sequence_nr(self):
         """The number of the node in order of creation (per process)."""
@@ -187,8 +189,8 @@ def _modified(node, t, version):
     kind = f"torch.{t.dtype.scalar_name}Tensor"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(t.shape)}]{_producer(node, t)} is at version {t._vc.version}; expected version {version} instead. "
-        "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+        f"[{kind} {list(t.shape)}]{_producer(node, t)} is at version {t._vc.version}; expected version {version} "
+        "instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True)."
     )
 
@@ -206,6 +208,7 @@ class AccumulateGrad(Node):
     """The sink of a leaf: adds what arrives to ``variable.grad``."""
 
     __slots__ = ("variable",)
+    namespace = "torch::autograd::"
 
     def __init__(self, variable):
         self.variable = variable

@@ -187,7 +187,7 @@ class Tensor(TensorBase):
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._storage, self._view, self._cache = other._storage, other._view, None
-        self._vc = Version() if self._vc.version == 0 else _version_at(self._vc.version)
+        self._vc = Version() if self._vc.version == 0 else version_at(self._vc.version)
         self._acc = None
 
     # -- autograd fields (behaviour lives in node.py and engine.py) -------------------------------
@@ -234,7 +234,7 @@ def _index(dim):
     return dim.__index__()
 
 
-def _version_at(n):
+def version_at(n):
     version = Version()
     version.version = n
     return version

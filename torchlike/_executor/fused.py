@@ -9,12 +9,16 @@ from torchlike._executor.immediate import Abstract
 
 @functools.lru_cache(1024)
 def compiled(function, static):
-    """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of jax.jit."""
+    """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
+    jax.jit.
+    """
     return jax.jit(functools.partial(function, **dict(static)))
 
 
 def run(function, static, *trees):
-    """The result of ``function(*trees, **dict(static))``; trees are lists, tuples and dicts of arrays and numbers."""
+    """The result of ``function(*trees, **dict(static))``; trees are lists, tuples and dicts of arrays and
+    numbers.
+    """
     kernel = compiled(function, static)
     try:
         return kernel(*trees)

@@ -1,111 +1,20 @@
 """Random tensors: the public forms of the operators in ``_ops.random``."""
 
-import contextlib
-
 import jax
 import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._base import rng
 from torchlike._base.layout import has_overlap
 from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size, formatted, size_of
 from torchlike._core.inplace import call_inplace
 from torchlike._core.out import call_out, put
-from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, preserve_format, value_of, wrap
-from torchlike._executor.immediate import Abstract
+from torchlike._core.tensor import Tensor, preserve_format, value_of
 from torchlike._functions._install import both, function, method
+from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
-
-
-class Generator(rng.Generator):
-    """A source of random numbers: a seed, and a counter of the draws made from it.
-
-    Args:
-        device: whose tensors it fills, the CPU by default. RuntimeError if it is absent.
-
-    The numbers are a function of seed and counter alone: equal on every device and in every run, and
-    not the numbers that PyTorch draws from the same seed.
-
-    >>> import torchlike as torch
-    >>> g = torch.Generator().manual_seed(3)
-    >>> before = g.get_state()
-    >>> a = torch.rand(2, generator=g)
-    >>> g.set_state(before).initial_seed()
-    3
-    >>> bool((torch.rand(2, generator=g) == a).all())
-    True
-    """
-
-    __slots__ = ()
-
-    def get_state(self):
-        """Seed and counter, as a uint8 tensor of 16 elements."""
-        return wrap(jax.numpy.array(super().get_state()))
-
-    def set_state(self, new_state):
-        """Go back to a state that :meth:`get_state` gave; returns the generator.
-
-        TypeError if it is not a uint8 tensor, RuntimeError if it has another length.
-        """
-        state = new_state._host() if isinstance(new_state, Tensor) else None
-        super().set_state(state if state is not None else new_state)
-        return self
-
-    def clone_state(self):
-        """Another generator that will make the same draws."""
-        return _rebuild(self.device, self.get_state())
-
-    def __reduce__(self):
-        return _rebuild, (self.device, self.get_state())
-
-
-def _rebuild(device, state):
-    return Generator(device).set_state(state)
-
-
-default_generator = rng.default_generator
-default_generator.__class__ = Generator  # made below the layer that knows tensors; same fields
-
-
-def _source(name, generator):
-    if generator is None:
-        return default_generator
-    if not isinstance(generator, rng.Generator):
-        raise TypeError(f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
-    return generator
-
-
-class _Words(np.ndarray):
-    """The words of a draw, which dispatch hands to a kernel as they are: a tensor would cost 20 us more."""
-
-
-KIND[_Words] = 2
-
-
-def _words(name, generator, device=None):
-    """The words of the next draw, on ``device`` unless that is where jax works anyway."""
-    source = _source(name, generator)
-    if device is not None and device.type == "meta":
-        return wrap(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
-    if device is not None:
-        if generator is not None and device.type != source.device.type:
-            raise RuntimeError(
-                f"Expected a '{device.type}' device type for generator but found '{source.device.type}': {name}() fills a "
-                f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
-            )
-        target = devices.jax_device(device)
-        if target != jax.devices()[0]:
-            return wrap(jax.device_put(source.draw(), target))
-    return source.draw().view(_Words)
-
-
-def _here(t):
-    """The device of ``t``, None if it is being traced."""
-    return None if isinstance(t._storage.value, jax.core.Tracer) else t.device
 
 
 def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None):
@@ -113,7 +22,7 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
     device = devices.default_device() if device is None else devices.as_device(device, name)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    new = call(op, (_words(name, generator, device), *numbers), static)
+    new = call(op, (draw(name, generator, device), *numbers), static)
     if out is not None:
         put(out, value_of(new))
         return out
@@ -129,7 +38,9 @@ def _chosen(name, dtype, out, default=None):
     """The dtype asked for, that of ``out``, or the default."""
     if out is not None:
         if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
-            raise RuntimeError(f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one away ({name})")
+            raise RuntimeError(
+                f"dtype {dtype} does not match dtype of out parameter ({out.dtype}); leave one away ({name})"
+            )
         return out.dtype
     return dtypes.as_dtype(dtype) if dtype is not None else default or dtypes.get_default_dtype()
 
@@ -173,8 +84,19 @@ def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, d
 
 
 @function()
-def randint(*args, low=None, high=None, size=None, generator=None, out=None, dtype=None, layout=None, device=None,
-            pin_memory=False, requires_grad=False):  # fmt: skip
+def randint(
+    *args,
+    low=None,
+    high=None,
+    size=None,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
     """Uniform integers of [low, high): ``randint(high, size)`` or ``randint(low, high, size)``.
 
     Raises:
@@ -189,7 +111,16 @@ def randint(*args, low=None, high=None, size=None, generator=None, out=None, dty
     dtype = _chosen("randint", dtype, out, dtypes.int64)
     low, span, wide = _span("random_", low, high, dtype)
     return _made(
-        ops.randint, "randint", shape, (shape, dtype, wide), (low, span), dtype, device, generator, requires_grad, out
+        ops.randint,
+        "randint",
+        shape,
+        (shape, dtype, wide),
+        (low, span),
+        dtype,
+        device,
+        generator,
+        requires_grad,
+        out,
     )
 
 
@@ -202,14 +133,27 @@ def _bounds_and_size(args, low, high, size):
     if low is None:
         low = given.pop() if given else 0
     if given or high is None or size is None:
-        raise TypeError("randint() received an invalid combination of arguments; use randint(high, size) or (low, high, size)")
+        raise TypeError(
+            "randint() received an invalid combination of arguments; use randint(high, size) or (low, high, "
+            "size)"
+        )
     if not isinstance(size, list | tuple):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
     return arguments.as_int("randint", "low", low), arguments.as_int("randint", "high", high), size
 
 
 @function()
-def randperm(n, *, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def randperm(
+    n,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
     """A random permutation of 0..n-1 (int64 by default).
 
     Raises:
@@ -267,7 +211,9 @@ def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memor
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = tuple(input.shape)
-    new = _made(op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False)
+    new = _made(
+        op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False
+    )
     formatted(new, memory_format, None if input._view is None else input._layout)
     return _flagged(new, requires_grad)
 
@@ -277,42 +223,98 @@ def _like_dtype(dtype, input):
 
 
 @function()
-def rand_like(input, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-              memory_format=preserve_format):  # fmt: skip
+def rand_like(
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=preserve_format,
+):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
     return _alike(
-        ops.rand, "rand_like", input, lambda *s: s, (), _like_dtype(dtype, input), device, requires_grad, memory_format, generator
+        ops.rand,
+        "rand_like",
+        input,
+        lambda *s: s,
+        (),
+        _like_dtype(dtype, input),
+        device,
+        requires_grad,
+        memory_format,
+        generator,
     )
 
 
 @function()
-def randn_like(input, *, generator=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-               memory_format=preserve_format):  # fmt: skip
+def randn_like(
+    input,
+    *,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=preserve_format,
+):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
     return _alike(
-        ops.randn, "randn_like", input, lambda *s: s, (), _like_dtype(dtype, input), device, requires_grad, memory_format,
+        ops.randn,
+        "randn_like",
+        input,
+        lambda *s: s,
+        (),
+        _like_dtype(dtype, input),
+        device,
+        requires_grad,
+        memory_format,
         generator,
-    )  # fmt: skip
+    )
 
 
 @function()
-def randint_like(input, *args, low=None, high=None, generator=None, dtype=None, layout=None, device=None, pin_memory=False,
-                 requires_grad=False, memory_format=preserve_format):  # fmt: skip
-    """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input, low, high)``."""
+def randint_like(
+    input,
+    *args,
+    low=None,
+    high=None,
+    generator=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    memory_format=preserve_format,
+):
+    """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input,
+    low, high)``.
+    """
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
     dtype = _like_dtype(dtype, input)
     low, span, wide = _span("random_", low, high, dtype)
     return _alike(
-        ops.randint, "randint_like", input, lambda *s: (*s, wide), (low, span), dtype, device, requires_grad, memory_format,
+        ops.randint,
+        "randint_like",
+        input,
+        lambda *s: (*s, wide),
+        (low, span),
+        dtype,
+        device,
+        requires_grad,
+        memory_format,
         generator,
-    )  # fmt: skip
+    )
 
 
 # ----- filling a tensor -----------------------------------------------------------------------------
 
 
 def _filled(op, name, self, numbers, generator, static=()):
-    return call_inplace(op.inplace, (self, _words(name, generator, _here(self)), *numbers), static)
+    return call_inplace(op.inplace, (self, draw(name, generator, place_of(self)), *numbers), static)
 
 
 def _numbers(name, given, named, defaults):
@@ -367,7 +369,9 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
 
 @method()
 def exponential_(self, lambd=1.0, *, generator=None):
-    """Fill with samples of the exponential distribution of rate ``lambd``. RuntimeError unless ``lambd > 0``."""
+    """Fill with samples of the exponential distribution of rate ``lambd``. RuntimeError unless ``lambd >
+    0``.
+    """
     (lambd,) = _numbers("exponential_", (lambd,), {}, {"lambd": 0})
     _demand(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _filled(ops.exponential, "exponential_", self, (lambd,), generator)
@@ -383,7 +387,9 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
 
 @method()
 def geometric_(self, p, *, generator=None):
-    """Fill with the number of trials up to the first success of probability ``p``. RuntimeError unless 0 < p < 1."""
+    """Fill with the number of trials up to the first success of probability ``p``. RuntimeError unless 0 < p
+    < 1.
+    """
     (p,) = _numbers("geometric_", (p,), {}, {"p": 0})
     _demand(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p}")
     return _filled(ops.geometric, "geometric_", self, (p,), generator)
@@ -391,7 +397,9 @@ def geometric_(self, p, *, generator=None):
 
 @method()
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with zeros and ones, ones with probability ``p`` (a number, or a tensor of one for each element)."""
+    """Fill with zeros and ones, ones with probability ``p`` (a number, or a tensor of one for each
+    element).
+    """
     if isinstance(p, Tensor):
         return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator)
     (p,) = _numbers("bernoulli_", (p,), {}, {"p": 0})
@@ -410,10 +418,15 @@ def random_(self, *bounds, generator=None, **named):
         bounds, named = (), {"to": bounds[0], **named}
     found = dict(zip(("from", "to"), bounds, strict=False)) | named
     if len(bounds) > 2 or not set(found) <= {"from", "to"}:
-        raise TypeError("random_() received an invalid combination of arguments; use random_(), random_(to), random_(from, to)")
+        raise TypeError(
+            "random_() received an invalid combination of arguments; use random_(), random_(to), "
+            "random_(from, to)"
+        )
     numbers = {k: arguments.as_int("random_", k, v) for k, v in found.items() if v is not None}
     op = ops.random if "from" in found else ops.random_to if "to" in found else ops.random_all
-    low, span, wide = _random_range(self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()})
+    low, span, wide = _random_range(
+        self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()}
+    )
     return _filled(op, "random_", self, (low, span), generator, (wide,))
 
 
@@ -431,13 +444,14 @@ def _random_range(dtype, low=0, high=None):
 
 def _sampled(op, name, tensors, generator, out, static=()):
     first, *rest = tensors
-    here = next((_here(t) for t in tensors if isinstance(t, Tensor)), None)
-    inputs = (first, _words(name, generator, here), *rest)
+    here = next((place_of(t) for t in tensors if isinstance(t, Tensor)), None)
+    inputs = (first, draw(name, generator, here), *rest)
     if out is None:
         return call(op, inputs, static)
     if isinstance(out, Tensor) and has_overlap(out._layout):
         raise RuntimeError(
-            f"{name}(): unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"{name}(): unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory "
             "location. Please clone() the tensor before performing the operation."
         )
     return call_out(op, inputs, static, out)
@@ -448,7 +462,8 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     """Zeros and ones, ones with the probability that ``input`` holds (with the one number ``p`` if given).
 
     Raises:
-        RuntimeError: a probability outside [0, 1]. NotImplementedError: probabilities that are not floating point.
+        RuntimeError: a probability outside [0, 1]. NotImplementedError: probabilities that are not floating
+            point.
 
     >>> import torchlike as torch
     >>> torch.bernoulli(torch.ones(3))
@@ -462,9 +477,21 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 
 
 @function()
-def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None, layout=None, device=None, pin_memory=False,
-           requires_grad=False):  # fmt: skip
-    """Normal samples: means and deviations from tensors (broadcast) or numbers; ``size`` when both are numbers.
+def normal(
+    mean=0.0,
+    std=1.0,
+    size=None,
+    *,
+    generator=None,
+    out=None,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+):
+    """Normal samples: means and deviations from tensors (broadcast) or numbers; ``size`` when both are
+    numbers.
 
     Gradients with respect to tensor means and deviations are zeros, as in PyTorch.
 
@@ -478,7 +505,10 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
     tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
     if tensors == (False, False):
         if size is None:
-            raise TypeError(f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size too")
+            raise TypeError(
+                f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size "
+                "too"
+            )
         shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
         new = _made(ops.randn, "normal", shape, (shape, dtype), (), dtype, device, generator, False, out)
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
@@ -498,11 +528,13 @@ def poisson(input, generator=None):
 
 @function()
 def binomial(count, prob, generator=None):
-    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors, broadcast)."""
+    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors,
+    broadcast).
+    """
     for name, x in (("count", count), ("prob", prob)):
         if not isinstance(x, Tensor):
             raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
-    return call(ops.binomial, (count, prob, _words("binomial", generator, _here(count))), ())
+    return call(ops.binomial, (count, prob, draw("binomial", generator, place_of(count))), ())
 
 
 @both()
@@ -510,8 +542,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     """Indices drawn from each row of non-negative weights: shape [..., num_samples], int64.
 
     Raises:
-        RuntimeError: weights that are not floating point, negative, not finite or all zero; ``input`` that is not 1- or
-            2-dimensional; more samples than weights without ``replacement``.
+        RuntimeError: weights that are not floating point, negative, not finite or all zero; ``input`` that
+            is not 1- or 2-dimensional; more samples than weights without ``replacement``.
 
     >>> import torchlike as torch
     >>> torch.multinomial(torch.tensor([0.0, 1.0]), 3, replacement=True)
@@ -526,63 +558,9 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     _demand(num_samples > 0, f"cannot sample n_sample <= 0 samples ({num_samples})")
     _demand(
         replacement or num_samples <= input.shape[-1],
-        f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
+        f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of "
+        f"{input.shape[-1]})",
     )
-    return _sampled(ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement)))
-
-
-# ----- the default generator -------------------------------------------------------------------------
-
-
-@function()
-def manual_seed(seed):
-    """Seed the default generator; returns it. Seeds are 64 bits wide (ValueError beyond).
-
-    >>> import torchlike as torch
-    >>> torch.manual_seed(0).initial_seed()
-    0
-    """
-    return default_generator.manual_seed(int(seed))
-
-
-@function()
-def seed():
-    """Seed the default generator with a number that cannot be foretold, and return it."""
-    return default_generator.seed()
-
-
-@function()
-def initial_seed():
-    """The seed that the default generator was last given."""
-    return default_generator.initial_seed()
-
-
-@function()
-def get_rng_state():
-    """The state of the default generator, a uint8 tensor."""
-    return default_generator.get_state()
-
-
-@function()
-def set_rng_state(new_state):
-    """Put the default generator into a state that :func:`get_rng_state` gave."""
-    default_generator.set_state(new_state)
-
-
-@contextlib.contextmanager
-def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type=None):
-    """Inside, draws leave the state of the default generator outside as it was.
-
-    >>> import torchlike as torch
-    >>> before = torch.get_rng_state()
-    >>> with torch.random.fork_rng():
-    ...     _ = torch.rand(3)
-    >>> bool((torch.get_rng_state() == before).all())
-    True
-    """
-    state = default_generator.get_state() if enabled else None
-    try:
-        yield
-    finally:
-        if state is not None:
-            default_generator.set_state(state)
+    return _sampled(
+        ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement))
+    )

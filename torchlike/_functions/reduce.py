@@ -42,14 +42,14 @@ def norm_(self, p="fro", dim=None, keepdim=False, dtype=None):
     return _norm(self, p, dim, keepdim, dtype, None)
 
 
-# -- quantiles: the gradient goes to the input only --------------------------------------------------
+# -- quantiles: the linear interpolation alone has a gradient for q ----------------------------------
 
 
 def _quantiles(ops):
     run = front(ops, "function")
 
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
-        if isinstance(q, Tensor):
+        if isinstance(q, Tensor) and interpolation != "linear":
             q = q.detach()
         return run(input, q, dim, keepdim, interpolation=interpolation, out=out)
 

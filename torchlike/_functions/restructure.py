@@ -7,7 +7,7 @@ from torchlike._base.state import state
 from torchlike._core.convert import place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor import Tensor, version_at, wrap
 from torchlike._core.viewing import call_view
 from torchlike._functions._install import function, method
 from torchlike._ops import pad as pads
@@ -80,6 +80,7 @@ def resize_(self, *size, memory_format=None):
         raise RuntimeError("cannot resize variables that require grad")
     if shape == tuple(self.shape):
         return self
+    self._vc.version += 1
     offset, count = self._layout.offset, numel(shape)
     if offset + count > numel(self._storage.value.shape):
         _grow(self, offset + count)
@@ -123,5 +124,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         strides = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
         source = source.detach().as_strided(size, strides, storage_offset)
-    self._storage, self._view, self._cache, self._vc = source._storage, source._view, None, source._vc
+    if self.requires_grad and self.is_leaf and state.grad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. (set_)")
+    self._storage, self._view, self._cache = source._storage, source._view, None
+    self._vc = version_at(self._version + 1)
     return self

@@ -257,7 +257,8 @@ def chunk(input, chunks, dim=0):
     """About ``chunks`` consecutive slices of equal length along ``dim``; a tuple of views."""
     dim = dims.split_dim("chunk", input.ndim, dim)
     sizes = dims.chunk_sizes(input.shape[dim], arguments.as_int("chunk", "chunks", chunks))
-    return call_views(ops.split if input.shape[dim] else ops.split_with_sizes, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
+    op = ops.split if input.shape[dim] else ops.split_with_sizes
+    return call_views(op, input, _pieces(input, sizes, dim), (tuple(sizes), dim))
 
 
 @both()

@@ -32,7 +32,9 @@ def _activation(schema, f, df, *, dispatched=None, doc="", **options):
     def formula(grad, self, *numbers):
         return _wide(lambda x, g, *n: df(x, g, *n), self, grad, *numbers)
 
-    arguments = [part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]]
+    arguments = [
+        part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]
+    ]
     kernel, formula = _named(kernel, ["self", *arguments]), _named(formula, ["grad", "self", *arguments])
     kernel.__doc__ = doc
     options = {"variants": "", "numbers": "", **options}
@@ -83,16 +85,20 @@ def _elu_back(x, grad, alpha, scale, input_scale):
     return grad * scale * jnp.where(x < 0, below, jnp.where(x == 0, start, jnp.where(x != x, jnp.exp(x), 1)))
 
 
-elu = _activation("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back)
+elu = _activation(
+    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back
+)
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 selu = _activation(
     "selu(Tensor self) -> Tensor",
     lambda x: _elu(x, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
     lambda x, grad: _elu_back(x, grad, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
-    dispatched="elu_cpu", node="EluBackward", variants="function",
-    doc="``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))`` with the constants of self-normalizing networks.",
-)  # fmt: skip
+    dispatched="elu_cpu",
+    node="EluBackward",
+    variants="function",
+    doc="The scaled :func:`elu` that keeps mean 0 and variance 1 from layer to layer.",
+)
 
 
 celu = _activation(
@@ -100,6 +106,7 @@ celu = _activation(
     lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
     lambda x, grad, alpha: _elu_back(x, grad, alpha, 1, 1 / alpha),
     dispatched="elu_cpu", variants="function",
+    doc="As :func:`elu`, with a slope that is 1 at 0 whatever ``alpha``.",
 )  # fmt: skip
 
 
@@ -136,8 +143,12 @@ def gelu(self, approximate):
 
 
 @with_inplace
-@pointwise("silu(Tensor self) -> Tensor", numbers="", variants="",
-           vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)})  # fmt: skip
+@pointwise(
+    "silu(Tensor self) -> Tensor",
+    numbers="",
+    variants="",
+    vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)},
+)
 def silu(self):
     demand("silu_cpu", self, "fc")
     return _wide(lambda x: x / (1 + jnp.exp(-x)), self)
@@ -214,7 +225,9 @@ def _clipped(x, low, high):
 
 def _hardtanh(name, self, min_val, max_val):
     if kind(self) == "b":
-        raise RuntimeError(f"Bool inputs not supported for hardtanh ({name}); convert the input with .to(torch.int64)")
+        raise RuntimeError(
+            f"Bool inputs not supported for hardtanh ({name}); convert the input with .to(torch.int64)"
+        )
     if kind(self) == "c":
         raise NotImplementedError(f"clamp is not supported for complex types ({name})")
     return _clipped(self, jnp.asarray(min_val).astype(self.dtype), jnp.asarray(max_val).astype(self.dtype))
@@ -239,7 +252,9 @@ def relu6(self):
 @pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward")
 def softsign(self):
     if kind(self) == "b":
-        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
+        raise NotImplementedError(
+            "\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input"
+        )
     return _wide(lambda x: x / (1 + _modulus(x)), _inexact(self))
 
 
@@ -256,11 +271,19 @@ def _modulus(x):
     return jnp.where(zero, 0, jnp.abs(jnp.where(zero, 1, x)))
 
 
-@pointwise("tanhshrink(Tensor self) -> Tensor", numbers="", variants="", node="SubBackward",
-           vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(jnp.tanh(x) ** 2), self, grad)})  # fmt: skip
+@pointwise(
+    "tanhshrink(Tensor self) -> Tensor",
+    numbers="",
+    variants="",
+    node="SubBackward",
+    vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(jnp.tanh(x) ** 2), self, grad)},
+)
 def tanhshrink(self):
     if kind(self) == "b":
-        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the input")
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the "
+            "input"
+        )
     x = _inexact(self)
     return x - jnp.tanh(x)
 
@@ -278,18 +301,23 @@ def log_sigmoid(self):
 def _prelu_weight(self, weight):
     """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""
     if weight.dtype != self.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}"
+        )
     if weight.size != 1:
         if self.ndim == 0:
             raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight.")
         channels = self.shape[1] if self.ndim > 1 else 1
         if channels != weight.size:
             raise RuntimeError(
-                f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.size} and "
+                "prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.size} and "
                 f"channel size = {channels}."
             )
     if weight.ndim > 1:
-        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     return weight.reshape((1, -1) + (1,) * (self.ndim - 2) if self.ndim > 1 else (1,) * self.ndim)
 
 
@@ -313,8 +341,14 @@ def prelu(self, weight):
     return jnp.where(self > 0, self, self * slope)
 
 
-@op("rrelu_with_noise(Tensor self, Tensor words, Scalar lower, Scalar upper) -> (Tensor result, Tensor noise)", variants="",
-    nondiff=(1,), node="RreluWithNoiseBackward", vjp={"self": lambda grads, noise: grads[0] * noise})  # fmt: skip
+@op(
+    "rrelu_with_noise(Tensor self, Tensor words, Scalar lower, Scalar upper) -> (Tensor result, Tensor "
+    "noise)",
+    variants="",
+    nondiff=(1,),
+    node="RreluWithNoiseBackward",
+    vjp={"self": lambda grads, noise: grads[0] * noise},
+)
 def rrelu_with_noise(self, words, lower, upper):
     """``x`` where positive, else ``x`` times a slope drawn from [lower, upper); and the slopes."""
     demand("rrelu_with_noise_out_cpu", self, "f")
@@ -331,7 +365,9 @@ def glu(self, dim):
         raise RuntimeError("glu does not support scalars because halving size must be even")
     axis = wrap_dim(dim, self.ndim)
     if self.shape[axis] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)")
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)"
+        )
     demand("glu_cpu", self, "f")
     a, b = jnp.split(self, 2, axis)
     return _wide(lambda x, gate: x * lax.logistic(gate), a, b)
@@ -379,7 +415,9 @@ def _softmax_back(grad, result, dim):
 
 
 def _log_softmax_back(grad, result, dim):
-    return _wide(lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad)
+    return _wide(
+        lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad
+    )
 
 
 @op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _softmax_back},
@@ -390,8 +428,13 @@ def softmax(self, dim, dtype):
     return softmax_along(x, axis).astype(result)
 
 
-@op("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _log_softmax_back},
-    node="LogSoftmaxBackward", autocast="fp32", variants="function method out")  # fmt: skip
+@op(
+    "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    vjp={"self": _log_softmax_back},
+    node="LogSoftmaxBackward",
+    autocast="fp32",
+    variants="function method out",
+)
 def log_softmax(self, dim, dtype):
     """Logarithm of :func:`softmax`, computed without overflow."""
     x, result, axis = _softmax_input("log_softmax", self, dim, dtype)
@@ -411,7 +454,9 @@ def gumbel(self, words):
     """Samples of the standard Gumbel distribution in the shape of ``self``."""
     demand("exponential", self, "f")
     wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
-    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(self.dtype)
+    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(
+        self.dtype
+    )
 
 
 @op("_one_hot_argmax(Tensor self, int dim) -> Tensor", variants="", vjp={})

@@ -28,6 +28,4 @@ def clipped(arrays, most, *, ord):
 def limited(arrays, most):
     """Each element kept within +-most."""
     limits = [jnp.asarray(most).astype(a.dtype) for a in arrays]
-    return [
-        jnp.where(a > m, m, jnp.where(a < -m, -m, a)) for a, m in zip(arrays, limits, strict=True)
-    ]
+    return [jnp.minimum(jnp.maximum(a, -m), m) for a, m in zip(arrays, limits, strict=True)]

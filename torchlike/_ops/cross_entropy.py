@@ -1,7 +1,8 @@
 """Losses over classes: negative log likelihood and cross entropy, from indices or probabilities.
 
 Classes lie along dimension 1, or 0 of a 1-dimensional input; targets have the input's shape without it.
-Cross entropy is one operator, not log_softmax and nll_loss: its gradient ``softmax - one_hot`` needs no scatter.
+Cross entropy is one operator, not log_softmax and nll_loss: its gradient ``softmax - one_hot`` needs no
+scatter.
 """
 
 import jax.numpy as jnp
@@ -37,38 +38,52 @@ def _check_shapes(name, self, target, weight):
     if target.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
     if self.ndim > 2 and target.dtype == np.uint8:
-        raise RuntimeError(f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)")
+        raise RuntimeError(
+            f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)"
+        )
     classes = self.shape[_axis(self)]
     _check_target(name, self, target)
     if weight is None:
         return
     if weight.shape != (classes,):
         raise RuntimeError(
-            f"{name}: weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
+            f"{name}: weight tensor should be defined either for all {classes} classes or no classes but "
+            "got weight tensor "
             f"of shape: {list(weight.shape)}"
         )
     if weight.dtype != self.dtype:
-        raise RuntimeError(f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)")
+        raise RuntimeError(
+            f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)"
+        )
 
 
 def _check_target(name, self, target):
     if self.ndim == 1:
         if target.ndim > 1 or target.size != 1:
-            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {target.size}")
+            raise ValueError(
+                f"{name}: For 1D input, 1D target must have size 1, but got target size: {target.size}"
+            )
         return
     if target.ndim == 0 or target.shape[0] != self.shape[0]:
         got = target.shape[0] if target.ndim else 0
-        raise ValueError(f"{name}: Expected input batch_size ({self.shape[0]}) to match target batch_size ({got}).")
+        raise ValueError(
+            f"{name}: Expected input batch_size ({self.shape[0]}) to match target batch_size ({got})."
+        )
     if self.ndim == 2 and target.ndim > 1:
-        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {target.ndim}D")
+        raise RuntimeError(
+            f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {target.ndim}D"
+        )
     if self.ndim == 4 and target.ndim != 3:
         raise RuntimeError(
-            f"{name}: only batches of spatial targets supported (3D tensors) but got targets of dimension: {target.ndim}"
+            f"{name}: only batches of spatial targets supported (3D tensors) but got targets of dimension: "
+            f"{target.ndim}"
         )
     wanted = (self.shape[0], *self.shape[2:])
     if target.shape != wanted:
-        raise RuntimeError(f"{name}: Expected target size {list(wanted)}, got {list(target.shape)}: a size mismatch with "
-                           f"input {list(self.shape)}")  # fmt: skip
+        raise RuntimeError(
+            f"{name}: Expected target size {list(wanted)}, got {list(target.shape)}: a size mismatch with "
+            f"input {list(self.shape)}"
+        )
 
 
 def out_of_bounds(self, target, ignore_index, **others):
@@ -159,7 +174,8 @@ def _cross_back(grad, self, target, weight, reduction, ignore_index):
 
 
 def _over_classes(name, kernel, back, node):
-    schema = f"{name}(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor"
+    arguments = "Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100"
+    schema = f"{name}({arguments}) -> Tensor"
     return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check)(kernel)
 
 
@@ -179,7 +195,9 @@ def cross_entropy_smooth(self, target, weight, reduction, ignore_index, label_sm
     _check_shapes("cross_entropy", self, target, weight)
     axis = _axis(self)
     if self.ndim == 1 and target.ndim == 1:
-        raise RuntimeError("cross_entropy: output with shape [] doesn't match the broadcast shape [1]; give a 0-dim target")
+        raise RuntimeError(
+            "cross_entropy: output with shape [] doesn't match the broadcast shape [1]; give a 0-dim target"
+        )
     logp = log_softmax_along(wide(self), axis)
     share = jnp.asarray(label_smoothing).astype(logp.dtype)
     valid, weights = _weights(self, target, weight, ignore_index)
@@ -197,13 +215,20 @@ def _along(weight, like):
 
 
 def _of_probabilities(reduction, node):
-    @op(f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float label_smoothing) -> Tensor",
-        variants="", dtype="promote", node=node, autocast="fp32")  # fmt: skip
+    @op(
+        f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float "
+        "label_smoothing) -> Tensor",
+        variants="",
+        dtype="promote",
+        node=node,
+        autocast="fp32",
+    )
     def cross_entropy_prob(self, target, weight, label_smoothing):
         demand("log_softmax_lastdim_kernel_impl", self, "f")
         if self.shape != target.shape:
             raise RuntimeError(
-                f"cross_entropy: expected input and target of class probabilities to have the same shape, but got "
+                "cross_entropy: expected input and target of class probabilities to have the same shape, "
+                "but got "
                 f"{list(self.shape)} and {list(target.shape)}"
             )
         axis = _axis(self)
@@ -217,5 +242,6 @@ def _of_probabilities(reduction, node):
 
 
 cross_entropy_prob = tuple(
-    _of_probabilities(r, node) for r, node in ((NONE, "NegBackward"), (MEAN, "DivBackward1"), (SUM, "NegBackward"))
+    _of_probabilities(r, node)
+    for r, node in ((NONE, "NegBackward"), (MEAN, "DivBackward1"), (SUM, "NegBackward"))
 )

@@ -35,7 +35,9 @@ def losses(log_probs, targets, input_lengths, target_lengths, blank):
     labels, skips = _extended(targets, blank)
     width = labels.shape[1]
     inside = jnp.arange(width)[None] < 2 * target_lengths[:, None] + 1
-    emitted = jnp.take_along_axis(log_probs, jnp.clip(labels, 0, log_probs.shape[2] - 1)[None], 2)  # [T, N, 2 S + 1]
+    emitted = jnp.take_along_axis(
+        log_probs, jnp.clip(labels, 0, log_probs.shape[2] - 1)[None], 2
+    )  # [T, N, 2 S + 1]
     start = jnp.where(inside & (jnp.arange(width) < 2)[None], emitted[0], -jnp.inf)
 
     def advance(alpha, step):
@@ -66,8 +68,15 @@ def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_i
     return jnp.where(during, share * (jnp.exp(log_probs) + posterior), 0)
 
 
-@op("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, bool zero_infinity) "
-    "-> Tensor", variants="", node="CtcLossBackward", vjp={"log_probs": _back}, autocast="fp32")  # fmt: skip
+@op(
+    "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, "
+    "bool zero_infinity) "
+    "-> Tensor",
+    variants="",
+    node="CtcLossBackward",
+    vjp={"log_probs": _back},
+    autocast="fp32",
+)
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
     demand("ctc_loss_cpu", log_probs, "f")
     if log_probs.dtype.itemsize == 2:

@@ -167,7 +167,7 @@ def gathered(self, index, dim):
 # -- sequences -----------------------------------------------------------------------------------
 
 
-@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor")
+@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function")
 def vander(x, N, increasing):
     """The matrix of powers of a vector: columns ``x**(N-1), ..., x, 1``, or the other way when ``increasing``."""
     if x.ndim != 1:

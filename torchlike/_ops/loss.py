@@ -52,14 +52,24 @@ def _pair(name, self, target):
     return broadcast(name, wide(self), wide(target))
 
 
-@op("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", dtype="promote", autocast="fp32")
+@op(
+    "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    variants="",
+    dtype="promote",
+    autocast="fp32",
+)
 def mse_loss(self, target, reduction):
     x, t = _pair("mse_cpu", self, target)
     return reduce((x - t) * (x - t), reduction).astype(self.dtype)
 
 
-@op("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", variants="", dtype="promote",
-    node="SmoothL1LossBackward", autocast="fp32")  # fmt: skip
+@op(
+    "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
+    variants="",
+    dtype="promote",
+    node="SmoothL1LossBackward",
+    autocast="fp32",
+)
 def smooth_l1_loss(self, target, reduction, beta):
     x, t = _pair("smooth_l1_cpu", self, target)
     d, beta = x - t, _num(beta, x)
@@ -67,22 +77,31 @@ def smooth_l1_loss(self, target, reduction, beta):
     return reduce(jnp.where(size < beta, 0.5 * d * d / beta, size - 0.5 * beta), reduction).astype(self.dtype)
 
 
-@op("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor", variants="", autocast="fp32")
+@op(
+    "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
+    variants="",
+    autocast="fp32",
+)
 def huber_loss(self, target, reduction, delta):
     if kind(self) == "i" and kind(target) == "f":
-        raise RuntimeError(f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
+        raise RuntimeError(
+            f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}"
+        )
     common = jnp.promote_types(self.dtype, target.dtype)
     x, t = _pair("huber_cpu", self.astype(common), target.astype(common))
     d, delta = x - t, _num(delta, x)
     size = modulus(d)
-    return reduce(jnp.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction).astype(self.dtype)
+    return reduce(jnp.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction).astype(
+        self.dtype
+    )
 
 
 def _beside(name, self, target, weight=None):
     """The checks of binary_cross_entropy, then the arrays to compute with."""
     if self.shape != target.shape:
         raise ValueError(
-            f"{name}: Using a target size ({list(target.shape)}) that is different to the input size ({list(self.shape)}) is "
+            f"{name}: Using a target size ({list(target.shape)}) that is different to the input size "
+            f"({list(self.shape)}) is "
             "deprecated. Please ensure they have the same size."
         )
     for other in (target, weight):
@@ -112,15 +131,24 @@ def _bce_share(grad, like, weight, reduction):
 _LEAST = float(np.float32(1e-12))
 
 
-@op("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", variants="",
-    check=_outside, vjp={
-        "self": lambda grad, self, target, weight, reduction: _bce_share(grad, self, weight, reduction)
-        * (wide(self) - wide(target)) / at_least((1 - wide(self)) * wide(self), _LEAST),
-        "target": lambda grad, self, weight, reduction: _bce_share(grad, self, weight, reduction)
-        * (jnp.log1p(-wide(self)) - jnp.log(wide(self))),
-        "weight": lambda grad, self, target, reduction: _bce_share(grad, self, None, reduction)
-        * _bce(wide(self), wide(target)),
-    })  # fmt: skip
+@op(
+    "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    variants="",
+    check=_outside,
+    vjp={
+        "self": lambda grad, self, target, weight, reduction: (
+            _bce_share(grad, self, weight, reduction)
+            * (wide(self) - wide(target))
+            / at_least((1 - wide(self)) * wide(self), _LEAST)
+        ),
+        "target": lambda grad, self, weight, reduction: (
+            _bce_share(grad, self, weight, reduction) * (jnp.log1p(-wide(self)) - jnp.log(wide(self)))
+        ),
+        "weight": lambda grad, self, target, reduction: (
+            _bce_share(grad, self, None, reduction) * _bce(wide(self), wide(target))
+        ),
+    },
+)
 def binary_cross_entropy(self, target, weight, reduction):
     _beside("binary_cross_entropy", self, target, weight)
     if weight is not None:
@@ -133,8 +161,14 @@ def _bce(x, t):
     return (t - 1) * at_least(jnp.log1p(-x), -100) - t * at_least(jnp.log(x), -100)
 
 
-@op("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, "
-    "int reduction=1) -> Tensor", variants="", dtype="promote", autocast="fp32")  # fmt: skip
+@op(
+    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? "
+    "pos_weight=None, "
+    "int reduction=1) -> Tensor",
+    variants="",
+    dtype="promote",
+    autocast="fp32",
+)
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     demand("log_sigmoid_cpu", self, "f")
     x, t = wide(self), wide(target)
@@ -159,7 +193,9 @@ def soft_margin_loss(self, target, reduction):
 
 
 def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", **options):
-    """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of those."""
+    """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of
+    those.
+    """
     schema_name, _, rest = schema.partition("(")
 
     def declare(kernel):
@@ -170,7 +206,8 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
                 losses = kernel(*arguments)
                 if reduction == MEAN and kind(losses) in "ib":
                     raise RuntimeError(
-                        f"{schema_name}: mean(): could not infer output dtype. Input dtype must be either a floating point or "
+                        f"{schema_name}: mean(): could not infer output dtype. Input dtype must be either a "
+                        "floating point or "
                         f"complex dtype. Got: {scalar_name(losses)}"
                     )
                 return reduce(losses, reduction)
@@ -185,7 +222,9 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
     return declare
 
 
-@by_reduction("l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32")
+@by_reduction(
+    "l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32"
+)
 def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
 
@@ -196,10 +235,14 @@ def _kl_div(self, target):
     return jnp.where(zero, 0, t * jnp.log(jnp.where(zero, 1, t))) - t * x
 
 
-kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32")(_kl_div)
+kl_div = by_reduction(
+    "kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32"
+)(_kl_div)
 
 
-@by_reduction("kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32")
+@by_reduction(
+    "kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32"
+)
 def kl_div_log(self, target):
     x, t = broadcast("kl_div", self, target)
     return jnp.exp(t) * (t - x)
@@ -210,7 +253,8 @@ def kl_div_log(self, target):
 def margin_ranking_loss(input1, input2, target, margin):
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
-            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {list(input1.shape)}, "
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{list(input1.shape)}, "
             f"input2: {list(input2.shape)}, target: {list(target.shape)}"
         )
     a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
@@ -223,8 +267,13 @@ def hinge_embedding_loss(self, target, margin):
     return jnp.where(t != 1, at_least(_num(margin, x) - x, 0), 0) + jnp.where(t != -1, x, 0)
 
 
-@by_reduction("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor", "AddBackward",
-              dtype="int_to_float", policy="input1 input2", autocast="fp32")  # fmt: skip
+@by_reduction(
+    "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
+    "AddBackward",
+    dtype="int_to_float",
+    policy="input1 input2",
+    autocast="fp32",
+)
 def cosine_embedding_loss(input1, input2, target, margin):
     a, b, t = input1, input2, target
     _check_cosine_embedding(a, b, t)
@@ -237,16 +286,25 @@ def cosine_embedding_loss(input1, input2, target, margin):
 
 def _check_cosine_embedding(a, b, t):
     if t.ndim > 1:
-        raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported, got {t.ndim}D")
+        raise RuntimeError(
+            "cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported, got "
+            f"{t.ndim}D"
+        )
     if not a.ndim == b.ndim == t.ndim + 1:
         raise RuntimeError(
-            f"cosine_embedding_loss: {t.ndim}D target tensor expects {t.ndim + 1}D input tensors, but found inputs with sizes "
+            f"cosine_embedding_loss: {t.ndim}D target tensor expects {t.ndim + 1}D input tensors, but found "
+            "inputs with sizes "
             f"{list(a.shape)} and {list(b.shape)}."
         )
 
 
 def _poisson(name, node, log_input, full):
-    @by_reduction(f"{name}(Tensor input, Tensor target, float eps) -> Tensor", node, dtype="int_to_float", autocast="fp32")
+    @by_reduction(
+        f"{name}(Tensor input, Tensor target, float eps) -> Tensor",
+        node,
+        dtype="int_to_float",
+        autocast="fp32",
+    )
     def poisson_nll_loss(input, target, eps):
         x, t = broadcast("poisson_nll_loss", input, target)
         losses = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + _num(eps, x))
@@ -261,26 +319,37 @@ def _poisson(name, node, log_input, full):
 
 # {(log_input, full): the three reductions}
 poisson_nll_loss = {
-    (log_input, full): _poisson(f"poisson_nll_loss{i}{j}", "AddBackward" if full else "SubBackward", log_input, full)
+    (log_input, full): _poisson(
+        f"poisson_nll_loss{i}{j}", "AddBackward" if full else "SubBackward", log_input, full
+    )
     for i, log_input in enumerate((False, True))
     for j, full in enumerate((False, True))
 }
 
 
 def _negative_variance(input, target, var, eps):
-    return jnp.any(var < 0), lambda: ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
+    return jnp.any(var < 0), lambda: ValueError(
+        "var has negative entry/entries; gaussian_nll_loss takes variances"
+    )
 
 
-@by_reduction("gaussian_nll_loss(Tensor input, Tensor target, Tensor var, float eps) -> Tensor", "MulBackward",
-              dtype="promote", check=_negative_variance)  # fmt: skip
+@by_reduction(
+    "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, float eps) -> Tensor",
+    "MulBackward",
+    dtype="promote",
+    check=_negative_variance,
+)
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)
     var = raised(var, _num(eps, var))
     return 0.5 * (jnp.log(var) + (x - t) ** 2 / var)
 
 
-@by_reduction("multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor", "DivBackward",
-              dtype="promote")  # fmt: skip
+@by_reduction(
+    "multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor",
+    "DivBackward",
+    dtype="promote",
+)
 def multilabel_soft_margin_loss(self, target, weight):
     demand("log_sigmoid_cpu", self, "f")
     x, t = broadcast("multilabel_soft_margin_loss", self, target)
@@ -297,7 +366,8 @@ def _rows(name, self):
     """(input as [N, C], whether it had no batch dimension)."""
     if self.ndim > 2 or (self.ndim and not self.shape[-1]):
         raise RuntimeError(
-            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(self.shape)}"
         )
     demand(name, self, "f")
     return wide(self).reshape(1, -1) if self.ndim < 2 else wide(self), self.ndim < 2
@@ -306,19 +376,27 @@ def _rows(name, self):
 def _outside_classes(name, self, target, lowest):
     classes = self.shape[-1] if self.ndim else 1
     bad = (target >= classes) | (target < lowest)
-    return jnp.any(bad), lambda: RuntimeError(f"{name}: target is out of range: classes are 0 to {classes - 1}")
+    return jnp.any(bad), lambda: RuntimeError(
+        f"{name}: target is out of range: classes are 0 to {classes - 1}"
+    )
 
 
-@op("multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="",
-    check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1))  # fmt: skip
+@op(
+    "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    variants="",
+    check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
+)
 def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
     x, single = _rows("multilabel_margin_loss", self)
     if target.dtype != np.int64:
-        raise RuntimeError(f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}")
+        raise RuntimeError(
+            f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}"
+        )
     if target.shape != self.shape:
         raise RuntimeError(
-            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)}"
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
+            f"{list(self.shape)}"
         )
     t = target.reshape(x.shape)
     listed = jnp.cumprod(t >= 0, -1).astype(bool)
@@ -331,21 +409,31 @@ def multilabel_margin_loss(self, target, reduction):
     return reduce(losses.reshape(()) if single else losses, reduction).astype(self.dtype)
 
 
-@op("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) "
-    "-> Tensor", static="p", variants="",
-    check=lambda self, target, p, margin, weight, reduction:
-    _outside_classes("multi_margin_loss", self, target, 0))  # fmt: skip
+@op(
+    "multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int "
+    "reduction=1) "
+    "-> Tensor",
+    static="p",
+    variants="",
+    check=lambda self, target, p, margin, weight, reduction: _outside_classes(
+        "multi_margin_loss", self, target, 0
+    ),
+)
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     x, single = _rows("multi_margin_loss", self)
     if target.dtype != np.int64:
         raise RuntimeError(f"multi_margin_loss: expected scalar type Long but found {scalar_name(target)}")
     if target.ndim > 1 or target.size != x.shape[0]:
         raise RuntimeError(
-            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
-            f"Expected target size [{x.shape[0]}], but got {list(target.shape)}. Input has shape {list(self.shape)}."
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples "
+            "(batch size). "
+            f"Expected target size [{x.shape[0]}], but got {list(target.shape)}. Input has shape "
+            f"{list(self.shape)}."
         )
     if weight is not None and weight.shape != (x.shape[1],):
-        raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
+        )
     t = target.reshape(-1)
     own = lax.broadcasted_iota(t.dtype, x.shape, 1) == t[:, None]
     gap = _num(margin, x) - jnp.sum(jnp.where(own, x, 0), -1, keepdims=True) + x

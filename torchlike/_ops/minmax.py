@@ -118,6 +118,12 @@ def max(self):
     return _whole("max", self, jnp.max)
 
 
+@op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
+    variants="function method out", vjp=_pair_vjp(jnp.greater_equal))  # fmt: skip
+def max_other(self, other):
+    return _pair(self, other, jnp.maximum)
+
+
 @reduction(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     node="MaxBackward",
@@ -126,12 +132,6 @@ def max(self):
 )
 def max_dim(self, dim, keepdim):
     return _along("max", self, dim, keepdim, jnp.max)
-
-
-@op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.greater_equal))  # fmt: skip
-def max_other(self, other):
-    return _pair(self, other, jnp.maximum)
 
 
 @reduction("min(Tensor self) -> Tensor", node="MinBackward1", vjp={"self": _all_vjp})
@@ -148,6 +148,12 @@ def min(self):
     return _whole("min", self, jnp.min)
 
 
+@op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
+    variants="function method out", vjp=_pair_vjp(jnp.less_equal))  # fmt: skip
+def min_other(self, other):
+    return _pair(self, other, jnp.minimum)
+
+
 @reduction(
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     node="MinBackward",
@@ -156,12 +162,6 @@ def min(self):
 )
 def min_dim(self, dim, keepdim):
     return _along("min", self, dim, keepdim, jnp.min)
-
-
-@op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.less_equal))  # fmt: skip
-def min_other(self, other):
-    return _pair(self, other, jnp.minimum)
 
 
 def _extreme_place(name, x, dim, keepdim, reduce):

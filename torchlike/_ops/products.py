@@ -70,7 +70,9 @@ def ger(self, vec2):
 
 
 @product(
-    "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", node="ViewBackward"
+    "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+    node="ViewBackward",
+    variants="function",
 )
 def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""

@@ -88,7 +88,8 @@ def refuse(what, dtype, *, complex_too=False):
     inexact = dtype.is_floating_point or (dtype.is_complex and not complex_too)
     if not inexact:
         raise NotImplementedError(
-            f'"{what}" not implemented for \'{dtype.scalar_name}\': random numbers of this kind need a floating point dtype'
+            f"\"{what}\" not implemented for '{dtype.scalar_name}': random numbers of this kind need a "
+            "floating point dtype"
         )
 
 
@@ -115,7 +116,9 @@ def _integers(words, shape, low, span, wide):
     low = jnp.asarray(low).astype(np.int64)
     if span is None:  # all 2**64 of them
         pair = bits(words, 2 * n).astype(np.uint64)
-        return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(shape)
+        return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(
+            shape
+        )
     span = jnp.asarray(span).astype(np.int64).astype(np.uint64)
     if wide:
         pair = bits(words, 2 * n).astype(np.uint64)
@@ -125,7 +128,11 @@ def _integers(words, shape, low, span, wide):
     return (offset.astype(np.int64) + low).reshape(shape)
 
 
-@op("_randint(Tensor words, int[] size, ScalarType dtype, Scalar low, Scalar? span, bool wide) -> Tensor", variants="", vjp={})
+@op(
+    "_randint(Tensor words, int[] size, ScalarType dtype, Scalar low, Scalar? span, bool wide) -> Tensor",
+    variants="",
+    vjp={},
+)
 def randint(words, size, dtype, low, span, wide):
     return _integers(words, size, low, span, wide).astype(dtype.np)
 
@@ -175,7 +182,8 @@ def log_normal(self, words, mean, std):
 def _continuous(name, dtype):
     if not dtype.is_floating_point:
         raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point "
+            "but you "
             f"specified {dtype.scalar_name}"
         )
 
@@ -200,7 +208,9 @@ def cauchy(self, words, median, sigma):
 def geometric(self, words, p):
     if jnp.iscomplexobj(self) or self.dtype == bool:
         name = from_np(self.dtype).scalar_name
-        raise NotImplementedError(f'"geometric_cpu" not implemented for \'{name}\': it needs a real number dtype')
+        raise NotImplementedError(
+            f"\"geometric_cpu\" not implemented for '{name}': it needs a real number dtype"
+        )
     kind = np.dtype(np.float64)
     trials = jnp.ceil(jnp.log(_positive(words, self.shape, kind)) / jnp.log1p(-jnp.asarray(p).astype(kind)))
     return jnp.maximum(trials, 1).astype(self.dtype)
@@ -210,16 +220,18 @@ def geometric(self, words, p):
 def random(self, words, low, span, wide):
     if jnp.iscomplexobj(self):
         name = from_np(self.dtype).scalar_name
-        raise NotImplementedError(f'"random_kernel_cpu" not implemented for \'{name}\': random_ draws real integers')
+        raise NotImplementedError(
+            f"\"random_kernel_cpu\" not implemented for '{name}': random_ draws real integers"
+        )
     return _integers(words, self.shape, low, span, wide).astype(self.dtype)
 
 
-random_to = _fill("random.to(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward1")(
-    random.kernel
-)
-random_all = _fill("random(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward2")(
-    random.kernel
-)
+random_to = _fill(
+    "random.to(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward1"
+)(random.kernel)
+random_all = _fill(
+    "random(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor", "RandomBackward2"
+)(random.kernel)
 
 
 # ----- samples with a parameter for each element --------------------------------------------------------
@@ -237,15 +249,23 @@ def _bernoulli(words, shape, p, dtype):
 def _probable(p):
     if not jnp.issubdtype(p.dtype, jnp.floating):
         name = from_np(p.dtype).scalar_name
-        raise NotImplementedError(f'"bernoulli_tensor_cpu_p_" not implemented for \'{name}\': probabilities are floating point')
+        raise NotImplementedError(
+            f"\"bernoulli_tensor_cpu_p_\" not implemented for '{name}': probabilities are floating point"
+        )
 
 
 def _bad_p():
-    return RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities")
+    return RuntimeError(
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities"
+    )
 
 
-@op("bernoulli(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
-    check=lambda self, words: (_outside(self), _bad_p))  # fmt: skip
+@op(
+    "bernoulli(Tensor self, Tensor words) -> Tensor",
+    variants="",
+    vjp={"self": lambda grad: jnp.zeros_like(grad)},
+    check=lambda self, words: (_outside(self), _bad_p),
+)
 def bernoulli(self, words):
     _probable(self)
     return _bernoulli(words, self.shape, self, self.dtype)
@@ -257,9 +277,13 @@ def bernoulli_p(self, words, p):
     return _bernoulli(words, self.shape, jnp.asarray(p).astype(np.float32), self.dtype)
 
 
-@op("bernoulli.Tensor(Tensor self, Tensor words, Tensor p) -> Tensor", variants="inplace", node="BernoulliBackward1",
+@op(
+    "bernoulli.Tensor(Tensor self, Tensor words, Tensor p) -> Tensor",
+    variants="inplace",
+    node="BernoulliBackward1",
     vjp={"self, p": lambda grad, p_aval: (jnp.zeros_like(grad), jnp.zeros(p_aval.shape, p_aval.dtype))},
-    check=lambda self, words, p: (_outside(p), _bad_p))  # fmt: skip
+    check=lambda self, words, p: (_outside(p), _bad_p),
+)
 def bernoulli_tensor(self, words, p):
     _probable(p)
     return _bernoulli(words, self.shape, broadcast("bernoulli_", p, self)[0], self.dtype)
@@ -284,44 +308,70 @@ def _zeros(aval):
     return jnp.zeros(aval.shape, aval.dtype)
 
 
-@op("normal.Tensor_float(Tensor mean, Tensor words, float std=1) -> Tensor", variants="", node="NormalBackward1",
-    vjp={"mean": lambda mean_aval: _zeros(mean_aval)})  # fmt: skip
+@op(
+    "normal.Tensor_float(Tensor mean, Tensor words, float std=1) -> Tensor",
+    variants="",
+    node="NormalBackward1",
+    vjp={"mean": lambda mean_aval: _zeros(mean_aval)},
+)
 def normal_tensor_float(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(mean))
 
 
-@op("normal.float_Tensor(float mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward2",
+@op(
+    "normal.float_Tensor(float mean, Tensor words, Tensor std) -> Tensor",
+    variants="",
+    node="NormalBackward2",
     vjp={"std": lambda std_aval: _zeros(std_aval)},
-    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std))  # fmt: skip
+    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std),
+)
 def normal_float_tensor(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(std))
 
 
-@op("normal.Tensor_Tensor(Tensor mean, Tensor words, Tensor std) -> Tensor", variants="", node="NormalBackward3",
+@op(
+    "normal.Tensor_Tensor(Tensor mean, Tensor words, Tensor std) -> Tensor",
+    variants="",
+    node="NormalBackward3",
     vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},
-    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std))  # fmt: skip
+    check=lambda mean, words, std: (jnp.any(std < 0), _bad_std),
+)
 def normal_tensor_tensor(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(mean))
 
 
-@op("poisson(Tensor self, Tensor words) -> Tensor", variants="", vjp={"self": lambda grad: jnp.zeros_like(grad)},
-    check=lambda self, words: (jnp.any(self < 0),
-                               lambda: RuntimeError("invalid Poisson rate, expected rate to be non-negative")))  # fmt: skip
+@op(
+    "poisson(Tensor self, Tensor words) -> Tensor",
+    variants="",
+    vjp={"self": lambda grad: jnp.zeros_like(grad)},
+    check=lambda self, words: (
+        jnp.any(self < 0),
+        lambda: RuntimeError("invalid Poisson rate, expected rate to be non-negative"),
+    ),
+)
 def poisson(self, words):
     if not jnp.issubdtype(self.dtype, jnp.floating):
         name = from_np(self.dtype).scalar_name
-        raise NotImplementedError(f'"poisson_cpu" not implemented for \'{name}\': rates are floating point')
-    return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(self.dtype)
+        raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{name}': rates are floating point")
+    return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(
+        self.dtype
+    )
 
 
-@op("binomial(Tensor count, Tensor prob, Tensor words) -> Tensor", variants="",
+@op(
+    "binomial(Tensor count, Tensor prob, Tensor words) -> Tensor",
+    variants="",
     vjp={"count, prob": lambda count_aval, prob_aval: (_zeros(count_aval), _zeros(prob_aval))},
-    check=lambda count, prob, words: (jnp.any(count < 0) | _outside(prob),
-                                      lambda: RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]")))  # fmt: skip
+    check=lambda count, prob, words: (
+        jnp.any(count < 0) | _outside(prob),
+        lambda: RuntimeError("binomial expects counts >= 0 and probabilities of [0, 1]"),
+    ),
+)
 def binomial(count, prob, words):
     if count.dtype != prob.dtype or not jnp.issubdtype(prob.dtype, jnp.floating):
         raise RuntimeError(
-            f"Found dtype {from_np(prob.dtype)} but expected {from_np(count.dtype)}: binomial takes two floating point tensors"
+            f"Found dtype {from_np(prob.dtype)} but expected {from_np(count.dtype)}: binomial takes two "
+            "floating point tensors"
         )
     kind = _computed(count.dtype)
     drawn = jax.random.binomial(rng.key(words), count.astype(kind), prob.astype(kind), dtype=kind)
@@ -331,13 +381,18 @@ def binomial(count, prob, words):
 def _no_distribution(self, words, num_samples, replacement):
     bad = ~jnp.all((self >= 0) & (self < jnp.inf)) | jnp.any(jnp.sum(self, -1) <= 0)
     return bad, lambda: RuntimeError(
-        "invalid multinomial distribution: the probability tensor contains either `inf`, `nan` or element < 0, or the sum "
+        "invalid multinomial distribution: the probability tensor contains either `inf`, `nan` or element < "
+        "0, or the sum "
         "of probabilities <= 0"
     )
 
 
-@op("multinomial(Tensor self, Tensor words, int num_samples, bool replacement) -> Tensor", variants="", vjp={},
-    check=_no_distribution)  # fmt: skip
+@op(
+    "multinomial(Tensor self, Tensor words, int num_samples, bool replacement) -> Tensor",
+    variants="",
+    vjp={},
+    check=_no_distribution,
+)
 def multinomial(self, words, num_samples, replacement):
     """Indices drawn by weight: the cumulative sum is searched, or without replacement the largest
     ``weight / exponential`` are taken (exponential races)."""
@@ -348,7 +403,11 @@ def multinomial(self, words, num_samples, replacement):
     total = jnp.cumsum(weights, -1)
     shape = (*self.shape[:-1], num_samples)
     point = uniform01(words, shape, weights.dtype) * total[..., -1:]
-    below = jnp.sum(total[..., None, :] <= point[..., None], -1) if self.shape[-1] <= 64 else _search(total, point)
+    below = (
+        jnp.sum(total[..., None, :] <= point[..., None], -1)
+        if self.shape[-1] <= 64
+        else _search(total, point)
+    )
     last = self.shape[-1] - 1 - jnp.argmax((weights > 0)[..., ::-1], -1)
     return jnp.minimum(below, last[..., None]).astype(np.int64)
 
@@ -367,7 +426,9 @@ def _keeps(input, words, p, channels):
     of the first ``channels`` dimensions."""
     name = from_np(input.dtype).scalar_name
     if jnp.iscomplexobj(input):
-        raise NotImplementedError(f'"bernoulli_scalar_cpu_" not implemented for \'{name}\': dropout takes real tensors')
+        raise NotImplementedError(
+            f"\"bernoulli_scalar_cpu_\" not implemented for '{name}': dropout takes real tensors"
+        )
     if not jnp.issubdtype(input.dtype, jnp.floating):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {name} (dropout)")
     shape = input.shape if not channels else input.shape[:channels] + (1,) * (input.ndim - channels)
@@ -378,8 +439,13 @@ def _dropped(x, keep, p):
     return x * jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(x.dtype)
 
 
-@op("dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)", variants="", nondiff=(1,),
-    node="MulBackward", vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)})  # fmt: skip
+@op(
+    "dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)",
+    variants="",
+    nondiff=(1,),
+    node="MulBackward",
+    vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)},
+)
 def dropout(input, words, p, channels):
     """The elements that stay, scaled by 1 / (1 - p), zeros in place of the others; and which stay. p < 1."""
     keep = _keeps(input, words, p, channels)
@@ -389,8 +455,14 @@ def dropout(input, words, p, channels):
 _SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
 
 
-@op("alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, Tensor shift)",
-    variants="", nondiff=(1, 2), node="AddBackward", vjp={"input": lambda grads, scale: grads[0] * scale})  # fmt: skip
+@op(
+    "alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, "
+    "Tensor shift)",
+    variants="",
+    nondiff=(1, 2),
+    node="AddBackward",
+    vjp={"input": lambda grads, scale: grads[0] * scale},
+)
 def alpha_dropout(input, words, p, channels):
     """``input * scale + shift``: dropped elements take SELU's lower bound, then all are scaled and shifted
     so that mean 0 and variance 1 stay (Klambauer et al. 2017, section "Alpha dropout")."""

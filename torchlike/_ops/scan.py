@@ -29,7 +29,23 @@ def cumsum(self, dim, dtype):
     return _scan("cumsum", self, dim, dtype, lax.cumsum)
 
 
-@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN)
+def _cumprod_vjp(grad, self, dim, dtype):
+    """The product before each element times ``S[i] = grad[i] + x[i + 1] * S[i + 1]``; exact at zeros."""
+    x = cast(self, dtype)
+    if not x.ndim or not x.size:
+        return grad
+    x = jnp.conj(x) if jnp.iscomplexobj(x) else x
+    axis = axis_of(dim, x.ndim)
+    n = x.shape[axis]
+    one = jnp.ones_like(lax.slice_in_dim(x, 0, 1, axis=axis))
+    before = lax.concatenate([one, lax.cumprod(lax.slice_in_dim(x, 0, n - 1, axis=axis), axis)], axis)
+    following = lax.concatenate([lax.slice_in_dim(x, 1, n, axis=axis), one], axis)
+    join = lambda later, here: (later[0] * here[0], here[1] + here[0] * later[1])  # noqa: E731
+    sums = lax.associative_scan(join, (following, grad), reverse=True, axis=axis)[1]
+    return before * sums
+
+
+@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, vjp={"self": _cumprod_vjp})
 def cumprod(self, dim, dtype):
     """The running product along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
 
@@ -65,19 +81,15 @@ def _logaddexp(a, b):
     return jnp.where(same & (low == high), high, high + jnp.log1p(jnp.exp(gap)))
 
 
-def _running(name, x, dim, better):
+def _running(name, x, dim, best):
     """(values, places) of the best so far; of equal ones the last, and NaN is best."""
     refuse(f"{name}_cpu", x, "c")
     axis = axis_of(dim, x.ndim)
     if not x.ndim or not x.size:
         return x, jnp.zeros(x.shape, jnp.int64)
-
-    def pick(a, b):
-        take = better(b[0], a[0]) | (b[0] != b[0])
-        take = take & ~((a[0] != a[0]) & (b[0] == b[0]))
-        return jnp.where(take, b[0], a[0]), jnp.where(take, b[1], a[1])
-
-    return lax.associative_scan(pick, (x, lax.broadcasted_iota(jnp.int64, x.shape, axis)), axis=axis)
+    values = best(x.astype(jnp.uint8) if x.dtype == bool else x, axis).astype(x.dtype)
+    leads = (x == values) | (x != x)
+    return values, lax.cummax(jnp.where(leads, lax.broadcasted_iota(jnp.int64, x.shape, axis), 0), axis)
 
 
 def _running_vjp(grads, indices, self_aval, dim):
@@ -96,7 +108,7 @@ def cummax(self, dim):
     >>> torch.cummax(torch.tensor([1., 3., 2.]), 0).values
     tensor([1., 3., 3.])
     """
-    return _running("cummax", self, dim, jnp.greater_equal)
+    return _running("cummax", self, dim, lax.cummax)
 
 
 @op("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
@@ -108,7 +120,7 @@ def cummin(self, dim):
     >>> torch.cummin(torch.tensor([3., 1., 2.]), 0).values
     tensor([3., 1., 1.])
     """
-    return _running("cummin", self, dim, jnp.less_equal)
+    return _running("cummin", self, dim, lax.cummin)
 
 
 @op(

@@ -5,19 +5,25 @@ import jax.numpy as jnp
 from torchlike._base.dims import wrap_dim
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import broadcast, scalar_name
-from torchlike._ops.loss import at_least, by_reduction, raised
 from torchlike._ops.distance import vector_norm
+from torchlike._ops.loss import at_least, by_reduction, raised
 
 _norm_back = vector_norm.formulas["self",]
 
 
-@op("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", node="SumBackward1", dtype="promote",
-    variants="function", autocast="fp32")  # fmt: skip
+@op(
+    "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+    node="SumBackward1",
+    dtype="promote",
+    variants="function",
+    autocast="fp32",
+)
 def cosine_similarity(x1, x2, dim, eps):
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""
     if not jnp.issubdtype(x1.dtype, jnp.floating):
         raise RuntimeError(
-            f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {scalar_name(x1)}"
+            "cosine_similarity: expected common dtype to be floating point, yet common dtype is "
+            f"{scalar_name(x1)}"
         )
     a, b = broadcast("cosine_similarity", x1, x2)
     if not a.ndim:
@@ -48,9 +54,15 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     return to_first, -to_first
 
 
-@op("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor", static="p",
-    variants="function", node="NormBackward1", dtype="int_to_float", autocast="fp32",
-    vjp={"x1, x2": _distance_back})  # fmt: skip
+@op(
+    "pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=1e-06, bool keepdim=False) -> Tensor",
+    static="p",
+    variants="function",
+    node="NormBackward1",
+    dtype="int_to_float",
+    autocast="fp32",
+    vjp={"x1, x2": _distance_back},
+)
 def pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
     return vector_norm.kernel(_difference(x1, x2, eps), p, (-1,), keepdim, None)
@@ -65,13 +77,21 @@ def _distance(a, b, p, eps):
 
 
 def _triplet(swap, suffix):
-    @by_reduction(f"triplet_margin_loss{suffix}(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, "
-                  "float eps) -> Tensor", "ClampMinBackward", dtype="promote", static="p")  # fmt: skip
+    @by_reduction(
+        f"triplet_margin_loss{suffix}(Tensor anchor, Tensor positive, Tensor negative, float margin, float "
+        "p, "
+        "float eps) -> Tensor",
+        "ClampMinBackward",
+        dtype="promote",
+        static="p",
+    )
     def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
         if not anchor.ndim == positive.ndim == negative.ndim:
             raise RuntimeError(
-                "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of "
-                f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+                "triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the "
+                "same number of "
+                f"dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative "
+                f"{negative.ndim}D inputs"
             )
         near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
         if swap:
@@ -88,7 +108,9 @@ triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")
 @op("pdist(Tensor self, float p=2) -> Tensor", static="p", variants="function",
     vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)})  # fmt: skip
 def pdist(self, p):
-    """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2), ..."""
+    """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2),
+    ...
+    """
     if self.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
     if not jnp.issubdtype(self.dtype, jnp.floating):

@@ -7,11 +7,13 @@ __all__ = ["Adafactor"]
 
 
 class Adafactor(GroupOptimizer):
-    """Adaptive steps whose mean of squares is kept as a row and a column, so that it costs little memory (Shazeer & Stern 2018).
+    """Adaptive steps whose mean of squares is kept as a row and a column, so that it costs little memory
+    (Shazeer & Stern 2018).
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
-        lr: an upper bound of the relative step size. beta2_decay: power of the step count that weights new squares.
+        lr: an upper bound of the relative step size. beta2_decay: power of the step count that weights new
+            squares.
         eps: (least mean of squares, None for that of the dtype; least scale of a parameter).
         d: bound on the root mean square of a step. weight_decay: decoupled. maximize: climb instead.
         foreach: accepted; every step is one program.
@@ -23,8 +25,18 @@ class Adafactor(GroupOptimizer):
     _rule = staticmethod(rules.adafactor)
     _flags = {}
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
-                 maximize=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        beta2_decay=-0.8,
+        eps=(None, 1e-3),
+        d=1.0,
+        weight_decay=0.0,
+        *,
+        foreach=None,
+        maximize=False,
+    ) -> None:
         demand_rate(lr)
         if lr < 0:
             demand(False, "learning rate", lr)
@@ -40,9 +52,14 @@ class Adafactor(GroupOptimizer):
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         demand_flags(foreach)
         defaults = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach,
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
             "maximize": maximize,
-        }  # fmt: skip
+        }
         super().__init__(params, defaults)
 
     def _step_group(self, group, params):

@@ -67,7 +67,9 @@ def demand_rate(lr) -> None:
 
 
 def demand_flags(foreach=None, fused=None, differentiable=False) -> None:
-    """The flags that choose among PyTorch's implementations; torchlike has one, compiled for the whole group."""
+    """The flags that choose among PyTorch's implementations; torchlike has one, compiled for the whole
+    group.
+    """
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
@@ -88,7 +90,13 @@ class GroupOptimizer(Optimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        known = {"maximize": False, "foreach": None, "differentiable": False, "capturable": False, "fused": None}
+        known = {
+            "maximize": False,
+            "foreach": None,
+            "differentiable": False,
+            "capturable": False,
+            "fused": None,
+        }
         missing = {k: v for k, v in known.items() if k in self.defaults} | self._flags
         for group in self.param_groups:
             for name, default in missing.items():
@@ -142,7 +150,12 @@ class GroupOptimizer(Optimizer):
         kept = self._kept(group)
         old = [tuple([value_of(s[k]) for k in kept]) for s in states]
         steps, which = _distinct([s["step"] for s in states]) if self._counts else ((), (0,) * len(params))
-        static = (("rule", type(self)._rule), ("which", which), ("maximize", group.get("maximize", False)), *self._options(group))
+        static = (
+            ("rule", type(self)._rule),
+            ("which", which),
+            ("maximize", group.get("maximize", False)),
+            *self._options(group),
+        )
         values, grads = [value_of(p) for p in params], [value_of(p.grad) for p in params]
         numbers = {k: value_of(v) if isinstance(v, Tensor) else v for k, v in numbers.items()}
         try:
@@ -165,7 +178,11 @@ class GroupOptimizer(Optimizer):
         kept = self._kept(group)
         if self._counts:
             kept = (*kept, "step")
-        static = (("rule", type(self)._rule), ("maximize", group.get("maximize", False)), *self._options(group))
+        static = (
+            ("rule", type(self)._rule),
+            ("maximize", group.get("maximize", False)),
+            *self._options(group),
+        )
         op = _recorded(static, len(params), len(kept), self._counts, tuple(numbers))
         old = [s[k] for s in states for k in kept]
         # copies are what the operator may save: the tensors themselves are written below
@@ -189,7 +206,9 @@ class GroupOptimizer(Optimizer):
 
 @functools.lru_cache(256)
 def _recorded(static, n, kept, counts, names):
-    """The update of ``n`` parameters with ``kept`` state tensors each as an operator that autograd can record."""
+    """The update of ``n`` parameters with ``kept`` state tensors each as an operator that autograd can
+    record.
+    """
     options = dict(static) | {"which": tuple(range(n))}
 
     def step(*values):

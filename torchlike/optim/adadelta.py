@@ -7,7 +7,8 @@ __all__ = ["Adadelta"]
 
 
 class Adadelta(GroupOptimizer):
-    """Steps in units of the parameter: the gradient times the ratio of the running sizes of steps and gradients (Zeiler 2012).
+    """Steps in units of the parameter: the gradient times the ratio of the running sizes of steps and
+    gradients (Zeiler 2012).
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
@@ -23,17 +24,34 @@ class Adadelta(GroupOptimizer):
     _rule = staticmethod(rules.adadelta)
     _flags = {}
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False, maximize=False,
-                 differentiable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1.0,
+        rho=0.9,
+        eps=1e-6,
+        weight_decay=0,
+        foreach=None,
+        *,
+        capturable=False,
+        maximize=False,
+        differentiable=False,
+    ) -> None:
         demand_rate(lr)
         demand(0.0 <= rho <= 1.0, "rho value", rho)
         demand(eps >= 0.0, "epsilon value", eps)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "capturable": capturable,
-            "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "capturable": capturable,
+            "foreach": foreach,
+            "differentiable": differentiable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):

@@ -11,8 +11,8 @@ class Adagrad(GroupOptimizer):
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
-        lr: learning rate, divided by ``1 + steps * lr_decay``. weight_decay: times the parameter, added to its
-            gradient. initial_accumulator_value: the sum at the start. eps: added to the denominator.
+        lr: learning rate, divided by ``1 + steps * lr_decay``. weight_decay: times the parameter, added to
+            its gradient. initial_accumulator_value: the sum at the start. eps: added to the denominator.
         maximize: climb instead. foreach, fused: accepted; every step is one program.
         differentiable: record the step, so that gradients flow through it.
 
@@ -31,8 +31,20 @@ class Adagrad(GroupOptimizer):
     _rule = staticmethod(rules.adagrad)
     _flags = {}
 
-    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *,
-                 maximize=False, differentiable=False, fused=None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        fused=None,
+    ) -> None:
         demand_rate(lr)
         demand(lr_decay >= 0.0, "lr_decay value", lr_decay)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
@@ -63,4 +75,7 @@ class Adagrad(GroupOptimizer):
 
     def _start(self, p, group):
         first = group["initial_accumulator_value"]
-        return {"step": step_count(), "sum": filled_like(p, complex(first, first) if p.is_complex() else first)}
+        return {
+            "step": step_count(),
+            "sum": filled_like(p, complex(first, first) if p.is_complex() else first),
+        }

@@ -15,7 +15,8 @@ __all__ = ["Adamax"]
 
 
 class Adamax(GroupOptimizer):
-    """Adam with the largest gradient (decayed) in place of the root of the mean of squares (Kingma & Ba 2015).
+    """Adam with the largest gradient (decayed) in place of the root of the mean of squares (Kingma & Ba
+    2015).
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
@@ -31,17 +32,34 @@ class Adamax(GroupOptimizer):
     _rule = staticmethod(rules.adamax)
     _flags = {}
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
-                 differentiable=False, capturable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=2e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ) -> None:
         demand_rate(lr)
         demand(eps >= 0.0, "epsilon value", eps)
         demand_betas(betas)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):

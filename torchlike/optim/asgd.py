@@ -15,7 +15,8 @@ __all__ = ["ASGD"]
 
 
 class ASGD(GroupOptimizer):
-    """Stochastic gradient descent that also keeps the average of its iterates, as state ``ax`` (Polyak & Juditsky 1992).
+    """Stochastic gradient descent that also keeps the average of its iterates, as state ``ax`` (Polyak &
+    Juditsky 1992).
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
@@ -31,15 +32,33 @@ class ASGD(GroupOptimizer):
     _rule = staticmethod(rules.asgd)
     _flags = {}
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
-                 differentiable=False, capturable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lambd=1e-4,
+        alpha=0.75,
+        t0=1e6,
+        weight_decay=0,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+        capturable=False,
+    ) -> None:
         demand_rate(lr)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):
@@ -52,4 +71,9 @@ class ASGD(GroupOptimizer):
         return ("eta", "mu", "ax")
 
     def _start(self, p, group):
-        return {"step": step_count(), "eta": scalar_count(group["lr"]), "mu": scalar_count(1.0), "ax": zeros_like(p)}
+        return {
+            "step": step_count(),
+            "eta": scalar_count(group["lr"]),
+            "mu": scalar_count(1.0),
+            "ax": zeros_like(p),
+        }

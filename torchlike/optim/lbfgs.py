@@ -35,10 +35,14 @@ class LBFGS(Optimizer):
                  history_size=100, line_search_fn=None) -> None:  # fmt: skip
         demand_rate(lr)
         defaults = {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
             "line_search_fn": line_search_fn,
-        }  # fmt: skip
+        }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -183,7 +187,9 @@ class _Run:
                 return loss, grad, float(_run(ops.slope, grad, self.d)[0])
 
             width = float(_run(ops.slope, self.d, self.d)[1])
-            self.loss, self.grad, self.t, evals = strong_wolfe(along, self.t, self.loss, self.grad, gtd, width)
+            self.loss, self.grad, self.t, evals = strong_wolfe(
+                along, self.t, self.loss, self.grad, gtd, width
+            )
             optimizer._move(self.t, self.d)
         else:
             optimizer._move(self.t, self.d)
@@ -198,5 +204,3 @@ class _Run:
 
 def _value(x):
     return x if x is None or isinstance(x, int | float) else value_of(x)
-
-

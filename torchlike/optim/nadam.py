@@ -21,8 +21,8 @@ class NAdam(GroupOptimizer):
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: learning rate. betas: decay of the two running means. eps: added to the denominator.
-        weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken from
-            the parameter itself. momentum_decay: pace of the schedule. maximize: climb instead.
+        weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken
+            from the parameter itself. momentum_decay: pace of the schedule. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
         differentiable: record the step, so that gradients flow through it.
 
@@ -43,15 +43,24 @@ class NAdam(GroupOptimizer):
         demand(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):
         beta1, beta2 = group["betas"]
-        return {"beta1": beta1, "beta2": beta2} | {k: group[k] for k in ("lr", "eps", "weight_decay", "momentum_decay")}
+        return {"beta1": beta1, "beta2": beta2} | {
+            k: group[k] for k in ("lr", "eps", "weight_decay", "momentum_decay")
+        }
 
     def _options(self, group):
         return (("decay", group["weight_decay"] != 0), ("decoupled", group["decoupled_weight_decay"]))
@@ -61,5 +70,8 @@ class NAdam(GroupOptimizer):
 
     def _start(self, p, group):
         return {
-            "step": step_count(), "mu_product": scalar_count(1.0), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p),
-        }  # fmt: skip
+            "step": step_count(),
+            "mu_product": scalar_count(1.0),
+            "exp_avg": zeros_like(p),
+            "exp_avg_sq": zeros_like(p),
+        }

@@ -15,13 +15,14 @@ __all__ = ["RAdam"]
 
 
 class RAdam(GroupOptimizer):
-    """Adam whose adaptive steps start once their variance is known, and are rectified by it (Liu et al. 2020).
+    """Adam whose adaptive steps start once their variance is known, and are rectified by it (Liu et al.
+    2020).
 
     Args:
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: learning rate. betas: decay of the two running means. eps: added to the denominator.
-        weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken from
-            the parameter itself. maximize: climb instead.
+        weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken
+            from the parameter itself. maximize: climb instead.
         foreach, capturable: accepted; every step is one program.
         differentiable: record the step, so that gradients flow through it.
 
@@ -32,17 +33,36 @@ class RAdam(GroupOptimizer):
     _rule = staticmethod(rules.radam)
     _flags = {"decoupled_weight_decay": False}
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
-                 foreach=None, maximize=False, capturable=False, differentiable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        decoupled_weight_decay=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+    ) -> None:
         demand_rate(lr)
         demand(eps >= 0.0, "epsilon value", eps)
         demand_betas(betas)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):

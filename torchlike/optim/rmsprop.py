@@ -32,8 +32,20 @@ class RMSprop(GroupOptimizer):
     _rule = staticmethod(rules.rmsprop)
     _flags = {"momentum": 0, "centered": False}
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False,
-                 foreach=None, maximize=False, differentiable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ) -> None:
         demand_rate(lr)
         demand(eps >= 0.0, "epsilon value", eps)
         demand(momentum >= 0.0, "momentum value", momentum)
@@ -41,16 +53,28 @@ class RMSprop(GroupOptimizer):
         demand(alpha >= 0.0, "alpha value", alpha)
         demand_flags(foreach, differentiable=differentiable)
         defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
-            "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "capturable": capturable,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):
         return {k: group[k] for k in ("lr", "alpha", "eps", "weight_decay", "momentum")}
 
     def _options(self, group):
-        return (("centered", group["centered"]), ("momentum", group["momentum"] > 0), ("decay", group["weight_decay"] != 0))
+        return (
+            ("centered", group["centered"]),
+            ("momentum", group["momentum"] > 0),
+            ("decay", group["weight_decay"] != 0),
+        )
 
     def _kept(self, group):
         kept = ["square_avg"]

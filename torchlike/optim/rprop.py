@@ -32,8 +32,18 @@ class Rprop(GroupOptimizer):
     _rule = staticmethod(rules.rprop)
     _flags = {}
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
-                 maximize=False, differentiable=False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        etas=(0.5, 1.2),
+        step_sizes=(1e-6, 50),
+        *,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ) -> None:
         demand_rate(lr)
         demand(0.0 < etas[0] < 1.0 < etas[1], "eta values", f"{etas[0]}, {etas[1]}")
         demand_flags(foreach, differentiable=differentiable)

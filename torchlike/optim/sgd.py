@@ -19,7 +19,7 @@ class SGD(GroupOptimizer):
 
     Raises:
         ValueError: a negative number, or Nesterov momentum without momentum or with dampening.
-       
+
 
     >>> import torchlike as torch
     >>> p = torch.nn.Parameter(torch.ones(2))
@@ -34,8 +34,20 @@ class SGD(GroupOptimizer):
     _rule = staticmethod(rules.sgd)
     _counts = False
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False,
-                 foreach=None, differentiable=False, fused=None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ) -> None:
         demand_rate(lr)
         demand(momentum >= 0.0, "momentum value", momentum)
         demand(weight_decay >= 0.0, "weight_decay value", weight_decay)
@@ -43,17 +55,28 @@ class SGD(GroupOptimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         demand_flags(foreach, fused, differentiable)
         defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
         super().__init__(params, defaults)
 
     def _numbers(self, group):
         return {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay")}
 
     def _options(self, group):
-        return (("momentum", group["momentum"] != 0), ("nesterov", group["nesterov"]), ("decay", group["weight_decay"] != 0),
-                ("whole", True))  # fmt: skip
+        return (
+            ("momentum", group["momentum"] != 0),
+            ("nesterov", group["nesterov"]),
+            ("decay", group["weight_decay"] != 0),
+            ("whole", True),
+        )
 
     def _kept(self, group):
         return ("momentum_buffer",) if group["momentum"] != 0 else ()

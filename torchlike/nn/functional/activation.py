@@ -8,16 +8,48 @@ from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
 from torchlike._core.out import call_out
 from torchlike._functions._install import function
-from torchlike._functions.random import _here, _words
+from torchlike._functions.generator import draw, place_of
 from torchlike._ops import activation as ops
 from torchlike._ops import unary
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "relu_",
-    "rrelu", "rrelu_", "selu", "selu_", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign",
-    "tanh", "tanhshrink", "threshold", "threshold_",
-]  # fmt: skip
+    "celu",
+    "celu_",
+    "elu",
+    "elu_",
+    "gelu",
+    "glu",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+]
 
 
 def _run(op, input, numbers, inplace=False):
@@ -96,6 +128,7 @@ def selu_(input):
 
 @function("celu")
 def _celu(input, alpha=1.0):
+    """:func:`torch.nn.functional.celu` without its ``inplace``."""
     return celu(input, alpha)
 
 
@@ -219,10 +252,14 @@ def rrelu_(input, lower=1 / 8, upper=1 / 3, training=False, generator=None):
 def _slopes(input, lower, upper, training, inplace, generator):
     lower, upper = _number("rrelu", "lower", lower), _number("rrelu", "upper", upper)
     if not lower <= upper:
-        raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+        raise RuntimeError(
+            f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
+        )
     if not training:
         return _run(ops.rrelu, input, ((lower + upper) / 2,), inplace)
-    result, noise = call(ops.rrelu_with_noise, (input, _words("rrelu", generator, _here(input)), lower, upper), ())
+    result, noise = call(
+        ops.rrelu_with_noise, (input, draw("rrelu", generator, place_of(input)), lower, upper), ()
+    )
     return input.mul_(noise) if inplace else result
 
 
@@ -255,7 +292,12 @@ def threshold(input, threshold, value, inplace=False):
 @function("threshold_")
 def threshold_(input, threshold, value):
     """:func:`threshold` in place."""
-    return _run(unary.threshold, input, (_number("threshold", "threshold", threshold), _number("threshold", "value", value)), True)
+    return _run(
+        unary.threshold,
+        input,
+        (_number("threshold", "threshold", threshold), _number("threshold", "value", value)),
+        True,
+    )
 
 
 # ----- along a dimension ------------------------------------------------------------------------------
@@ -264,7 +306,8 @@ def threshold_(input, threshold, value):
 def _dim(name, dim, ndim, stacklevel):
     if dim is None:
         warnings.warn(
-            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as "
+            "an argument.",
             stacklevel=stacklevel + 1,
         )
         return 0 if ndim in (0, 1, 3) else 1
@@ -278,23 +321,32 @@ def _dtype(name, dtype):
 def softmax(input, dim=None, _stacklevel=3, dtype=None):
     """``exp(x)`` along ``dim``, scaled to sum 1; cast to ``dtype`` before if given.
 
-    A row of -inf gives NaN. Without ``dim`` it warns and takes the last or the second dimension as PyTorch does.
+    A row of -inf gives NaN. Without ``dim`` it warns and takes the last or the second dimension as PyTorch
+    does.
 
     >>> import torchlike as torch
     >>> torch.nn.functional.softmax(torch.zeros(1, 2), dim=1)
     tensor([[0.5000, 0.5000]])
     """
-    return call(ops.softmax, (input,), (_dim("softmax", dim, input.ndim, _stacklevel), _dtype("softmax", dtype)))
+    return call(
+        ops.softmax, (input,), (_dim("softmax", dim, input.ndim, _stacklevel), _dtype("softmax", dtype))
+    )
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
     """:func:`softmax` of ``-x``."""
-    return call(ops.softmin, (input,), (_dim("softmin", dim, input.ndim, _stacklevel), _dtype("softmin", dtype)))
+    return call(
+        ops.softmin, (input,), (_dim("softmin", dim, input.ndim, _stacklevel), _dtype("softmin", dtype))
+    )
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """``log(softmax(x))``, computed without overflow."""
-    return call(ops.log_softmax, (input,), (_dim("log_softmax", dim, input.ndim, _stacklevel), _dtype("log_softmax", dtype)))
+    return call(
+        ops.log_softmax,
+        (input,),
+        (_dim("log_softmax", dim, input.ndim, _stacklevel), _dtype("log_softmax", dtype)),
+    )
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
@@ -309,9 +361,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = call(ops.gumbel, (logits.detach(), _words("gumbel_softmax", None, _here(logits))), ())
+    noise = call(ops.gumbel, (logits.detach(), draw("gumbel_softmax", None, place_of(logits))), ())
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     return call(ops.one_hot_argmax, (soft.detach(),), (dim,)) - soft.detach() + soft
-

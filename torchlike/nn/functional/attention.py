@@ -4,7 +4,7 @@ import warnings
 
 from torchlike._base import dtypes
 from torchlike._core.dispatch import call
-from torchlike._functions.random import _here, _words
+from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear
 
@@ -38,7 +38,7 @@ def scaled_dot_product_attention(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p} "
                 "(scaled_dot_product_attention)"
             )
-        words = _words("scaled_dot_product_attention", None, _here(query))
+        words = draw("scaled_dot_product_attention", None, place_of(query))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
     return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
 
@@ -184,7 +184,7 @@ def multi_head_attention_forward(
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     projected = _project(query, key, value, in_proj_weight, in_proj_bias, weights, embed_dim_to_check)
     p = dropout_p if training else 0.0
-    words = _words("multi_head_attention", None, _here(query)) if p else None
+    words = draw("multi_head_attention", None, place_of(query)) if p else None
     inputs = (*projected, bias_k, bias_v, None if is_causal else attn_mask, key_padding_mask, words, p)
     flags = (num_heads, bool(add_zero_attn), bool(is_causal), bool(need_weights), bool(average_attn_weights))
     out, shares = call(ops.multi_head_attention, inputs, (*flags, (len(projected),)))

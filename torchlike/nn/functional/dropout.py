@@ -4,7 +4,7 @@ import warnings
 
 from torchlike._core.dispatch import call
 from torchlike._functions._install import function
-from torchlike._functions.random import _here, _words
+from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
@@ -20,14 +20,15 @@ def _kept(input, p, inplace, channels=0):
     if p == 1:
         return input.mul_(0) if inplace else input.mul(0)
     source = input.detach() if inplace else input
-    result, mask = call(ops.dropout, (source, _words("dropout", None, _here(input)), p), (channels,))
+    result, mask = call(ops.dropout, (source, draw("dropout", None, place_of(input)), p), (channels,))
     if not inplace:
         return result
     return input.mul_(mask.to(input.dtype) * (1 / (1 - p)))
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
-    """Zero each element with probability ``p`` and scale the others by 1 / (1 - p); outside training, ``input`` itself.
+    """Zero each element with probability ``p`` and scale the others by 1 / (1 - p); outside training,
+    ``input`` itself.
 
     Raises:
         ValueError: ``p`` outside [0, 1]. RuntimeError: a dtype that is neither floating point nor complex.
@@ -48,15 +49,20 @@ def _of_channels(name, input, p, training, inplace):
     if not training or p == 0:
         return input
     if input.ndim < 2:
-        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input ({name} got shape {list(input.shape)})")
+        raise RuntimeError(
+            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape "
+            f"{list(input.shape)})"
+        )
     return _kept(input, p, inplace, 2)
 
 
 def _warn_shape(name, n, input):
     if input.ndim not in (n + 1, n + 2):
         warnings.warn(
-            f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an error in a "
-            f"future release. It drops channels of inputs with {n} spatial dimensions, a channel dimension and perhaps a "
+            f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result in an "
+            "error in a "
+            f"future release. It drops channels of inputs with {n} spatial dimensions, a channel dimension "
+            "and perhaps a "
             f"batch dimension ({n + 1}-D or {n + 2}-D); use dropout for other inputs.",
             stacklevel=3,
         )
@@ -92,8 +98,10 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
     _check("dropout2d", p)
     if input.ndim == 3:
         warnings.warn(
-            "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout behavior is desired: "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d for [C, L] or [N, C, L], and a "
+            "dropout2d: Received a 3-D input to dropout2d and assuming that channel-wise 1-D dropout "
+            "behavior is desired: "
+            "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d for [C, L] "
+            "or [N, C, L], and a "
             "batch dimension for one image.",
             stacklevel=2,
         )
@@ -114,18 +122,22 @@ def _alpha(name, input, p, training, inplace, channels):
     if not training or p == 0:
         return input
     if channels and input.ndim < 2:
-        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input ({name} got shape {list(input.shape)})")
+        raise RuntimeError(
+            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape "
+            f"{list(input.shape)})"
+        )
     if p == 1:
         return input.mul_(0) if inplace else input.mul(0)
     if inplace:
-        result = call(ops.alpha_dropout, (input.detach(), _words(name, None, _here(input)), p), (channels,))
+        result = call(ops.alpha_dropout, (input.detach(), draw(name, None, place_of(input)), p), (channels,))
         scale, shift = result[1:]
         return input.mul_(scale).add_(shift)
-    return call(ops.alpha_dropout, (input, _words(name, None, _here(input)), p), (channels,))[0]
+    return call(ops.alpha_dropout, (input, draw(name, None, place_of(input)), p), (channels,))[0]
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout for :func:`selu` networks: dropped elements take SELU's lower bound, and mean and variance are kept.
+    """Dropout for :func:`selu` networks: dropped elements take SELU's lower bound, and mean and variance are
+    kept.
 
     ValueError for ``p`` outside [0, 1].
     """
@@ -166,5 +178,5 @@ def _native_dropout(input, p, train):
     """(result, mask) of dropout."""
     if train is False or p == 0:
         return input.clone(), (input == input).logical_or(True)
-    result, mask = call(ops.dropout, (input, _words("native_dropout", None, _here(input)), p), (0,))
+    result, mask = call(ops.dropout, (input, draw("native_dropout", None, place_of(input)), p), (0,))
     return result, mask

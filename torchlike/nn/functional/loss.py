@@ -11,9 +11,20 @@ from torchlike._ops import loss as ops
 from torchlike.nn.functional.misc import linear
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "gaussian_nll_loss", "huber_loss", "kl_div",
-    "l1_loss", "linear_cross_entropy", "mse_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
-]  # fmt: skip
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "linear_cross_entropy",
+    "mse_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+]
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -25,7 +36,10 @@ def _reduction(reduction, size_average=None, reduce=None):
     found = _REDUCTIONS.get(reduction)
     if found is None:
         if reduction == "elementwise_mean":
-            warnings.warn("reduction='elementwise_mean' is deprecated, please use reduction='mean' instead.", stacklevel=4)
+            warnings.warn(
+                "reduction='elementwise_mean' is deprecated, please use reduction='mean' instead.",
+                stacklevel=4,
+            )
             return 1
         raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
     return found
@@ -34,7 +48,10 @@ def _reduction(reduction, size_average=None, reduce=None):
 def reduction_name(size_average, reduce):
     """The reduction that the two deprecated flags mean."""
     name = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.", stacklevel=5)
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
+        stacklevel=5,
+    )
     return name
 
 
@@ -48,7 +65,8 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     """Minus the input at each target class: [N, C, ...] log probabilities and [N, ...] indices.
 
     Args:
-        weight: a weight for each class; the mean is over the weights. ignore_index: a target that counts for nothing.
+        weight: a weight for each class; the mean is over the weights. ignore_index: a target that counts for
+            nothing.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
 
     Raises:
@@ -60,12 +78,23 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     tensor(2.)
     """
     _tensors("nll_loss", input=input, target=target)
-    static = _reduction(reduction, size_average, reduce), arguments.as_int("nll_loss", "ignore_index", ignore_index)
+    static = (
+        _reduction(reduction, size_average, reduce),
+        arguments.as_int("nll_loss", "ignore_index", ignore_index),
+    )
     return call(classes.nll_loss2d if input.ndim > 2 else classes.nll_loss, (input, target, weight), static)
 
 
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
-                  label_smoothing=0.0):  # fmt: skip
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
     """Cross entropy of logits [N, C, ...] (or [C]) with class indices [N, ...] or probabilities [N, C, ...].
 
     Args:
@@ -99,7 +128,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
 def _with_probabilities(input, target, weight, mode, ignore_index, smoothing):
     if not target.dtype.is_floating_point:
         raise RuntimeError(
-            f"Expected floating point type for target with class probabilities, got {target.dtype.scalar_name} (input and "
+            "Expected floating point type for target with class probabilities, got "
+            f"{target.dtype.scalar_name} (input and "
             "target of cross_entropy have the same shape)"
         )
     if ignore_index >= 0:
@@ -107,8 +137,18 @@ def _with_probabilities(input, target, weight, mode, ignore_index, smoothing):
     return call(classes.cross_entropy_prob[mode], (input, target, weight, smoothing), ())
 
 
-def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
-                         label_smoothing=0.0, options=None):  # fmt: skip
+def linear_cross_entropy(
+    input,
+    linear_weight,
+    target,
+    *,
+    linear_bias=None,
+    weight=None,
+    reduction="mean",
+    ignore_index=None,
+    label_smoothing=0.0,
+    options=None,
+):
     """:func:`cross_entropy` of ``input @ linear_weight.T + linear_bias``.
 
     Args:
@@ -118,10 +158,13 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     RuntimeError for shapes that do not fit.
     """
     if input.dim() not in (1, 2):
-        raise RuntimeError(f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}")
+        raise RuntimeError(
+            f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}"
+        )
     if linear_weight.dim() < 2:
         raise RuntimeError(
-            f"linear_cross_entropy: expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
+            "linear_cross_entropy: expected linear_weight with dimensionality at least 2, got "
+            f"{linear_weight.dim()}"
         )
     if input.size(-1) != linear_weight.size(-1):
         raise RuntimeError(
@@ -131,18 +174,31 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     outputs = tuple(linear_weight.shape[:-1])
     if len(outputs) > 1 and input.dim() != 2:
         raise RuntimeError(
-            f"linear_cross_entropy: K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires "
+            "linear_cross_entropy: K-dimensional loss defined by linear_weight shape "
+            f"{tuple(linear_weight.shape)} requires "
             f"batched input, (N, {input.size(-1)}), got {tuple(input.shape)}"
         )
     if linear_bias is not None and tuple(linear_bias.shape) != outputs:
-        raise RuntimeError(f"linear_cross_entropy: expected linear_bias shape {outputs}, got {tuple(linear_bias.shape)}")
+        raise RuntimeError(
+            f"linear_cross_entropy: expected linear_bias shape {outputs}, got {tuple(linear_bias.shape)}"
+        )
     if ignore_index is not None and target.dtype.is_floating_point:
-        raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
-    flat = linear_weight.reshape(-1, linear_weight.size(-1)), None if linear_bias is None else linear_bias.reshape(-1)
+        raise RuntimeError(
+            "linear_cross_entropy: ignore_index cannot be specified when target contains probabilities"
+        )
+    flat = (
+        linear_weight.reshape(-1, linear_weight.size(-1)),
+        None if linear_bias is None else linear_bias.reshape(-1),
+    )
     logits = linear(input, *flat).reshape(*input.shape[:-1], *outputs)
     ignore_index = -100 if ignore_index is None else ignore_index
     return cross_entropy(
-        logits, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+        logits,
+        target,
+        weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
     )
 
 
@@ -152,7 +208,8 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 def _warn_shapes(input, target):
     if target.size() != input.size():
         warnings.warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+            "This will likely "
             "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=4,
         )
@@ -161,7 +218,9 @@ def _warn_shapes(input, target):
 def _weighted(losses, weight, input, mode, divide_by_weights=True):
     """The reduction of losses times weights, after the check of the weights' shape."""
     if weight.size() != input.size():
-        raise ValueError(f"Weights and input must have the same size, got {list(weight.size())} and {list(input.size())}.")
+        raise ValueError(
+            f"Weights and input must have the same size, got {list(weight.size())} and {list(input.size())}."
+        )
     weighted = losses * weight
     if mode == 0:
         return weighted
@@ -196,7 +255,9 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    """``d**2 / (2 beta)`` for differences below ``beta``, else ``|d| - beta / 2``. RuntimeError for a negative ``beta``."""
+    """``d**2 / (2 beta)`` for differences below ``beta``, else ``|d| - beta / 2``. RuntimeError for a
+    negative ``beta``.
+    """
     _warn_shapes(input, target)
     mode = _reduction(reduction, size_average, reduce)
     if beta == 0.0:
@@ -232,8 +293,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return call(ops.binary_cross_entropy, (input, target, weight), (mode,))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
-                                     pos_weight=None):  # fmt: skip
+def binary_cross_entropy_with_logits(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     """:func:`binary_cross_entropy` of ``sigmoid(input)``, without overflow.
 
     Args:
@@ -249,7 +311,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     _same_size(input, target)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(
-            f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}': binary_cross_entropy_with_logits takes "
+            f"\"log_sigmoid_cpu\" not implemented for '{input.dtype.scalar_name}': "
+            "binary_cross_entropy_with_logits takes "
             "floating point logits"
         )
     return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
@@ -264,14 +327,17 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     """``target * (log(target) - input)``: the divergence of distributions whose first is given as logarithms.
 
     Args:
-        reduction: also ``'batchmean'``, the sum over the batch size (``'mean'`` divides by all elements, and warns).
+        reduction: also ``'batchmean'``, the sum over the batch size (``'mean'`` divides by all elements, and
+            warns).
         log_target: whether ``target`` too is given as logarithms.
     """
     if size_average is None and reduce is None and reduction in ("mean", "batchmean"):
         if reduction == "mean":
             warnings.warn(
-                "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
-                "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the "
+                "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+                "'batchmean' divides "
+                "only by the batch size, and aligns with the KL div math definition. 'mean' will be changed "
+                "to behave the "
                 "same as 'batchmean' in the next major release.",
                 stacklevel=2,
             )
@@ -289,13 +355,16 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     """``log(1 + exp(-target * input))`` with targets 1 and -1."""
     mode = _reduction(reduction, size_average, reduce)
     if isinstance(target, Tensor) and target.requires_grad:
-        raise RuntimeError("soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()")
+        raise RuntimeError(
+            "soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()"
+        )
     return call(ops.soft_margin_loss, (input, target), (mode,))
 
 
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
                      reduction="mean"):  # fmt: skip
-    """Negative log likelihood of Poisson counts, without the constant unless ``full`` (Stirling's approximation).
+    """Negative log likelihood of Poisson counts, without the constant unless ``full`` (Stirling's
+    approximation).
 
     Args:
         log_input: whether ``input`` is the logarithm of the rate. eps: added to a rate before its logarithm.
@@ -319,7 +388,11 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
-        var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
+        var = (
+            input.new_full(input.size(), float(var))
+            if input.dtype.is_floating_point
+            else input.new_tensor(var)
+        )
     var = _variances(input, var)
     mode = _REDUCTIONS[reduction]
     if not full:
@@ -334,6 +407,11 @@ def _variances(input, var):
         return var
     if input.size()[:-1] == var.size():
         return var.unsqueeze(-1)
-    if input.dim() == var.dim() and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1:
+    if (
+        input.dim() == var.dim()
+        and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1
+    ):
         return var
-    raise ValueError(f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}")
+    raise ValueError(
+        f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}"
+    )

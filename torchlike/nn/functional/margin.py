@@ -10,10 +10,19 @@ from torchlike._ops import loss as ops
 from torchlike.nn.functional.loss import _reduction, _tensors
 
 __all__ = [
-    "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "hinge_embedding_loss", "margin_ranking_loss",
-    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "pairwise_distance", "pdist",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
-]  # fmt: skip
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "ctc_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "pairwise_distance",
+    "pdist",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
@@ -25,7 +34,11 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     >>> torch.nn.functional.cosine_similarity(torch.ones(1, 2), torch.tensor([[0.0, 2.0]]))
     tensor([0.7071])
     """
-    return call(similarity.cosine_similarity, (x1, x2, float(eps)), (arguments.as_int("cosine_similarity", "dim", dim),))
+    return call(
+        similarity.cosine_similarity,
+        (x1, x2, float(eps)),
+        (arguments.as_int("cosine_similarity", "dim", dim),),
+    )
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
@@ -43,14 +56,14 @@ def pdist(input, p=2):
     return call(similarity.pdist, (input,), (float(p),))
 
 
-
 @function("margin_ranking_loss")
 def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     return call(ops.margin_ranking_loss[reduction], (input1, input2, target, float(margin)), ())
 
 
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    """``max(0, -target * (input1 - input2) + margin)``: target 1 asks for input1 above input2, -1 for the reverse.
+    """``max(0, -target * (input1 - input2) + margin)``: target 1 asks for input1 above input2, -1 for the
+    reverse.
 
     RuntimeError where the numbers of dimensions differ.
     """
@@ -87,8 +100,18 @@ def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6
     return call(op, (anchor, positive, negative, float(margin), float(eps)), (float(p),))
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None,
-                        reduction="mean"):  # fmt: skip
+def triplet_margin_loss(
+    anchor,
+    positive,
+    negative,
+    margin=1.0,
+    p=2,
+    eps=1e-6,
+    swap=False,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
     """``max(0, margin + |anchor - positive| - |anchor - negative|)`` in the p-norm over the last dimension.
 
     Args:
@@ -103,15 +126,17 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     return _triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, mode)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):  # fmt: skip
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
     """:func:`triplet_margin_loss` with a distance of one's own (default: :func:`pairwise_distance`)."""
     mode = _reduction(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor "
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, "
+            "but got: anchor "
             f"{anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
         )
     measure = pairwise_distance if distance_function is None else distance_function
@@ -123,7 +148,8 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    """Margins of 1 between each listed class and each other class: [N, C] scores, [N, C] lists that end at the first -1.
+    """Margins of 1 between each listed class and each other class: [N, C] scores, [N, C] lists that end at
+    the first -1.
 
     RuntimeError for a class outside [-1, C) or shapes that differ.
     """
@@ -132,11 +158,15 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return call(ops.multilabel_margin_loss, (input, target), (mode,))
 
 
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """``max(0, margin - x[target] + x[i]) ** p`` summed over the other classes, over C: [N, C] scores, [N] classes.
+def multi_margin_loss(
+    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
+):
+    """``max(0, margin - x[target] + x[i]) ** p`` summed over the other classes, over C: [N, C] scores, [N]
+    classes.
 
     Raises:
-        ValueError: ``p`` other than 1 or 2, a weight that is not 1-dimensional. RuntimeError: a class outside [0, C).
+        ValueError: ``p`` other than 1 or 2, a weight that is not 1-dimensional. RuntimeError: a class
+            outside [0, C).
     """
     mode = _reduction(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -162,7 +192,10 @@ def _lengths(name, given, n):
     elif isinstance(given, list | tuple):
         found = as_tensor([int(x) for x in given]).long()
     else:
-        raise TypeError(f"ctc_loss() received an invalid combination of arguments: {name} must be a Tensor or tuple of ints")
+        raise TypeError(
+            f"ctc_loss() received an invalid combination of arguments: {name} must be a Tensor or tuple of "
+            "ints"
+        )
     if found.numel() != n:
         raise RuntimeError(f"ctc_loss: {name} must be of size batch_size ({n}), got {found.numel()}")
     return found
@@ -177,11 +210,15 @@ def _rows(targets, lengths, longest):
     return as_tensor(rows, device=targets.device).reshape(len(lengths), longest).long()
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-    """Connectionist temporal classification: minus the log probability of label sequences over all alignments.
+def ctc_loss(
+    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
+):
+    """Connectionist temporal classification: minus the log probability of label sequences over all
+    alignments.
 
     Args:
-        log_probs: [T, N, C] or [T, C] log_softmax of scores; the gradient is that of the scores, as in PyTorch.
+        log_probs: [T, N, C] or [T, C] log_softmax of scores; the gradient is that of the scores, as in
+            PyTorch.
         targets: [N, S] padded, or all labels end to end [sum(target_lengths)].
         input_lengths, target_lengths: [N] ints. blank: the class of the blank.
         reduction: ``'mean'`` divides by the target lengths and averages over the batch.
@@ -197,16 +234,22 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     steps, n, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be in label range [0, {classes}), got {blank}")
-    inputs, wanted = _lengths("input_lengths", input_lengths, n), _lengths("target_lengths", target_lengths, n)
+    inputs, wanted = (
+        _lengths("input_lengths", input_lengths, n),
+        _lengths("target_lengths", target_lengths, n),
+    )
     longest = max(wanted.tolist(), default=0)
     for value in inputs.tolist():
         if not 0 <= value <= steps:
-            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
+            raise RuntimeError(
+                f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}"
+            )
     if targets.dim() == 1:
         targets = _rows(targets, wanted.tolist(), longest)
     elif targets.size(1) < longest:
         raise RuntimeError(
-            f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size {targets.size(1)} for "
+            f"ctc_loss: Expected tensor to have size at least {longest} at dimension 1, but got size "
+            f"{targets.size(1)} for "
             "argument 'targets'"
         )
     found = call(ctc.ctc_loss, (log_probs, targets.long(), inputs, wanted), (int(blank), bool(zero_infinity)))

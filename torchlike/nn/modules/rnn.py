@@ -7,7 +7,7 @@ import warnings
 from torchlike._core.dispatch import call
 from torchlike._core.factories import empty, zeros
 from torchlike._core.tensor import Tensor
-from torchlike._functions.random import _here, _words
+from torchlike._functions.generator import draw, place_of
 from torchlike._ops import rnn as ops
 from torchlike.nn.modules import _start
 from torchlike.nn.modules.module import Module
@@ -212,7 +212,7 @@ class RNNBase(Module):
     def _run(self, x, states, lengths, batch_first):
         weights = self._flat_weights
         p = self.dropout if self.training and self.num_layers > 1 else 0.0
-        words = _words("rnn", None, _here(x)) if p else None
+        words = draw("rnn", None, place_of(x)) if p else None
         static = (
             self.bias,
             self.num_layers,

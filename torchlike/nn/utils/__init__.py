@@ -2,6 +2,7 @@
 
 from torchlike.nn.utils import clip_grad as clip_grad
 from torchlike.nn.utils import convert_parameters as convert_parameters
+from torchlike.nn.utils import fusion as fusion
 from torchlike.nn.utils import init as init
 from torchlike.nn.utils import rnn as rnn
 from torchlike.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm

@@ -23,8 +23,10 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 def _demand_finite(norm: Tensor, order: float) -> None:
     if not norm.isfinite():
         raise RuntimeError(
-            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
-            "disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot "
+            "be clipped. To "
+            "disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
         )
 
 
@@ -123,9 +125,13 @@ def clip_grad_norm(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Keep each element of the gradients within +-clip_value, in place. NotImplementedError for complex gradients."""
+    """Keep each element of the gradients within +-clip_value, in place. NotImplementedError for complex
+    gradients.
+    """
     grads = _gradients(parameters)
     if any(g.is_complex() for g in grads):
-        raise NotImplementedError("clamp is not supported for complex types: clip_grad_value_ takes real gradients")
+        raise NotImplementedError(
+            "clamp is not supported for complex types: clip_grad_value_ takes real gradients"
+        )
     if grads:
         _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], float(clip_value)))
