@@ -233,26 +233,64 @@ def test_seed_errors(f, match):
 
 # ----- forms ------------------------------------------------------------------------------------------------
 
-FORMS = (
-    """
-rand(2, 3)|rand((2, 3))|rand([])|rand(0, 2)|rand(size=(2,))|rand(2, dtype=T.float64)|rand(2, dtype=T.bfloat16)
-rand(2, requires_grad=True)|rand(2, out=T.empty(0))|rand(2, out=T.empty(2, dtype=T.float64))|rand(2,
-device='cpu') rand(2, device='meta')|randn(2, dtype=T.complex64)|randn(1, 2, generator=T.Generator())|randn(3,
-out=T.empty(5)) randint(5, (2,))|randint(1, 5, (2,))|randint(high=5, size=(2,))|randint(low=1, high=5,
-size=(2,)) randint(5, (2,), dtype=T.float32)|randint(0, 2, (2,), dtype=T.uint8)|randint(5, (), device='meta')
-randint(0, 5, (2,), requires_grad=True, dtype=T.float32)|randint(3, (2,), out=T.empty(0, dtype=T.int32))
-randperm(5)|randperm(5, dtype=T.float32)|randperm(0)|randperm(4, out=T.empty(0, dtype=T.int32))
-rand_like(X)|rand_like(X.t())|rand_like(X, dtype=T.float64, requires_grad=True)|rand_like(X.t().expand(2, 3,
-2)) randn_like(X.t(), memory_format=T.contiguous_format)|randint_like(X, 5)|randint_like(X, 2,
-5)|randint_like(X, 5, dtype=T.int8) rand_like(X, device='meta')|normal(0.0, 1.0, (2,))|normal(X,
-1.0)|normal(0.0, X)|normal(X, X)|normal(X) normal(X, T.ones(3, dtype=T.float64))|normal(T.zeros(2), T.ones(2,
-1))|normal(X, 1.0, out=T.empty(2, 3)) bernoulli(X)|bernoulli(X.t())|bernoulli(X, 0.5)|bernoulli(X,
-out=T.empty(0))|poisson(X)|poisson(X.double()) multinomial(X, 2)|multinomial(X[0], 2)|multinomial(X, 5,
-True)|multinomial(X[0], 2, out=T.empty(0, dtype=T.int64)) binomial(T.full((3,), 10.0), X[0])
-""".replace("\n", "|")
-    .strip("|")
-    .split("|")
-)
+FORMS = """
+rand(2, 3)
+rand((2, 3))
+rand([])
+rand(0, 2)
+rand(size=(2,))
+rand(2, dtype=T.float64)
+rand(2, dtype=T.bfloat16)
+rand(2, requires_grad=True)
+rand(2, out=T.empty(0))
+rand(2, out=T.empty(2, dtype=T.float64))
+rand(2, device='cpu')
+rand(2, device='meta')
+randn(2, dtype=T.complex64)
+randn(1, 2, generator=T.Generator())
+randn(3, out=T.empty(5))
+randint(5, (2,))
+randint(1, 5, (2,))
+randint(high=5, size=(2,))
+randint(low=1, high=5, size=(2,))
+randint(5, (2,), dtype=T.float32)
+randint(0, 2, (2,), dtype=T.uint8)
+randint(5, (), device='meta')
+randint(0, 5, (2,), requires_grad=True, dtype=T.float32)
+randint(3, (2,), out=T.empty(0, dtype=T.int32))
+randperm(5)
+randperm(5, dtype=T.float32)
+randperm(0)
+randperm(4, out=T.empty(0, dtype=T.int32))
+rand_like(X)
+rand_like(X.t())
+rand_like(X, dtype=T.float64, requires_grad=True)
+rand_like(X.t().expand(2, 3, 2))
+randn_like(X.t(), memory_format=T.contiguous_format)
+randint_like(X, 5)
+randint_like(X, 2, 5)
+randint_like(X, 5, dtype=T.int8)
+rand_like(X, device='meta')
+normal(0.0, 1.0, (2,))
+normal(X, 1.0)
+normal(0.0, X)
+normal(X, X)
+normal(X)
+normal(X, T.ones(3, dtype=T.float64))
+normal(T.zeros(2), T.ones(2, 1))
+normal(X, 1.0, out=T.empty(2, 3))
+bernoulli(X)
+bernoulli(X.t())
+bernoulli(X, 0.5)
+bernoulli(X, out=T.empty(0))
+poisson(X)
+poisson(X.double())
+multinomial(X, 2)
+multinomial(X[0], 2)
+multinomial(X, 5, True)
+multinomial(X[0], 2, out=T.empty(0, dtype=T.int64))
+binomial(T.full((3,), 10.0), X[0])
+""".strip().split("\n")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -311,17 +349,30 @@ def test_errors(line):
 # ----- in place
 # ------------------------------------------------------------------------------------------------
 
-FILLS = (
-    """
-uniform_()|uniform_(2, 3)|uniform_(to=2)|uniform_(**{'from': -1})|normal_(1, 2)|normal_(mean=1,
-std=2)|bernoulli_() bernoulli_(0.3)|bernoulli_(T.full((2, 3), 0.5))|random_()|random_(3)|random_(1,
-5)|random_(to=3)|random_(**{'from': 1, 'to': 3})
-exponential_()|exponential_(lambd=2.0)|log_normal_()|log_normal_(mean=1, std=2)|cauchy_()|cauchy_(median=0,
-sigma=1) geometric_(0.3)|geometric_(p=0.5)
-""".replace("\n", "|")
-    .strip("|")
-    .split("|")
-)
+FILLS = """
+uniform_()
+uniform_(2, 3)
+uniform_(to=2)
+uniform_(**{'from': -1})
+normal_(1, 2)
+normal_(mean=1, std=2)
+bernoulli_()
+bernoulli_(0.3)
+bernoulli_(T.full((2, 3), 0.5))
+random_()
+random_(3)
+random_(1, 5)
+random_(to=3)
+random_(**{'from': 1, 'to': 3})
+exponential_()
+exponential_(lambd=2.0)
+log_normal_()
+log_normal_(mean=1, std=2)
+cauchy_()
+cauchy_(median=0, sigma=1)
+geometric_(0.3)
+geometric_(p=0.5)
+""".strip().split("\n")
 
 
 @pytest.mark.parametrize("form", FILLS)

@@ -9,6 +9,7 @@ to autograd and the executor.
 from torchlike._base.state import state
 from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
+from torchlike._core.creation import refusal
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
@@ -31,7 +32,7 @@ def call(op, inputs, static):
             if t._view is None:
                 values.append(t._storage.value)
             else:
-                if t._diff is not None:
+                if t._diff is not None and state.grad:
                     refresh(t)
                 strided = True
                 values.append(value_of(t))
@@ -89,8 +90,15 @@ def _make_plan(op, inputs, static, values):
         return None
     plan = op.derivative(static, [derive.aval(v) for v in values], wanted)
     if plan is not None:
-        plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes)
+        plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
     return plan
+
+
+def _stands_for_tensor(op, i):
+    """Whether input ``i``, a number or None, is a tensor in the schema."""
+    op = getattr(op, "op", op)
+    dynamic = getattr(op, "dynamic", ())
+    return i < len(dynamic) and dynamic[i].is_tensor and not getattr(op, "lists", False)
 
 
 def _record(op, inputs, static, values, out):
@@ -130,18 +138,28 @@ def _node(op, plan, inputs, outs):
 def refresh(t):
     """Give a view whose base was changed in place its new history (a read of the base)."""
     diff = t._diff
-    if diff.version == t._vc.version:
-        return
-    diff.version = t._vc.version
     base = diff.base
-    if not base._rg:
+    if t._rg is not base._rg:
+        _follow_base(t, base)
+    if diff.version == t._vc.version or not (base._rg or t._rg):
         return
-    steps = t._view.steps[diff.depth :]
-    ints = t._view.ints[diff.ints :]
+    if diff.creation is not None:
+        raise refusal(t, indirect=True)
+    diff.version = t._vc.version
+    steps, ints = diff.path(t._view)
     op = reader(steps)
-    inputs = (base, *ints)
     values = (immediate.Abstract(base._layout.shape, base.dtype.np), *ints)
-    plan = plan_for(op, inputs, (), values)
-    if plan is not None:
-        t._edge = (nodes.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints)), 0)
-        t._rg = True
+    plan = plan_for(op, (base, *ints), (), values)
+    if plan is None:  # the base was detached since: the view keeps a node, which leads nowhere
+        plan = op.derivative((), [derive.aval(v) for v in values], (0,))
+        plan.tensors = (0,)
+    node = nodes.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints))
+    nodes.new_history(t, (node, 0))
+
+
+def _follow_base(t, base):
+    """A view without history requires grad while its base does, though no gradient flows through it."""
+    if base._rg and not t._rg:
+        t._rg, t._edge = True, nodes.NOWHERE
+    elif t._edge is nodes.NOWHERE:
+        t._rg, t._edge = False, None
