@@ -92,6 +92,9 @@ class _Task:
                 results = node.apply(grads)
                 if not self.keep:
                     node.release()
+            elif plain and node._ex is None and node.is_plain_sink():
+                self.accumulate_into(node.variable, grads[0])
+                continue
             else:
                 results = self.step(node, grads) or repeat(None)
             for edge, grad in zip(node.edges, results, strict=False):

@@ -61,6 +61,10 @@ class Node:
         """(shape, dtype) of each output."""
         raise NotImplementedError
 
+    def is_plain_sink(self):
+        """Whether the node only adds to a leaf, with no hooks to run."""
+        return False
+
     def register_hook(self, hook):
         """Call ``hook(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces the former.
 
@@ -219,6 +223,10 @@ class AccumulateGrad(Node):
 
     def outs(self):
         return (self.variable_meta(),)
+
+    def is_plain_sink(self):
+        t = self.variable
+        return t._rg and t._ex is None
 
     def variable_meta(self):
         t = self.variable
