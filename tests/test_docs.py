@@ -50,7 +50,8 @@ def test_code_blocks_run(page, tmp_path):
     """In a process of its own, which has not imported PyTorch: as a reader would run them."""
     code = "import sys, pathlib, test_docs; test_docs.run_page(pathlib.Path(sys.argv[1]))"
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(REPOSITORY)])}
-    done = subprocess.run([sys.executable, "-c", code, str(page)], cwd=tmp_path, env=env, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, str(page)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,17 +1,19 @@
 """The names of the ``torch`` namespace."""
 
+from math import e, inf, nan, pi  # noqa: E402,I001
+
 import torchlike._functions.copy
 import torchlike._functions.indexing
 import torchlike._functions.info
+import torchlike._functions.like
 import torchlike._functions.linalg
 import torchlike._functions.operators
 import torchlike._functions.pointwise
-import torchlike._functions.like
-import torchlike._functions.rearrange
-import torchlike._functions.restructure
 import torchlike._functions.products
 import torchlike._functions.random
+import torchlike._functions.rearrange
 import torchlike._functions.reduce
+import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.view_copies
 import torchlike.nn.functional
@@ -47,10 +49,8 @@ from torchlike._core.tensor import (
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
-from torchlike._functions.legacy import TYPED
 from torchlike._functions.generator import Generator, default_generator
-
-from math import e, inf, nan, pi  # noqa: E402,I001
+from torchlike._functions.legacy import TYPED
 
 convert.install()
 _autograd.install()
@@ -62,8 +62,9 @@ globals().update(TYPED)
 
 __all__ = [
     "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
-    "contiguous_format", "default_generator", "device", "dtype", "empty", "enable_grad", "finfo", "from_dlpack", "from_jax_array", "from_numpy",
-    "full", "get_default_dtype", "iinfo", "is_grad_enabled", "memory_format", "no_grad", "ones", "preserve_format",
-    "promote_types", "set_default_device", "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor",
-    "zeros", "e", "inf", "layout", "nan", "pi", *ALIASES, *bind.FUNCTIONS, *TYPED,
+    "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
+    "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "is_grad_enabled", "layout",
+    "memory_format", "nan", "no_grad", "ones", "pi", "preserve_format", "promote_types", "set_default_device",
+    "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
+    *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

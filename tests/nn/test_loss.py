@@ -301,6 +301,10 @@ def test_gaussian_nll(reduction, var):
     check(loss("gaussian_nll_loss", full=True, eps=0.5, reduction=reduction), X, Y, var, gradgrad=False)
 
 
+def test_triplets_of_complex_vectors():
+    check(loss("triplet_margin_loss"), X + 1j * Y, Y + 0j, P + 0j, gradgrad=False)
+
+
 def test_gaussian_nll_numbers():
     check(loss("gaussian_nll_loss", Y, 0.7), X)
     check(
@@ -425,6 +429,7 @@ ERRORS = [
     (lambda t, x: t.nn.functional.mse_loss(x, x, weight=x[0]), "same size"),
     (lambda t, x: t.nn.functional.l1_loss(x.long(), x.long()), "could not infer output dtype"),
     (lambda t, x: t.nn.functional.smooth_l1_loss(x, x, beta=-1), "negative values for beta, got -1"),
+    (lambda t, x: t.nn.HuberLoss(delta=1j), "delta must be a float or int"),
     (lambda t, x: t.nn.functional.huber_loss(x, x, delta=0), "non-positive values for delta, got 0"),
     (lambda t, x: t.nn.functional.binary_cross_entropy(x, x), "between 0 and 1"),
     (lambda t, x: t.nn.functional.binary_cross_entropy(x.sigmoid(), x + 9), "between 0 and 1"),

@@ -37,7 +37,7 @@ def cosine_similarity(x1, x2, dim, eps):
 
 def _length(x, axis):
     """Euclidean length, kept as a dimension; derivative 0 at 0."""
-    square = jnp.sum(x * x, axis, keepdims=True)
+    square = jnp.sum((x * jnp.conj(x)).real, axis, keepdims=True)
     zero = square == 0
     return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
 

@@ -13,7 +13,6 @@ from torchlike.nn.modules import (
     instancenorm,
     linear,
     loss,
-    module,
     normalization,
     padding,
     pixelshuffle,

@@ -167,12 +167,17 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared up to ``delta``, absolute above; see ``torch.nn.functional.huber_loss``."""
+    """Squared up to ``delta``, absolute above; see ``torch.nn.functional.huber_loss``.
+
+    TypeError for a ``delta`` that is no real number.
+    """
 
     __constants__ = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
+        if not isinstance(delta, int | float):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
