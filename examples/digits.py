@@ -147,7 +147,7 @@ def plot_images(figure, images, titles):
 
 def main():
     parser = argparse.ArgumentParser(description="Train a small CNN on the scikit-learn digits.")
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("digits-out"), help="folder for the results")

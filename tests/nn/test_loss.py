@@ -37,7 +37,7 @@ def check_some(f, *arrays, reduction, gradgrad=True, **options):
     check(f, *arrays, gradgrad=gradgrad and mean, jit=mean, **options)
 
 
-# ----- classes --------------------------------------------------------------------------------------------
+# ----- classes -----
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -173,7 +173,7 @@ def test_class_errors(f, match):
     check_error(f, X, match=match)
 
 
-# ----- between tensors of one shape -----------------------------------------------------------------------
+# ----- between tensors of one shape -----
 
 PAIRS = [
     ("mse_loss", X, Y, {}),
@@ -315,8 +315,7 @@ def test_gaussian_nll_numbers():
     )
 
 
-# ----- margins over classes
-# ----------------------------------------------------------------------------------
+# ----- margins over classes -----
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -342,8 +341,7 @@ def test_multilabel_margin(reduction):
     check_some(loss("multilabel_soft_margin_loss", reduction=reduction), X[0], Q[0], reduction=reduction)
 
 
-# ----- alignments
-# ---------------------------------------------------------------------------------------------
+# ----- alignments -----
 
 CTC = [
     (np.array([[1, 2], [1, 1]]), (6, 6), (2, 2)),
@@ -381,47 +379,7 @@ def test_ctc_of_one_sequence_and_other_blanks():
     )
 
 
-# ----- distances --------------------------------------------------------------------------------------------
-
-
-def test_cosine_similarity():
-    check(loss("cosine_similarity"), X, Y)
-    check(loss("cosine_similarity", dim=0), X, Y[0])
-    check(loss("cosine_similarity", dim=-1), X[0], Y[:2])
-    check(loss("cosine_similarity", dim=0), X.astype(np.float32), Y, gradgrad=False, tol=1e3)
-    check(
-        loss("cosine_similarity"),
-        np.array([[0.0, 0], [1, 2], [1e-9, 0]]),
-        np.array([[1.0, 2], [0, 0], [3, 4]]),
-        gradgrad=False,
-    )
-    check(loss("cosine_similarity", dim=0), np.array(2.0), np.array(-3.0), gradgrad=False)
-
-
-@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF])
-def test_distances(p):
-    slope = p > 0  # PyTorch has no gradient of the 0-norm, torchlike zeros
-    check(
-        loss("pairwise_distance", p=p, eps=0.0),
-        np.array([[0.0, 0], [1, 2]]),
-        np.array([[0.0, 0], [1, 0]]),
-        grad=slope,
-        gradgrad=False,
-    )
-    check(
-        loss("pairwise_distance", p=p, keepdim=True), X, Y[0], grad=slope, gradgrad=p in (2.0, 3.0), jit=False
-    )
-    check(loss("pdist", p=p), X, gradgrad=False)
-
-
-def test_distances_of_other_dtypes():
-    check(loss("pairwise_distance"), T, np.array([1, 1, 1]))
-    check(loss("pairwise_distance"), X.astype(np.float32), Y, gradgrad=False, tol=1e3)
-    check(loss("pairwise_distance"), X + 1j * Y, Y - 2j * X, gradgrad=False)
-
-
-# ----- errors, warnings, modules
-# --------------------------------------------------------------------------------
+# ----- errors, warnings, modules -----
 
 ERRORS = [
     (lambda t, x: t.nn.functional.mse_loss(x, x[:2]), r"size of tensor a \(3\) must match .* b \(2\)"),
@@ -483,10 +441,6 @@ ERRORS = [
         lambda t, x: t.nn.functional.ctc_loss(x[:, None], t.ones(1, 2).long(), (3,), (2,), blank=4),
         "label range",
     ),
-    (lambda t, x: t.nn.functional.cosine_similarity(x.long(), x.long()), "common dtype is Long"),
-    (lambda t, x: t.nn.functional.cosine_similarity(x, x, dim=2), "out of range"),
-    (lambda t, x: t.nn.functional.pairwise_distance(x, x[:2]), "must match"),
-    (lambda t, x: t.nn.functional.pdist(x[0]), "2D tensors, got: 1D"),
 ]
 
 

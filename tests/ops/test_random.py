@@ -131,7 +131,7 @@ def test_random_covers_the_dtype():
     assert high.min() >= 2**40 and high.max() < 2**41
 
 
-# ----- seeds ------------------------------------------------------------------------------------------------
+# ----- seeds -----
 
 
 def test_a_seed_gives_the_same_numbers():
@@ -231,7 +231,7 @@ def test_seed_errors(f, match):
     check_error(lambda t: f(t), match=match)
 
 
-# ----- forms ------------------------------------------------------------------------------------------------
+# ----- forms -----
 
 FORMS = """
 rand(2, 3)
@@ -346,8 +346,7 @@ def test_errors(line):
     check_error(lambda t: eval(f"T.{call}", {"T": t, "X": t.full((2, 3), 0.5)}), match=match)
 
 
-# ----- in place
-# ------------------------------------------------------------------------------------------------
+# ----- in place -----
 
 FILLS = """
 uniform_()
@@ -441,8 +440,7 @@ def test_gradients_of_samples_are_zero():
         assert grads[0] == grads[1]
 
 
-# ----- compiled and traced
-# ----------------------------------------------------------------------------------------
+# ----- compiled and traced -----
 
 
 def test_new_seeds_do_not_compile_again():

@@ -142,8 +142,7 @@ def test_half_precision():
             np.testing.assert_allclose(host(x), y.detach().numpy(), rtol=5e-3, atol=5e-3)
 
 
-# ----- state dicts
-# ----------------------------------------------------------------------------------------------
+# ----- state dicts -----
 
 
 def from_torch(value):
@@ -193,8 +192,7 @@ def test_old_state_dicts_lack_options():
     optimizer.step()
 
 
-# ----- behaviour
-# ----------------------------------------------------------------------------------------------------
+# ----- behaviour -----
 
 
 def test_writes_in_place():
@@ -289,8 +287,7 @@ def test_meta_parameters():
     assert p.is_meta
 
 
-# ----- differentiable steps
-# -------------------------------------------------------------------------------------------
+# ----- differentiable steps -----
 
 
 @pytest.mark.parametrize("name", ["Adam", "RAdam", "SGD"])
@@ -320,8 +317,7 @@ def test_differentiable_of_a_leaf():
     check_error(f, match="a leaf Variable that requires grad")
 
 
-# ----- L-BFGS
-# ---------------------------------------------------------------------------------------------------------
+# ----- L-BFGS -----
 
 
 def rosenbrock(p):
@@ -367,8 +363,7 @@ def test_lbfgs(function, options):
     assert ours[2] == theirs[2]
 
 
-# ----- errors
-# -----------------------------------------------------------------------------------------------------------
+# ----- errors -----
 
 ERRORS = """
 SGD([P], lr=-1)=learning rate: -1

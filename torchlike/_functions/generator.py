@@ -103,7 +103,7 @@ def place_of(t):
     return None if isinstance(t._storage.value, jax.core.Tracer) else t.device
 
 
-# ----- the default generator -------------------------------------------------------------------------
+# ----- the default generator -----
 
 
 @function()

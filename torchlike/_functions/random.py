@@ -45,7 +45,7 @@ def _chosen(name, dtype, out, default=None):
     return dtypes.as_dtype(dtype) if dtype is not None else default or dtypes.get_default_dtype()
 
 
-# ----- factories ------------------------------------------------------------------------------------
+# ----- factories -----
 
 
 @function()
@@ -204,7 +204,7 @@ def _packed(low, span):
     return low, span if span < 2**63 else span - 2**64, span >= 2**32
 
 
-# ----- like another tensor ---------------------------------------------------------------------------
+# ----- like another tensor -----
 
 
 def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator):
@@ -310,7 +310,7 @@ def randint_like(
     )
 
 
-# ----- filling a tensor -----------------------------------------------------------------------------
+# ----- filling a tensor -----
 
 
 def _filled(op, name, self, numbers, generator, static=()):
@@ -439,7 +439,7 @@ def _random_range(dtype, low=0, high=None):
     return _packed(low, top + 1 - low)
 
 
-# ----- samples with a parameter for each element -------------------------------------------------------
+# ----- samples with a parameter for each element -----
 
 
 def _sampled(op, name, tensors, generator, out, static=()):

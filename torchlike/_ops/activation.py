@@ -295,7 +295,7 @@ def log_sigmoid(self):
     return _wide(lambda x: jnp.where(x < 0, x, 0) - jnp.log1p(jnp.exp(-jnp.abs(x))), self)
 
 
-# ----- with weights, noise or halves ------------------------------------------------------------------
+# ----- with weights, noise or halves -----
 
 
 def _prelu_weight(self, weight):
@@ -373,7 +373,7 @@ def glu(self, dim):
     return _wide(lambda x, gate: x * lax.logistic(gate), a, b)
 
 
-# ----- softmax ----------------------------------------------------------------------------------------
+# ----- softmax -----
 
 
 def _softmax_input(name, self, dim, dtype):

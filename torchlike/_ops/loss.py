@@ -44,7 +44,7 @@ def _num(x, like):
     return jnp.asarray(x).astype(like.real.dtype)
 
 
-# ----- with a reduction argument, as in PyTorch -------------------------------------------------------
+# ----- with a reduction argument, as in PyTorch -----
 
 
 def _pair(name, self, target):
@@ -189,7 +189,7 @@ def soft_margin_loss(self, target, reduction):
     return reduce(jnp.log1p(jnp.exp(-t * x)), reduction).astype(self.dtype)
 
 
-# ----- compositions: one operator for each reduction ----------------------------------------------------
+# ----- compositions: one operator for each reduction -----
 
 
 def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", **options):
@@ -359,7 +359,7 @@ def multilabel_soft_margin_loss(self, target, weight):
     return jnp.sum(losses, -1) / self.shape[-1]
 
 
-# ----- margins over classes -----------------------------------------------------------------------------
+# ----- margins over classes -----
 
 
 def _rows(name, self):

@@ -93,7 +93,7 @@ def refuse(what, dtype, *, complex_too=False):
         )
 
 
-# ----- new tensors ----------------------------------------------------------------------------------
+# ----- new tensors -----
 
 
 @op("_rand(Tensor words, int[] size, ScalarType dtype) -> Tensor", variants="", vjp={})
@@ -146,7 +146,7 @@ def randperm(words, n, dtype):
     return lax.sort((*keys, order), num_keys=len(keys))[-1].astype(dtype.np)
 
 
-# ----- filling a tensor -----------------------------------------------------------------------------
+# ----- filling a tensor -----
 
 _NOTHING = {"self": lambda grad: jnp.zeros_like(grad)}
 
@@ -234,7 +234,7 @@ random_all = _fill(
 )(random.kernel)
 
 
-# ----- samples with a parameter for each element --------------------------------------------------------
+# ----- samples with a parameter for each element -----
 
 
 def _outside(p):
@@ -418,7 +418,7 @@ def _search(total, point):
     return jax.vmap(lambda t, p: jnp.searchsorted(t, p, side="right"))(total, point)
 
 
-# ----- dropout --------------------------------------------------------------------------------------
+# ----- dropout -----
 
 
 def _keeps(input, words, p, channels):

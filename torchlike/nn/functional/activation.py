@@ -300,7 +300,7 @@ def threshold_(input, threshold, value):
     )
 
 
-# ----- along a dimension ------------------------------------------------------------------------------
+# ----- along a dimension -----
 
 
 def _dim(name, dim, ndim, stacklevel):

@@ -149,7 +149,7 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     return _alpha("feature_alpha_dropout", input, p, training, inplace, 2)
 
 
-# ----- the same under ``torch`` --------------------------------------------------------------------------
+# ----- the same under ``torch`` -----
 
 
 def _torch_form(name, run):

@@ -202,7 +202,7 @@ def linear_cross_entropy(
     )
 
 
-# ----- between tensors of one shape ---------------------------------------------------------------------
+# ----- between tensors of one shape -----
 
 
 def _warn_shapes(input, target):
