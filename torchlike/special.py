@@ -50,14 +50,15 @@ expit = FUNCTIONS["sigmoid"]
 gammainc, gammaincc, gammaln = FUNCTIONS["igamma"], FUNCTIONS["igammac"], FUNCTIONS["lgamma"]
 i0, logit, polygamma = FUNCTIONS["i0"], FUNCTIONS["logit"], FUNCTIONS["polygamma"]
 multigammaln = FUNCTIONS["mvlgamma"]
+log_softmax, logsumexp, softmax = FUNCTIONS["log_softmax"], FUNCTIONS["logsumexp"], FUNCTIONS["softmax"]
 round, sinc, xlogy = FUNCTIONS["round"], FUNCTIONS["sinc"], FUNCTIONS["xlogy"]
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc",
     "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc", "gammaln", "i0", "i0e",
-    "i1", "i1e", "log1p", "log_ndtr", "logit", "modified_bessel_i0", "modified_bessel_i1",
+    "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
     "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi",
-    "round", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sinc",
+    "round", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sinc", "softmax",
     "spherical_bessel_j0", "xlog1py", "xlogy", "zeta", *polynomial.OVERLOADS,
 ]  # fmt: skip
 

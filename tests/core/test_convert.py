@@ -289,3 +289,10 @@ ERRORS = {
 def test_errors(name):
     script, match = ERRORS[name]
     agree_error(script, match)
+
+
+def test_equality_takes_numpy_arrays_and_inequality_does_not():
+    array = np.array([1.0, 3.0])
+    ours, theirs = torchlike.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0])
+    assert str(ours == array) == str(theirs == array)
+    assert (ours != array) is (theirs != array) is True

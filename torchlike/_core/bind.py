@@ -3,6 +3,7 @@
 import numpy as np
 
 from torchlike._core.arguments import named_results
+from torchlike._core.convert import from_numpy
 from torchlike._core.dispatch import call
 from torchlike._core.front import front
 from torchlike._core.inplace import call_inplace
@@ -27,6 +28,7 @@ _DUNDERS = {
 def _binary(op, kernel, runner):
     """A Python operator: NotImplemented for what is neither a tensor nor a number."""
     tail = (None,) * (len(op.dynamic) - 2)
+    equality = op.operator == "=="
 
     def padded(self, other):
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
@@ -36,6 +38,8 @@ def _binary(op, kernel, runner):
     def plain(self, other):
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other), ())
+        if equality and isinstance(other, np.ndarray):  # of PyTorch's operators only this one takes an array
+            return runner(kernel, (self, from_numpy(other)), ())
         return NotImplemented
 
     return padded if tail else plain
