@@ -2,7 +2,6 @@
 
 import warnings
 
-from torchlike._base.state import state
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
@@ -320,6 +319,3 @@ def install():
     Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad
     Tensor.register_hook, Tensor.backward = register_hook, _method_backward
     Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
-
-
-__all__ = ["backward", "grad", "install", "state"]

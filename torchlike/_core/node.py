@@ -3,9 +3,8 @@
 import itertools
 import weakref
 
-from torchlike._base.state import state
 from torchlike._core.hooks import RemovableHandle
-from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._executor import immediate
 
 _sequence = itertools.count()
@@ -95,6 +94,15 @@ class OpNode(Node):
         plan = self.plan
         by_input = dict(zip(plan.wanted, self.edges, strict=True))
         return tuple(by_input.get(i, (None, 0)) or (None, 0) for i in plan.tensors)
+
+    def __getattr__(self, attribute):
+        """``_saved_<name>``: a saved value, as a tensor with its history."""
+        name = attribute.removeprefix("_saved_")
+        if name == attribute or name not in self.plan.names:
+            raise AttributeError(f"'{self.name()}' object has no attribute '{attribute}'")
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return self.tensors()[self.plan.names.index(name)]
 
     def outs(self):
         return self.plan.outs
@@ -254,25 +262,6 @@ def node_class(name):
     return found
 
 
-def saved_attribute(node, name):
-    """``node._saved_<name>``; AttributeError if the node saves nothing of that name."""
-    plan = node.plan
-    if name not in plan.names:
-        raise AttributeError(f"'{node.name()}' object has no attribute '_saved_{name}'")
-    if node.saved is None:
-        raise RuntimeError(FREED)
-    return node.tensors()[plan.names.index(name)]
-
-
-def _getattr(self, attribute):
-    if attribute.startswith("_saved_"):
-        return saved_attribute(self, attribute[7:])
-    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
-
-
-OpNode.__getattr__ = _getattr
-
-
 def make(op, plan, edges, saved, versions):
     """A new node for one recorded call of ``op``."""
     cls = op.node_class
@@ -326,6 +315,3 @@ def new_history(t, edge):
     t._edge, t._rg = edge, True
     if keeps:
         retain(t)
-
-
-__all__ = ["AccumulateGrad", "Node", "OpNode", "Tensor", "accumulator", "edge_of", "make", "state"]
