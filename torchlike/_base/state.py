@@ -14,7 +14,6 @@ class State(threading.local):
 
     grad = True
     slow = 0
-    inference = False
 
 
 state = State()

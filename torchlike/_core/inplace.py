@@ -6,7 +6,7 @@ from torchlike._core import node as nodes
 from torchlike._core.creation import refusal
 from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
-from torchlike._core.tensor import Tensor, alias, value_of, wrap, write
+from torchlike._core.tensor import alias, value_of, wrap, write
 from torchlike._core.views import reader, writer
 from torchlike._executor import immediate
 from torchlike._executor.failure import translate
@@ -189,8 +189,3 @@ class CopySlices(nodes.Node):
         op = reader(self.steps)
         plan = plan_for(op, (base, *self.ints), (), (self.meta, *self.ints))
         return nodes.make(op, plan, [(self, 0)], list(self.ints), [None] * len(self.ints))
-
-
-def copy_history(target: Tensor, source: Tensor):
-    """Give ``target`` the history of ``source``, whose value it has just taken."""
-    target._edge, target._rg = source._edge, source._rg

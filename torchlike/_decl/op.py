@@ -21,7 +21,7 @@ class Op(Kernel):
     """A declared operator. See :func:`op` for the fields."""
 
     __slots__ = (
-        "schema", "kernel", "dtype", "formulas", "saves", "autocast", "variants", "operator", "numbers",
+        "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def _camel(name):
     return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
 
 
-def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, variants="function method",
+def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
        strides=False):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
@@ -170,7 +170,6 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
             ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
             the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
-        saves: with the default derivative, names to keep (default: found by dead-code elimination).
         node: class name of recorded nodes, without the trailing 0.
         numbers: whether Python numbers are accepted where the schema says Tensor (or the names of the
             arguments that accept them).
@@ -189,7 +188,6 @@ def op(schema, *, dtype="same", vjp=None, saves=None, node=None, autocast=None, 
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
-        new.saves = tuple(saves.split()) if saves is not None else None
         new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
         new.dynamic = tuple(runtime_arg)
@@ -256,7 +254,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
     def declare(read):
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.saves = new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
+        new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),
             frozenset(),
