@@ -21,7 +21,16 @@ import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
 from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
 from torchlike._base.promotion import can_cast, promote_types
-from torchlike._base.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from torchlike._base.state import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from torchlike._core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from torchlike._core.inference import is_inference
 from torchlike._core import autograd as _autograd
 from torchlike._core import bind, convert
 from torchlike._core.factories import (
@@ -63,8 +72,10 @@ globals().update(TYPED)
 __all__ = [
     "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
     "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
-    "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "is_grad_enabled", "layout",
-    "memory_format", "nan", "no_grad", "ones", "pi", "preserve_format", "promote_types", "set_default_device",
+    "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
+    "is_inference_mode_enabled",
+    "layout", "memory_format", "nan", "no_grad", "ones", "pi", "preserve_format", "promote_types", "set_default_device",
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

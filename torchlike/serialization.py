@@ -31,7 +31,7 @@ from torchlike._base.dtypes import ALIASES
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._core.convert import place
 from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor import Tensor, alias, fresh, value_of
 from torchlike.interop import checkpoints
 from torchlike.interop.checkpoints import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from torchlike.nn.parameter import Buffer, Parameter
@@ -296,7 +296,7 @@ class _Placement:
 
     def tensor(self, array: np.ndarray, location: str) -> Tensor:
         """A tensor of a host array that was saved on ``location``."""
-        return wrap(place(array, self.device(location)))
+        return fresh(place(array, self.device(location)))
 
 
 class _Reader:

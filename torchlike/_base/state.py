@@ -9,14 +9,24 @@ class State(threading.local):
     """What dispatch reads on every call; a new thread starts from these class attributes.
 
     ``grad``: whether operators record nodes. ``slow``: non-zero when a layer other than autograd
-    and the executor has work to do (modes, transforms, autocast).
+    and the executor has work to do (modes, transforms, autocast). ``inference``: whether new tensors
+    are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
+    None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
+    backward that runs, or None.
     """
 
     grad = True
     slow = 0
+    inference = False
+    pack = None
+    pack_refused = None
+    task = None
+    track_views = True
 
 
 state = State()
+
+INFERENCE = 1  # the bit of ``state.slow`` for inference mode
 
 
 class _ModeBase:
@@ -131,6 +141,49 @@ class set_grad_enabled(_ModeBase):
     def __call__(self, target):
         state.grad = self._before
         return decorate(self._clone, target)
+
+
+class inference_mode:
+    """As :class:`no_grad`, and new tensors are inference tensors, which autograd can never use.
+
+    They keep no version counter. ``mode=False`` undoes an outer inference mode. It decorates
+    functions, generators and classes, with or without parentheses.
+
+    >>> import torchlike as torch
+    >>> with torch.inference_mode():
+    ...     torch.ones(2).is_inference()
+    True
+    """
+
+    def __new__(cls, mode=True):
+        new = super().__new__(cls)
+        if isinstance(mode, bool):
+            return new
+        new._mode = True
+        return new(mode)
+
+    def __init__(self, mode=True):
+        self._mode = mode
+
+    def __enter__(self):
+        self._before = state.grad, state.inference, state.slow & INFERENCE
+        state.grad, state.inference = not self._mode, self._mode
+        state.slow = (state.slow | INFERENCE) if self._mode else state.slow & ~INFERENCE
+
+    def __exit__(self, *exc):
+        state.grad, state.inference, bit = self._before
+        state.slow = (state.slow & ~INFERENCE) | bit
+
+    def _clone(self):
+        return inference_mode(self._mode)
+
+    def __call__(self, target):
+        return decorate(self._clone, target)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether new tensors are inference tensors in this thread."""
+    return state.inference
 
 
 def is_grad_enabled() -> bool:

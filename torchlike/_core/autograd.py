@@ -2,10 +2,12 @@
 
 import warnings
 
-from torchlike._core import engine
+from torchlike._base.state import state
+from torchlike._core import engine, opnode
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.hooks import RemovableHandle
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
 
@@ -34,6 +36,8 @@ def _set_requires_grad(t, value):
                 "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         return
+    if value and t._vc is UNTRACKED and not state.inference:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     t._edge, t._rg = None, value
@@ -311,7 +315,7 @@ def _call_node(node, *grads):
 
 def install():
     """Give Tensor its autograd surface."""
-    nodes.OpNode.__call__ = _call_node
+    opnode.OpNode.__call__ = _call_node
     Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
     Tensor.grad_fn = property(_grad_fn)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))

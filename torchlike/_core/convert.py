@@ -10,7 +10,7 @@ from torchlike._base.layout import Layout, is_dense
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._core.viewing import is_conj
 from torchlike._executor.immediate import Abstract
 
@@ -30,7 +30,7 @@ def place(value, device):
 
 
 def _finished(value, device, requires_grad):
-    t = wrap(place(value, devices.as_device(device) if device is not None else None))
+    t = fresh(place(value, devices.as_device(device) if device is not None else None))
     if requires_grad:
         t.requires_grad = True
     return t
@@ -82,7 +82,7 @@ def from_numpy(array):
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    t = wrap(place(checked(array), None))
+    t = fresh(place(checked(array), None))
     strides = tuple([s // array.itemsize for s in array.strides])
     if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
         restride(t, strides)
@@ -102,7 +102,7 @@ def from_jax_array(array):
         )
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
-    return wrap(jax.lax.convert_element_type(array, array.dtype))
+    return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 
 def from_dlpack(ext_tensor, **kwargs):
@@ -217,7 +217,7 @@ def formatted(t, spec):
 def from_ufunc(t, array, context=None, return_scalar=False):
     """The result of a numpy function on a tensor, as a tensor (PyTorch's has no bools)."""
     array = np.asarray(array)
-    return wrap(place(array.astype(np.uint8) if array.dtype == bool else array, None))
+    return fresh(place(array.astype(np.uint8) if array.dtype == bool else array, None))
 
 
 def jax_array(t):

@@ -9,6 +9,7 @@ to autograd and the executor.
 from torchlike._base.state import state
 from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
+from torchlike._core import opnode
 from torchlike._core.creation import refusal
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import alias, value_of, wrap
@@ -88,8 +89,10 @@ def _make_plan(op, inputs, static, values):
     )
     if not wanted:
         return None
-    plan = op.derivative(static, [derive.aval(v) for v in values], wanted)
+    avals = [derive.aval(v) for v in values]
+    plan = op.derivative(static, avals, wanted)
     if plan is not None:
+        plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
     return plan
 
@@ -132,7 +135,10 @@ def _node(op, plan, inputs, outs):
         t = alias(outs[i])
         saved.append(t)
         versions.append(t._vc.version)
-    return nodes.make(op, plan, edges, saved, versions)
+    node = opnode.make(op, plan, edges, saved, versions)
+    if nodes.WATCHERS:
+        nodes.watch(node)
+    return node
 
 
 def refresh(t):
@@ -153,7 +159,7 @@ def refresh(t):
     if plan is None:  # the base was detached since: the view keeps a node, which leads nowhere
         plan = op.derivative((), [derive.aval(v) for v in values], (0,))
         plan.tensors = (0,)
-    node = nodes.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints))
+    node = opnode.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints))
     nodes.new_history(t, (node, 0))
 
 

@@ -5,12 +5,14 @@ them directly; with it they travel as tensors through dispatch, and so have hist
 Hooks always see tensors.
 """
 
+import itertools
 import threading
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
+from torchlike._core import anomaly
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
@@ -24,6 +26,7 @@ from torchlike._ops.shape import clone, copy
 plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
 
 _adding = threading.RLock()  # two threads may reach the same leaf
+_task_ids = itertools.count()
 
 
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
@@ -36,25 +39,68 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=())
         captures: edges whose gradient is wanted; only nodes that lead to them run.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
-    before = state.grad
-    state.grad = create
     task = _Task(roots, keep, create, accumulate, captures)
+    for (node, nr), grad in zip(roots, grads, strict=True):
+        task.deliver(node, nr, grad)
+    if task.depth % _DEPTH == _DEPTH - 1:
+        _in_thread(task, roots)
+    else:
+        _run(task, roots)
+    return task.captured
+
+
+_DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
+
+
+def _run(task, roots):
+    """Run the task in this thread, under its grad mode."""
+    before = state.grad, state.task
+    state.grad, state.task = task.create, task
     try:
-        for (node, nr), grad in zip(roots, grads, strict=True):
-            task.deliver(node, nr, grad)
         task.touch(roots)
         task.run()
-        return task.captured
     finally:
-        state.grad = before
+        state.grad, state.task = before
+    for callback in task.callbacks:  # what a callback queues runs too
+        callback()
+
+
+def _in_thread(task, roots):
+    """Run the task in a thread that starts from this thread's modes."""
+    modes, errors = dict(vars(state)), []
+
+    def body():
+        vars(state).update(modes)
+        try:
+            _run(task, roots)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def queue_callback(callback):
+    """Call ``callback()`` when the backward that is running has finished."""
+    if state.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    state.task.callbacks.append(callback)
 
 
 class _Task:
     """One backward pass: what is still awaited, what has arrived."""
 
-    __slots__ = ("keep", "create", "accumulate", "wanted", "captured", "awaited", "needed", "buffers", "ready")
+    __slots__ = (
+        "keep", "create", "accumulate", "wanted", "captured", "awaited", "needed", "buffers", "ready",
+        "id", "depth", "node", "callbacks",
+    )  # fmt: skip
 
     def __init__(self, roots, keep, create, accumulate, captures):
+        self.id, self.node, self.callbacks = next(_task_ids), None, []
+        self.depth = 0 if state.task is None else state.task.depth + 1
         self.keep, self.create, self.accumulate = keep, create, accumulate
         self.captured, self.wanted, self.needed = {}, {}, None
         self.awaited = awaited = _count_edges(roots)
@@ -82,7 +128,7 @@ class _Task:
 
     def run(self):
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
-        plain = needed is None and not self.create  # no captures, gradients are values: the short way
+        plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
         while ready:
             node = heappop(ready)[1]
             grads = buffers.pop(node, None)
@@ -122,6 +168,13 @@ class _Task:
 
     def step(self, node, grads):
         """Hooks, captures and the node itself; None where nothing flows on."""
+        self.node = node
+        try:
+            return self._step(node, grads)
+        finally:
+            self.node = None
+
+    def _step(self, node, grads):
         ex = node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
@@ -140,7 +193,7 @@ class _Task:
                 self.accumulate_into(node.variable, grads[0])
                 self.after_accumulation(node, grads)
             return None
-        results = self.apply(node, grads)
+        results = self.apply(node, grads) if not anomaly.current.enabled else anomaly.watched(node, self.apply, grads)
         if not self.keep:
             node.release()
         if ex is not None:

@@ -20,8 +20,8 @@ from torchlike._core.tensor import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    fresh,
     preserve_format,
-    wrap,
 )
 from torchlike._core.viewing import call_view
 from torchlike._executor import immediate
@@ -72,7 +72,7 @@ def finish(value, dtype, device, requires_grad, out=None):
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
         return into(value, dtype, out)
-    t = wrap(place(value, _device(device)))
+    t = fresh(place(value, _device(device)))
     if requires_grad:
         t.requires_grad = True
     return t
@@ -150,7 +150,7 @@ def strided(function, size, stride, dtype, device, requires_grad):
     if strides == contiguous_strides(shape):
         return finish(constant(shape, dtype, device, 0), None, device, requires_grad)
     count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    base = wrap(place(constant((count,), dtype, device, 0), _device(device)))
+    base = fresh(place(constant((count,), dtype, device, 0), _device(device)))
     t = call_view(views.as_strided, (base,), (shape, strides, 0))
     t._diff = None
     if requires_grad:

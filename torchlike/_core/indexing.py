@@ -12,11 +12,11 @@ from torchlike._base.state import state
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.follow import restride
-from torchlike._core.inplace import call_inplace
+from torchlike._core.inplace import call_inplace, demand_writable
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, bump, fresh, value_of
 from torchlike._core.viewing import call_view
 from torchlike._core.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
@@ -233,7 +233,7 @@ def _item(t, x):
 def fixed(array, device):
     """A tensor of host data, whose values stay known while jax traces."""
     with jax.ensure_compile_time_eval():
-        return wrap(place(array, device))
+        return fresh(place(array, device))
 
 
 def _sequence(x):
@@ -299,7 +299,8 @@ def assign(target, value):
     tensor = isinstance(value, Tensor)
     if not tensor:
         value = fitting(target.dtype, value)
-    if target._diff is not None:
+    demand_writable(target)
+    if target._diff is not None and state.grad:
         refresh(target)
     if state.slow or target.__class__ not in KIND or (state.grad and _has_history(target, value if tensor else None)):
         _assign_recorded(target, value)
@@ -315,7 +316,7 @@ def assign(target, value):
     new = _local(value, target) if tensor else value
     storage.value = immediate.run(_assigner(steps), (), (storage.value, new, *ints))
     storage.epoch += 1
-    target._vc.version += 1
+    bump(target)
 
 
 def _local(t, target):
@@ -369,7 +370,7 @@ def _assign_recorded(target, value):
 def put(view, indices, value):
     """Write a number or tensor at index tensors; see ``_resolve``."""
     if not isinstance(value, Tensor):
-        value = wrap(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
+        value = fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
     mask, dim = _single_mask(view, indices)

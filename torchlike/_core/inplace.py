@@ -3,9 +3,11 @@
 from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
+from torchlike._core import opnode
 from torchlike._core.creation import refusal
 from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import alias, value_of, wrap, write
 from torchlike._core.views import reader, writer
 from torchlike._executor import immediate
@@ -45,12 +47,14 @@ def finish(op, inputs, static, values, out, record):
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
     write(target, out)
-    node = nodes.make(op, plan, edges, saved, versions)
+    node = opnode.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)
     if plan.outputs:
         shell = alias(target)
         node.saved += [shell] * len(plan.outputs)
         node.versions += [shell._vc.version] * len(plan.outputs)
+    if nodes.WATCHERS:
+        nodes.watch(node)
 
 
 def _saved(i, x, value, target):
@@ -71,6 +75,15 @@ def _rebase_constant(target):
         target._edge, target._rg = None, False
 
 
+def demand_writable(target):
+    """Refuse to change an inference tensor outside of inference mode."""
+    if target._vc is UNTRACKED and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+
+
 def check_writable(name, target, inputs):
     """PyTorch's checks before an in-place operation; returns whether to record it."""
     if target._view is not None and has_overlap(target._view.layout):
@@ -78,6 +91,7 @@ def check_writable(name, target, inputs):
             f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location. Please clone() the tensor before performing the operation ({name})."
         )
+    demand_writable(target)
     for x in inputs:
         if KIND[x.__class__] == 1:
             if x._storage is target._storage and x is not target:
@@ -188,4 +202,4 @@ class CopySlices(nodes.Node):
         base._rg = True
         op = reader(self.steps)
         plan = plan_for(op, (base, *self.ints), (), (self.meta, *self.ints))
-        return nodes.make(op, plan, [(self, 0)], list(self.ints), [None] * len(self.ints))
+        return opnode.make(op, plan, [(self, 0)], list(self.ints), [None] * len(self.ints))

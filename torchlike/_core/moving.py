@@ -3,7 +3,7 @@
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.convert import place
-from torchlike._core.tensor import value_of, wrap
+from torchlike._core.tensor import fresh, value_of
 from torchlike._executor.immediate import Abstract
 
 
@@ -35,7 +35,7 @@ def move(t, device):
     value = value_of(t)
     if isinstance(value, Abstract) and device.type != "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    out = wrap(place(value, device))
+    out = fresh(place(value, device))
     if t.requires_grad and state.grad:
         out._edge, out._rg = (ToCopyBackward0(t), 0), True
     return out

@@ -4,6 +4,7 @@ import warnings
 
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
+from torchlike._core.inplace import demand_writable
 from torchlike._core.tensor import Tensor, value_of, write
 from torchlike._decl import derive
 
@@ -14,6 +15,7 @@ def call_out(op, inputs, static, out):
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
+        demand_writable(o)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any(t.requires_grad for t in (*tensors, *outs)):
         raise RuntimeError(

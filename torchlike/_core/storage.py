@@ -40,3 +40,20 @@ class Version:
 
     def __init__(self):
         self.version = 0
+
+
+class Untracked:
+    """The version counter of inference tensors, which have none: it cannot be read, and writing does nothing."""
+
+    __slots__ = ()
+
+    @property
+    def version(self):
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+            "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+        )
+
+
+UNTRACKED = Untracked()

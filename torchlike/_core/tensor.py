@@ -4,9 +4,10 @@ import torchlike._base.device as devices
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
+from torchlike._base.state import state
 from torchlike._core import views
 from torchlike._core.size import Size
-from torchlike._core.storage import Storage, Version
+from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._executor.immediate import Abstract
 
 
@@ -155,7 +156,13 @@ class Tensor(TensorBase):
     # -- aliasing ------------------------------------------------------------------------------
     @property
     def _version(self):
+        if self._vc is UNTRACKED:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._vc.version
+
+    def is_inference(self):
+        """Whether the tensor was made in inference mode, so that autograd cannot use it."""
+        return self._vc is UNTRACKED
 
     def _is_view(self):
         return self._diff is not None
@@ -177,7 +184,8 @@ class Tensor(TensorBase):
     def data(self):
         """The same storage without history and with a version counter of its own."""
         new = alias(self)
-        new._vc = Version()
+        if self._vc is not UNTRACKED:
+            new._vc = Version()
         return new
 
     @data.setter
@@ -187,7 +195,10 @@ class Tensor(TensorBase):
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._storage, self._view, self._cache = other._storage, other._view, None
-        self._vc = Version() if self._vc.version == 0 else version_at(self._vc.version)
+        if other._vc is UNTRACKED or self._vc is UNTRACKED:
+            self._vc = UNTRACKED if other._vc is UNTRACKED else Version()
+        else:
+            self._vc = Version() if self._vc.version == 0 else version_at(self._vc.version)
         self._acc = None
 
     # -- autograd fields (behaviour lives in node.py and engine.py) -------------------------------
@@ -283,4 +294,19 @@ def write(t, value):
         storage.value = views.write(storage.value, view, value)
         storage.epoch += 1
         t._cache = (storage.epoch, value)
-    t._vc.version += 1
+    bump(t)
+
+
+def bump(t):
+    """Count one change of ``t`` in place; inference tensors do not count."""
+    counter = t._vc
+    if counter is not UNTRACKED:
+        counter.version += 1
+
+
+def fresh(value):
+    """As ``wrap``, for what is made outside of dispatch: in inference mode an inference tensor."""
+    t = wrap(value)
+    if state.inference:
+        t._vc = UNTRACKED
+    return t

@@ -3,9 +3,11 @@
 from torchlike._base.layout import numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
-from torchlike._core.creation import MULTIPLE, NO_GRAD
+from torchlike._core import opnode
+from torchlike._core.creation import INFERENCE, MULTIPLE, NO_GRAD
 from torchlike._core.dispatch import plan_for, refresh
 from torchlike._core.slow import KIND, slow_call
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
 from torchlike._ops.view import as_strided, conj, permute, spread, view_, view_dtype, write_reshape
@@ -60,8 +62,10 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
             steps = steps[:-1]  # a reshape of a reshape is one; so a loop of them compiles once
         new._view = View((*steps, step), view.ints + ints, layout, dtype or view.dtype)
     new._cache = None
+    if t._vc is UNTRACKED:
+        return new  # autograd does not follow the views of an inference tensor
     if not state.grad:
-        creation = NO_GRAD
+        creation = INFERENCE if state.inference else NO_GRAD
     version = t._vc.version
     if diff is not None:
         new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation, diff.lead)
@@ -93,8 +97,10 @@ def call_view(op, inputs, args):
         plan = plan_for(op, (t, *ints), static, shaped)
         if plan is not None:
             saved = [ints[i - 1] for i in plan.inputs]
-            new._edge = (nodes.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved)), 0)
-            new._rg = True
+            node = opnode.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved))
+            new._edge, new._rg = (node, 0), True
+            if nodes.WATCHERS:
+                nodes.watch(node)
     return new
 
 
@@ -118,15 +124,22 @@ def restart(t, new):
         before = (flat, *cast) if order is None else ((permute, (order,), 0), flat, *cast)
         step = (as_strided, (size, stride, None), 1)
     new._view = View((*before, step), ints, new._view.layout, new._view.dtype)
-    base, length = new._diff.base, numel(value.shape)
-    lead, depth = ((), ()), 0
-    if base._view is not None and base._view.steps:
-        length_in_base = length * value.dtype.itemsize // _np_dtype(base).itemsize
-        spreads, starts = _spread(base, length_in_base)
-        lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), len(before)
-    new._diff.lead, new._diff.depth, new._diff.ints = lead, depth, 0
+    length = numel(value.shape)
+    if new._diff is not None:
+        _lead(t, new, cast, len(before), length)
     spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
     return reader((spreads, (as_strided, (size, stride, None), 1))), (), starts + ints
+
+
+def _lead(t, new, cast, before, length):
+    """Set how ``new``, which reads the storage itself, is reached from the base's value."""
+    base = new._diff.base
+    lead, depth = ((), ()), 0
+    if base._view is not None and base._view.steps:
+        length_in_base = length * t._storage.value.dtype.itemsize // _np_dtype(base).itemsize
+        spreads, starts = _spread(base, length_in_base)
+        lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), before
+    new._diff.lead, new._diff.depth, new._diff.ints = lead, depth, 0
 
 
 def _spread(t, length):
@@ -155,7 +168,9 @@ def call_views(op, t, pieces, static):
     if t._rg and state.grad and news:
         plan = plan_for(op, (t,), static, (Shaped(t._layout.shape, _np_dtype(t)),))
         if plan is not None:
-            node = nodes.make(op, plan, [nodes.edge_of(t)], [], [])
+            node = opnode.make(op, plan, [nodes.edge_of(t)], [], [])
             for i, new in enumerate(news):
                 new._edge, new._rg = (node, i), True
+            if nodes.WATCHERS:
+                nodes.watch(node)
     return tuple(news)

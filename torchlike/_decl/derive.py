@@ -67,7 +67,6 @@ class Kernel:
         "kernels",
         "plans",
         "derived",
-        "node_class",
         "_other",
         "__weakref__",
     )
@@ -77,7 +76,7 @@ class Kernel:
 
     def __init__(self, name, node):
         self.name, self.node, self.returns = name, node, None
-        self.kernels, self.plans, self.derived, self.node_class = {}, {}, {}, None
+        self.kernels, self.plans, self.derived = {}, {}, {}
         self._other = {}
 
     def forward(self, static):
@@ -201,18 +200,20 @@ class Plan:
         tensors: indices of the runtime inputs that are tensors.
         outs: (shape, dtype) of every output; diff: indices of the differentiable ones.
         kernel: a :class:`Derived` operator, or None when every gradient is passed through.
+        op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made.
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result).
     """
 
-    __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors")
+    __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors",
+                 "op", "static", "avals", "node_class")  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
-        self.kernel = self.route = None
-        self.tensors = ()
+        self.kernel = self.route = self.op = self.node_class = None
+        self.tensors = self.static = self.avals = ()
 
     def routed(self, arguments, results):
         """All gradients: those the kernel computed and those passed through."""

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 Abstract = jax.ShapeDtypeStruct
+Tracer = jax.core.Tracer
 
 
 def compiled(op, static):

@@ -9,7 +9,7 @@ from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.moving import move
-from torchlike._core.tensor import Tensor, alias, contiguous_format, preserve_format, value_of, wrap
+from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format, value_of
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -154,7 +154,7 @@ def __deepcopy__(self, memo):
 
 def _restored(cls, value, strides, requires_grad):
     """A leaf with these values, strides and class."""
-    base = wrap(value)
+    base = fresh(value)
     if tuple(strides) != base.stride():
         restride(base, tuple(strides))
     new = alias(base, cls)

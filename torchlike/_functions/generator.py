@@ -8,7 +8,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base import rng
 from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor import Tensor, fresh
 from torchlike._executor.immediate import Abstract
 from torchlike._functions._install import function
 
@@ -36,7 +36,7 @@ class Generator(rng.Generator):
 
     def get_state(self):
         """Seed and counter, as a uint8 tensor of 16 elements."""
-        return wrap(jax.numpy.array(super().get_state()))
+        return fresh(jax.numpy.array(super().get_state()))
 
     def set_state(self, new_state):
         """Go back to a state that :meth:`get_state` gave; returns the generator.
@@ -84,7 +84,7 @@ def draw(name, generator, device=None):
     """The words of the next draw, on ``device`` unless that is where jax works anyway."""
     source = _source(name, generator)
     if device is not None and device.type == "meta":
-        return wrap(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
+        return fresh(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
     if device is not None:
         if generator is not None and device.type != source.device.type:
             raise RuntimeError(
@@ -94,7 +94,7 @@ def draw(name, generator, device=None):
             )
         target = devices.jax_device(device)
         if target != jax.devices()[0]:
-            return wrap(jax.device_put(source.draw(), target))
+            return fresh(jax.device_put(source.draw(), target))
     return source.draw().view(_Words)
 
 

@@ -15,7 +15,7 @@ from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out, put
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
@@ -124,7 +124,7 @@ def masked_select(input, mask, *, out=None):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     where = np.flatnonzero(np.broadcast_to(known(mask), shape))
-    inputs = (input, mask, wrap(place(where, input.device)))
+    inputs = (input, mask, fresh(place(where, input.device)))
     return call(ops.masked_select, inputs, ()) if out is None else call_out(ops.masked_select, inputs, (), out)
 
 
@@ -152,13 +152,13 @@ def nonzero(input, *, out=None, as_tuple=False):
     """
     value, where = _nonzero(input)
     if as_tuple:
-        return tuple(wrap(place(i, input.device)) for i in where)
+        return tuple(fresh(place(i, input.device)) for i in where)
     rows = np.stack(where, 1) if value.ndim else np.zeros((len(where[0]), 0), np.int64)
-    t = wrap(place(rows, input.device)) if out is None else out
-    fresh = out is None or tuple(out.shape) != rows.shape
+    t = fresh(place(rows, input.device)) if out is None else out
+    resized = out is None or tuple(out.shape) != rows.shape
     if out is not None:
         put(out, place(rows, out.device))
-    if fresh and (1, len(rows)) != contiguous_strides(rows.shape):
+    if resized and (1, len(rows)) != contiguous_strides(rows.shape):
         restride(t, (1, len(rows)))
     return t
 

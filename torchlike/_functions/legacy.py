@@ -29,7 +29,7 @@ def _construct(name, args, dtype, device):
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(args)}")
     shape = tuple(args) if args else (0,)
     where = devices.as_device(device) if device is not None else None
-    return convert.wrap(convert.place(immediate.zeros(shape, kind.np), where))
+    return convert.fresh(convert.place(immediate.zeros(shape, kind.np), where))
 
 
 def _sequence(data):

@@ -20,7 +20,7 @@ from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out
 from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, channels_last, value_of, wrap
+from torchlike._core.tensor import Tensor, channels_last, fresh, value_of
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
 from torchlike._ops import pad as pads
@@ -89,7 +89,7 @@ def copy_(self, src, non_blocking=False):
         if src.device != self.device:
             src = move(src, self.device)
     elif isinstance(src, bool | int | float | complex | np.generic):
-        src = wrap(place(np.array(fitting(self.dtype, src), self.dtype.np), self.device))
+        src = fresh(place(np.array(fitting(self.dtype, src), self.dtype.np), self.device))
     else:
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     return call_inplace(ops.copy.inplace, (self, src), (False,))
@@ -191,7 +191,7 @@ def block_diag(*tensors):
     return (
         call(join.block_diag, tensors, ((len(tensors),),))
         if tensors
-        else wrap(place(np.zeros((1, 0), np.float32), None))
+        else fresh(place(np.zeros((1, 0), np.float32), None))
     )
 
 
@@ -323,7 +323,7 @@ def combinations(input, r=2, with_replacement=False):
         return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
-    return call(join.gathered, (input, wrap(place(rows, input.device))), (0,))
+    return call(join.gathered, (input, fresh(place(rows, input.device))), (0,))
 
 
 # -- turning and repeating -----------------------------------------------------------------------
@@ -384,7 +384,7 @@ def _repeat_index(repeats, output_size):
         raise RuntimeError(
             f"allocated size does not match required size: output_size is {output_size}, not {counts.sum()}"
         )
-    return wrap(place(np.repeat(np.arange(len(counts)), counts), repeats.device))
+    return fresh(place(np.repeat(np.arange(len(counts)), counts), repeats.device))
 
 
 @both()

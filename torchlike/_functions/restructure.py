@@ -7,7 +7,9 @@ from torchlike._base.state import state
 from torchlike._core.convert import place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
-from torchlike._core.tensor import Tensor, version_at, wrap
+from torchlike._core.inplace import demand_writable
+from torchlike._core.storage import UNTRACKED
+from torchlike._core.tensor import Tensor, bump, fresh, version_at
 from torchlike._core.viewing import call_view
 from torchlike._functions._install import function, method
 from torchlike._ops import pad as pads
@@ -18,13 +20,14 @@ from torchlike._ops import view as views
 
 def _become(t, name, op, args):
     """Give ``t`` the geometry and history of its view by ``op``."""
+    demand_writable(t)
     if state.grad and t._rg and t._edge is None:
         raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation. ({name})")
     new = call_view(op, (t,), args)
     t._view, t._cache = new._view, None
     if new._edge is not None:
         t._edge, t._rg = new._edge, True
-    t._vc.version += 1
+    bump(t)
     if t._diff is not None:
         t._diff.version = t._vc.version
     return t
@@ -76,11 +79,12 @@ def resize_(self, *size, memory_format=None):
     Growing gives the tensor a storage of its own; other tensors over the old one keep it.
     """
     shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
+    demand_writable(self)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if shape == tuple(self.shape):
         return self
-    self._vc.version += 1
+    bump(self)
     offset, count = self._layout.offset, numel(shape)
     if offset + count > numel(self._storage.value.shape):
         _grow(self, offset + count)
@@ -114,7 +118,7 @@ function("resize_as_")(resize_as_)
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Make this tensor share the storage, size and strides of ``source``; without it, be empty."""
     if source is None:
-        source = wrap(place(np.zeros(0, self.dtype.np), self.device))
+        source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     if not isinstance(source, Tensor):
         raise NotImplementedError(f"set_() takes a Tensor as source, not {type(source).__name__}")
     if source.dtype is not self.dtype:
@@ -127,5 +131,5 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if self.requires_grad and self.is_leaf and state.grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. (set_)")
     self._storage, self._view, self._cache = source._storage, source._view, None
-    self._vc = version_at(self._version + 1)
+    self._vc = UNTRACKED if source.is_inference() else version_at(self._version + 1)
     return self

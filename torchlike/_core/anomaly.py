@@ -1,0 +1,142 @@
+"""Anomaly mode: every node remembers where it was made, and backward looks for errors and NaN."""
+
+import os
+import sys
+import traceback
+import warnings
+
+import jax.numpy as jnp
+
+from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core.tensor import Tensor, value_of
+from torchlike._decl.derive import Derived
+from torchlike._executor import immediate
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Mode:
+    """The switches of anomaly mode, one for the process as in PyTorch."""
+
+    enabled = False
+    check_nan = True
+
+
+current = Mode()
+has_nan = Derived("isnan", "NotImplemented", lambda x: jnp.isnan(x).any())
+
+
+def switch(enabled, check_nan=True):
+    """Turn anomaly mode on or off."""
+    current.enabled, current.check_nan = bool(enabled), bool(check_nan)
+    nodes.watch_with(annotate, current.enabled)
+
+
+def annotate(node):
+    """Keep the stack of the call that made ``node``, and the backward node that was running, if any."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<torchlike")):
+        frame = frame.f_back
+    node.metadata["traceback_"] = traceback.format_stack(frame)
+    task = state.task
+    if task is not None and task.node is not None:
+        node.metadata["parent_"] = task.node
+
+
+def explain(node):
+    """Warn with the traceback of the call that made ``node``, and of the calls before it in double backward."""
+    stack = node.metadata.get("traceback_")
+    if stack is None:
+        text = (
+            f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during "
+            "forward pass for more information."
+        )
+    else:
+        text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(stack)}"
+    warnings.warn(text, UserWarning, stacklevel=2)
+    while (parent := node.metadata.get("parent_")) is not None:
+        stack = parent.metadata.get("traceback_")
+        text = f"\n\nPrevious calculation was induced by {parent.name()}. "
+        text += (
+            f"Traceback of forward call that induced the previous calculation:\n{''.join(stack)}"
+            if stack is not None
+            else "No forward pass information available."
+        )
+        warnings.warn(text, UserWarning, stacklevel=2)
+        node = parent
+
+
+def watched(node, apply, grads):
+    """``apply(node, grads)``; an error is explained, and NaN in what it gives is one."""
+    try:
+        results = apply(node, grads)
+        if current.check_nan:
+            for i, result in enumerate(results):
+                if result is not None and _has_nan(result):
+                    raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+    except Exception:
+        explain(node)
+        raise
+    return results
+
+
+def _has_nan(result):
+    value = value_of(result) if isinstance(result, Tensor) else result
+    if isinstance(value, immediate.Abstract) or not jnp.issubdtype(value.dtype, jnp.inexact):
+        return False
+    found = immediate.run(has_nan, (), (value,))
+    return not isinstance(found, immediate.Tracer) and bool(found)
+
+
+class set_detect_anomaly:
+    """Switch anomaly mode to ``mode`` at once; as a context manager, restore it on exit.
+
+    >>> import torchlike as torch
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     torch.is_anomaly_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = current.enabled, current.check_nan
+        switch(mode, check_nan)
+
+    def __enter__(self):
+        """Nothing more to do: the constructor has switched."""
+
+    def __exit__(self, *exc):
+        switch(*self._before)
+
+
+class detect_anomaly:
+    """In this context errors of backward show the forward call that caused them, and NaN is an error.
+
+    Args:
+        check_nan: whether a gradient with NaN raises RuntimeError, naming the node.
+    """
+
+    def __init__(self, check_nan: bool = True) -> None:
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
+        self._check_nan = check_nan
+
+    def __enter__(self):
+        self._before = current.enabled, current.check_nan
+        switch(True, self._check_nan)
+
+    def __exit__(self, *exc):
+        switch(*self._before)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return current.enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return current.check_nan

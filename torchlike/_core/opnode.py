@@ -1,0 +1,125 @@
+"""The node of an operator call: its plan, and the values that the plan saves."""
+
+from torchlike._core import node as nodes
+from torchlike._core.saved import FREED, SavedTensor, SavesTensors
+from torchlike._core.tensor import value_of, wrap
+from torchlike._executor import immediate
+
+
+class OpNode(SavesTensors):
+    """The node of an operator call."""
+
+    __slots__ = ("plan", "arity")
+    simple = True
+
+    @property
+    def next_functions(self):
+        plan = self.plan
+        by_input = dict(zip(plan.wanted, self.edges, strict=True))
+        return tuple(by_input.get(i, (None, 0)) or (None, 0) for i in plan.tensors)
+
+    def __getattr__(self, attribute):
+        """``_saved_<name>``: a saved value, as a tensor with its history; ``_raw_saved_<name>``: its slot."""
+        for prefix in ("_saved_", "_raw_saved_"):
+            name = attribute.removeprefix(prefix)
+            if name != attribute and name in self.plan.names:
+                position = self.plan.names.index(name)
+                return SavedTensor(self, position) if prefix == "_raw_saved_" else self.saved_tensor(position)
+        raise AttributeError(f"'{self.name()}' object has no attribute '{attribute}'")
+
+    def output_of(self, position):
+        n = len(self.plan.inputs)
+        return self.plan.outputs[position - n] if position >= n else None
+
+    def differentiable(self, output):
+        return output in self.plan.diff
+
+    def outs(self):
+        return self.plan.outs
+
+    def release(self):
+        """Free the saved values; a node that saves numbers only can run again."""
+        if self.saved and (any(v is not None for v in self.versions) or self._saves_operands()):
+            self.saved = self.versions = None
+
+    def _saves_operands(self):
+        """Whether a number stands for a saved tensor, as in ``x * 2``."""
+        return any(i in self.plan.tensors for i in self.plan.inputs)
+
+    def values(self):
+        """The saved values, after the version check."""
+        saved, versions = self.saved, self.versions  # another thread may free them meanwhile
+        if saved is None or versions is None:
+            raise RuntimeError(FREED)
+        got = []
+        for t, version in zip(saved, versions, strict=True):
+            if version is None:
+                got.append(t)
+            elif t._vc.version != version:
+                got.append(self.odd(len(got), t, version))
+            elif t._view is None:
+                got.append(t._storage.value)
+            else:
+                got.append(value_of(t))
+        return got
+
+    def tensors(self, made_by=None):
+        """The saved values as tensors with history, for ``create_graph``."""
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return [self.saved_tensor(i, made_by) for i in range(len(self.saved))]
+
+    def apply(self, grads):
+        """Gradients of the inputs (values) from those of the outputs (values or None)."""
+        plan = self.plan
+        arguments = self.values() if self.saved != [] else []
+        for i in plan.diff:
+            grad = grads[i]
+            arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
+        results = ()
+        if plan.kernel is not None:
+            compiled = plan.kernel.kernels.get(()) or immediate.compiled(plan.kernel, ())
+            try:
+                results = compiled(*arguments)
+            except TypeError:
+                results = immediate.run(plan.kernel, (), arguments)
+        return results if plan.route is None else plan.routed(arguments, results)
+
+    def apply_tensors(self, grads, call, made_by=None):
+        """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
+        plan = self.plan
+        saved = self.tensors(made_by)
+        for i in plan.diff:
+            saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
+        out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
+        return out if plan.route is None else plan.routed(saved, out)
+
+
+def _zeros(out):
+    return immediate.zeros(out.shape, out.dtype)
+
+
+_classes: dict = {}
+
+
+def node_class(name):
+    """The class of nodes called ``name``; one per name."""
+    found = _classes.get(name)
+    if found is None:
+        found = _classes[name] = type(name, (OpNode,), {"__slots__": ()})
+    return found
+
+
+def make(op, plan, edges, saved, versions):
+    """A new node for one recorded call of ``op``."""
+    cls = plan.node_class
+    if cls is None:
+        cls = plan.node_class = node_class(op.node + "0" if op.node.endswith("Backward") else op.node)
+    node = cls()
+    node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
+    node.arity = len(plan.outs)
+    node.seq = nodes.next_sequence()
+    node._ex = None
+    return node
+
+
