@@ -21,7 +21,8 @@ class State(threading.local):
     pack = None
     pack_refused = None
     task = None
-    track_views = True
+    multithreading = True
+    view_replay = False
 
 
 state = State()
@@ -179,6 +180,28 @@ class inference_mode:
 
     def __call__(self, target):
         return decorate(self._clone, target)
+
+
+class set_multithreading_enabled:
+    """Accepted for compatibility: backward runs in the thread that called it, in any case.
+
+    The flag is kept per thread, set at once, and restored on leaving the context.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._before, state.multithreading = state.multithreading, mode
+        self.mode = mode
+
+    def __enter__(self):
+        """The constructor has switched."""
+
+    def __exit__(self, *exc):
+        state.multithreading = self._before
+
+
+def is_multithreading_enabled() -> bool:
+    """The flag of :class:`set_multithreading_enabled`."""
+    return state.multithreading
 
 
 def is_inference_mode_enabled() -> bool:

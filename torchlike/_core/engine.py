@@ -90,12 +90,19 @@ def queue_callback(callback):
     state.task.callbacks.append(callback)
 
 
+def count_running(graph_nodes):
+    """How many of these nodes the backward that is running reaches."""
+    task = state.task
+    reached = task.awaited if task.needed is None else task.needed
+    return sum(node in reached and node in task.awaited for node in graph_nodes)
+
+
 class _Task:
     """One backward pass: what is still awaited, what has arrived."""
 
     __slots__ = (
         "keep", "create", "accumulate", "wanted", "captured", "awaited", "needed", "buffers", "ready",
-        "id", "depth", "node", "callbacks",
+        "id", "depth", "node", "callbacks", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, roots, keep, create, accumulate, captures):
@@ -110,7 +117,9 @@ class _Task:
                     self.wanted.setdefault(node, set()).add(nr)
             self.needed = _leading_to(awaited, self.wanted)
         self.buffers = {}
-        self.ready = [(-node.seq, node) for node in {node: None for node, _ in roots} if not awaited[node]]
+        # Nodes of one number, which leaves are, run in the order in which they became ready.
+        roots = [node for node in {node: None for node, _ in roots} if not awaited[node]]
+        self.ready = [(-node.seq, i, node) for i, node in enumerate(roots)]
         heapify(self.ready)
 
     def deliver(self, node, nr, grad):
@@ -129,8 +138,9 @@ class _Task:
     def run(self):
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
         plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
+        pushed = len(ready)
         while ready:
-            node = heappop(ready)[1]
+            node = heappop(ready)[2]
             grads = buffers.pop(node, None)
             if grads is None or (needed is not None and node not in needed):
                 results = repeat(None)
@@ -156,7 +166,8 @@ class _Task:
                         self.deliver(target, nr, grad)
                 left = awaited[target] = awaited[target] - 1
                 if not left:
-                    heappush(ready, (-target.seq, target))
+                    pushed += 1
+                    heappush(ready, (-target.seq, pushed, target))
 
     def touch(self, roots):
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""

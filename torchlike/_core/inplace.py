@@ -86,41 +86,59 @@ def demand_writable(target):
 
 def check_writable(name, target, inputs):
     """PyTorch's checks before an in-place operation; returns whether to record it."""
+    demand_writable(target)
+    tensors = [x for x in inputs if KIND[x.__class__] == 1]
+    record = _demand_history(target, tensors) if state.grad else False
+    demand_distinct(name, target)
+    for x in tensors:
+        if x._storage is target._storage and x is not target and name not in _READ_FIRST:
+            demand_same_or_apart(name, target, x)
+    return record
+
+
+def _demand_history(target, tensors):
+    """Bring the history of all up to date; returns whether to record, and refuses what cannot be rewritten."""
+    diff = target._diff
+    for x in tensors:
+        if x is not target and x._diff is not None:
+            refresh(x)
+    record = any([x._rg for x in tensors]) or (diff is not None and diff.base._rg)
+    if record:
+        demand_rebasable(target)
+    if diff is not None:
+        refresh(target)
+    return record
+
+
+def demand_rebasable(target):
+    """Refuse a leaf that requires grad, a view of one, and a view whose making forbids changes in place."""
+    diff = target._diff
+    if diff is None:
+        if target._rg and target._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        return
+    if diff.creation is not None:
+        raise refusal(target, indirect=False)
+    if diff.base._edge is None and (target._rg or diff.base._rg):
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def demand_distinct(name, target):
+    """Refuse a target that is expanded."""
     if target._view is not None and has_overlap(target._view.layout):
         raise RuntimeError(
-            f"unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location. Please clone() the tensor before performing the operation ({name})."
         )
-    demand_writable(target)
-    for x in inputs:
-        if KIND[x.__class__] == 1:
-            if x._storage is target._storage and x is not target:
-                _demand_same_or_apart(name, target, x)
-            if x._diff is not None and state.grad:
-                refresh(x)
-    if not state.grad:
-        return False
-    record = any(KIND[x.__class__] == 1 and x._rg for x in inputs)
-    diff = target._diff
-    if record and diff is not None:
-        if diff.creation is not None:
-            raise refusal(target, indirect=False)
-        if diff.base._rg and diff.base._edge is None:
-            raise RuntimeError(
-                "a view of a leaf Variable that requires grad is being used in an in-place operation."
-            )
-    if record and target._rg and target._edge is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    return record
 
 
 _READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
 
 
-def _demand_same_or_apart(name, target, x):
+def demand_same_or_apart(name, target, x):
     """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
     a, b = target._layout, x._layout
-    if name in _READ_FIRST or not (is_dense(a) and is_dense(b)):
+    if not (is_dense(a) and is_dense(b)):
         return
     first, second = target.itemsize, x.itemsize
     start, other = a.offset * first, b.offset * second

@@ -7,7 +7,7 @@ from torchlike._core.hooks import RemovableHandle
 from torchlike._executor import immediate
 
 _sequence = itertools.count()
-LEAF_SEQUENCE = 1 << 62  # accumulations run as soon as they are ready
+LEAF_SEQUENCE = (1 << 64) - 1  # accumulations run as soon as they are ready
 NOWHERE = (None, 0)  # the edge of a view that requires grad only because its base does
 
 WATCHERS: list = []  # called with every new node while not empty: anomaly mode, hooks on saved tensors
@@ -103,7 +103,7 @@ class AccumulateGrad(Node):
     def __init__(self, variable):
         self.variable = variable
         self.edges = ()
-        self.seq = LEAF_SEQUENCE + next(_sequence)
+        self.seq = LEAF_SEQUENCE
         hooks = (variable._ex or {}).get("tensor_hooks")
         self._ex = {"tensor_hooks": hooks} if hooks else None
 

@@ -4,7 +4,7 @@ import warnings
 
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
-from torchlike._core.inplace import demand_writable
+from torchlike._core.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.tensor import Tensor, value_of, write
 from torchlike._decl import derive
 
@@ -22,6 +22,7 @@ def call_out(op, inputs, static, out):
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    _demand_no_overlap(op, tensors, outs)
     before, state.grad = state.grad, False
     try:
         got = call(op, inputs, static)
@@ -34,6 +35,15 @@ def call_out(op, inputs, static, out):
     if not isinstance(got, tuple):
         return out
     return out if op.returns is None else op.returns(outs)
+
+
+def _demand_no_overlap(op, tensors, outs):
+    """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
+    for o in outs:
+        demand_distinct(op.name, o)
+        for x in tensors if op.strides else ():
+            if x._storage is o._storage and x is not o:
+                demand_same_or_apart(op.name, o, x)
 
 
 def _fitted(op, value, out):

@@ -1,15 +1,28 @@
-"""torch.autograd: gradients, grad modes and the graph."""
+"""torch.autograd: gradients, grad modes, the graph and its hooks."""
 
 from torchlike._base.state import enable_grad as enable_grad
+from torchlike._base.state import inference_mode as inference_mode
+from torchlike._base.state import is_multithreading_enabled as is_multithreading_enabled
 from torchlike._base.state import no_grad as no_grad
 from torchlike._base.state import set_grad_enabled as set_grad_enabled
-from torchlike._core.autograd import backward as backward
-from torchlike._core.autograd import grad as grad
-from torchlike._core.tensor import Tensor as Variable
+from torchlike._base.state import set_multithreading_enabled as set_multithreading_enabled
+from torchlike._core.anomaly import detect_anomaly as detect_anomaly
+from torchlike._core.anomaly import set_detect_anomaly as set_detect_anomaly
+from torchlike._core.backward import backward as backward
+from torchlike._core.backward import grad as grad
+from torchlike._core.preserve import is_view_replay_enabled as is_view_replay_enabled
+from torchlike._core.saved import SavedTensor as SavedTensor
+from torchlike.autograd import anomaly_mode as anomaly_mode
 from torchlike.autograd import grad_mode as grad_mode
 from torchlike.autograd import graph as graph
+from torchlike.autograd import variable as variable
+from torchlike.autograd.variable import Variable as Variable
 from torchlike.interop.alias import missing_names
 
 __getattr__ = missing_names(__name__)
 
-__all__ = ["Variable", "backward", "enable_grad", "grad", "grad_mode", "graph", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "grad", "grad_mode",
+    "graph", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+]  # fmt: skip

@@ -1,5 +1,20 @@
 """Grad modes under torch's module path."""
 
-from torchlike._base.state import enable_grad, no_grad, set_grad_enabled
+from torchlike._base.state import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from torchlike._core.preserve import _force_original_view_tracking, _unsafe_preserve_version_counter
 
-__all__ = ["enable_grad", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "_force_original_view_tracking",
+    "_unsafe_preserve_version_counter",
+    "enable_grad",
+    "inference_mode",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

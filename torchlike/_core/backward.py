@@ -1,0 +1,289 @@
+"""``backward`` and ``grad``: roots, their gradients, and what is wanted of the engine."""
+
+import warnings
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+
+from torchlike._core import engine
+from torchlike._core import node as nodes
+from torchlike._core.dispatch import call, refresh
+from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._executor import immediate
+from torchlike._ops import join
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph through which a gradient flows: output ``output_nr`` of ``node``.
+
+    It stands for a tensor in ``backward`` and ``grad``, without keeping the tensor's value alive.
+    """
+
+    node: nodes.Node
+    output_nr: int
+    ownership_token: object = None
+
+
+def get_gradient_edge(tensor):
+    """The edge into which the gradient of ``tensor`` flows.
+
+    Raises RuntimeError for a tensor that does not require grad.
+
+    >>> import torchlike as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x * 2)
+    >>> torch.autograd.grad(edge, x, torch.ones(2))
+    (tensor([2., 2.]),)
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*nodes.edge_of(_fresh(tensor)))
+
+
+def _fresh(t):
+    if t._diff is not None:
+        refresh(t)
+    return t
+
+
+def _edge(x):
+    """(node, output number) of a tensor or edge, or None."""
+    if isinstance(x, GradientEdge):
+        return x.node, x.output_nr
+    return nodes.edge_of(_fresh(x))
+
+
+class _Root(NamedTuple):
+    """What is known of a root: its shape, dtype, and whether its values are abstract."""
+
+    shape: tuple
+    dtype: object
+    meta: bool
+
+
+def _root(x):
+    """Shape and dtype of a tensor or of what flows through an edge."""
+    if isinstance(x, GradientEdge):
+        like = wrap(immediate.Abstract(*_shape_dtype(x.node.outs()[x.output_nr])))
+        return _Root(like.shape, like.dtype, False)
+    return _Root(x.shape, x.dtype, x.is_meta)
+
+
+def _shape_dtype(out):
+    return tuple(out.shape), out.dtype
+
+
+def _root_edges(roots):
+    edges = []
+    for i, root in enumerate(roots):
+        edge = _edge(root)
+        if edge is None or edge[0] is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        edges.append(edge)
+    return edges
+
+
+def _seeds(roots, grads, create, batched):
+    """The gradients of the roots: tensors with ``create``, else values."""
+    out = []
+    for i, (root, g) in enumerate(zip(map(_root, roots), grads, strict=True)):
+        if g is None:
+            value = _implicit_seed(root)
+            out.append(wrap(value) if create else value)
+        else:
+            g = _checked_seed(i, root, g, batched)
+            out.append(g if create else value_of(g))
+    return out
+
+
+def _implicit_seed(root):
+    shape, dtype = tuple(root.shape), root.dtype
+    if root.shape.numel() != 1:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+    return immediate.Abstract(shape, dtype.np) if root.meta else immediate.one(shape, dtype.np)
+
+
+def _checked_seed(i, root, g, batched):
+    if not isinstance(g, Tensor):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if batched and (not g.ndim or g.shape[1:] != root.shape):
+        raise RuntimeError(
+            "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+            "The sizes of the remaining dimensions are expected to match the shape of corresponding output, but a "
+            f"mismatch was detected: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of "
+            f"{root.shape}. If you only want some tensors in `grad_output` to be considered batched, consider using "
+            "vmap."
+        )
+    if not batched and g.shape != root.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {root.shape}."
+        )
+    if g.dtype.is_complex != root.dtype.is_complex:
+        raise RuntimeError(
+            f"For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
+            f"dtype: grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {root.dtype}."
+        )
+    return g if g.dtype is root.dtype else g.to(root.dtype)
+
+
+def _as_tuple(x):
+    if x is None:
+        return None
+    return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
+
+
+def _wanted(inputs, function):
+    """The inputs as a tuple of tensors and edges."""
+    inputs = _as_tuple(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    if not inputs:
+        raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
+    for i, x in enumerate(inputs):
+        if not isinstance(x, Tensor | GradientEdge):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
+        if isinstance(x, Tensor) and not x.requires_grad:
+            problem = "One of the differentiated Tensors does not require grad"
+            if function == "backward":
+                problem = "can't retain_grad on Tensor that has requires_grad=False"
+            raise RuntimeError(f"{problem} (inputs[{i}])")
+    return inputs
+
+
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
+):
+    """Add the gradients of ``tensors`` to the ``.grad`` of the leaves (or of ``inputs`` only).
+
+    Args:
+        tensors: one or several roots, each a tensor or a :class:`GradientEdge`. grad_tensors: their
+            gradients; None for scalar roots.
+        retain_graph: keep saved tensors (default: as ``create_graph``).
+        create_graph: record the backward, so that gradients can be differentiated.
+        inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
+    """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
+        grad_tensors = grad_variables
+    if create_graph:
+        warnings.warn(_CYCLE, UserWarning, stacklevel=2)
+    captures = ()
+    if inputs is not None:
+        inputs = _wanted(inputs, "backward")
+    roots, seeds = _start(_as_tuple(tensors), grad_tensors, create_graph)
+    if inputs is not None:
+        for x in inputs:
+            if isinstance(x, Tensor) and not nodes.is_leaf(_fresh(x)):
+                nodes.retain(x)
+        captures = [_edge(x) for x in inputs]
+    keep = create_graph if retain_graph is None else retain_graph
+    engine.run(roots, seeds, keep=keep, create=create_graph, captures=captures)
+
+
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
+    "which can cause a memory leak. Use autograd.grad when creating the graph to avoid this. If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle."
+)
+
+
+def _start(roots, grads, create, batched=False):
+    """The edges and gradients that a backward starts from."""
+    grads = _as_tuple(grads) or (None,) * len(roots)
+    if len(grads) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
+    return _root_edges(roots), _seeds(roots, grads, create, batched)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):  # fmt: skip
+    """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; leaves' ``.grad`` is untouched.
+
+    Args:
+        outputs, inputs: tensors or gradient edges, one or several; for a dict of inputs the result is
+            a dict. grad_outputs: gradients of the outputs; None for scalars.
+        retain_graph, create_graph: as in :func:`backward`.
+        allow_unused: give None for an input that the outputs do not depend on, instead of RuntimeError.
+        is_grads_batched: the first dimension of every grad output counts independent gradients; all
+            are propagated at once, and the results have that dimension too.
+        materialize_grads: give zeros instead of None.
+
+    >>> import torchlike as torch
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> torch.autograd.grad(x * x, x)
+    (tensor(6.),)
+    """
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now", FutureWarning, stacklevel=2)
+    if allow_unused is False and materialize_grads:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
+    wanted = _wanted(inputs, "grad")
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    keep = create_graph if retain_graph is None else retain_graph
+    captures = [_edge(x) for x in wanted]
+    start = _start(_as_tuple(outputs), grad_outputs, create_graph or is_grads_batched, is_grads_batched)
+    run = _batched if is_grads_batched else _single
+    found = run(*start, keep, create_graph, captures)
+    results = tuple(_found(got, i, x, allow_unused, materialize_grads) for i, (got, x) in enumerate(zip(found, wanted, strict=True)))
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
+
+
+def _single(roots, seeds, keep, create, captures):
+    """The gradient tensor of each captured edge, or None."""
+    found = engine.run(roots, seeds, keep=keep, create=create, accumulate=False, captures=captures)
+    return [found.get(edge) for edge in captures]
+
+
+def _batched(roots, seeds, keep, create, captures):
+    """As ``_single`` for each element of the seeds' first dimension, stacked."""
+    if not seeds or create:
+        return _one_by_one(roots, seeds, keep, create, captures)
+    present = []
+
+    def one(*grads):
+        found = _single(roots, grads, keep, False, captures)
+        present[:] = [got is not None for got in found]
+        return tuple(value_of(got) for got in found if got is not None)
+
+    results = iter(jax.vmap(one)(*(value_of(s) for s in seeds)))
+    return [wrap(next(results)) if yes else None for yes in present]
+
+
+def _one_by_one(roots, seeds, keep, create, captures):
+    """The batch as a loop: the history of a vectorized backward could not be kept."""
+    n = seeds[0].shape[0] if seeds else 1
+    rows = [
+        _single(roots, [s[i] for s in seeds], keep or i < n - 1, create, captures) for i in range(n)
+    ]
+    return [
+        None if any(got is None for got in column) else call(join.stack, tuple(column), (0, (len(column),)))
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _found(got, i, x, allow_unused, materialize):
+    if got is None and not allow_unused:
+        raise RuntimeError(
+            f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
+            "if this is the desired behavior."
+        )
+    if got is None and materialize:
+        root = _root(x)
+        return wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
+    return got
+
+
+def method_backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
+    backward(t, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def call_node(node, *grads):
+    """What the node makes of gradients of its outputs."""
+    results = node.apply_tensors(list(grads), call)
+    return results[0] if len(results) == 1 else tuple(results)

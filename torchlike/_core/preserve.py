@@ -1,0 +1,43 @@
+"""Contexts that change how autograd watches in-place changes and views."""
+
+from torchlike._base.state import state
+from torchlike._core.storage import UNTRACKED
+from torchlike._core.tensor import Tensor
+
+
+class _unsafe_preserve_version_counter:
+    """After this context the tensors have the version that they had before it.
+
+    Autograd then does not notice what was changed in place: a wrong gradient is the caller's.
+    """
+
+    def __init__(self, tensors):
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self._versions = tuple(t._version for t in self.tensors)
+
+    def __enter__(self):
+        """The versions were read when the context was made."""
+
+    def __exit__(self, *exc):
+        for t, version in zip(self.tensors, self._versions, strict=True):
+            if t._vc is not UNTRACKED:
+                t._vc.version = version
+
+
+class _force_original_view_tracking:
+    """Set how views are replayed after an in-place change; torchlike replays them in one way, with the same results."""
+
+    def __init__(self, mode: bool) -> None:
+        self._before, state.view_replay = state.view_replay, mode
+        self.mode = mode
+
+    def __enter__(self):
+        """The constructor has switched."""
+
+    def __exit__(self, *exc):
+        state.view_replay = self._before
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether view replay was asked for in this thread."""
+    return state.view_replay
