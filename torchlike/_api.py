@@ -31,6 +31,7 @@ from torchlike._base.state import (
 )
 from torchlike._core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from torchlike._core.inference import is_inference
+from torchlike._core.packets import ops
 from torchlike._core import autograd as _autograd
 from torchlike._core import bind, convert
 from torchlike._core.factories import (
@@ -75,7 +76,7 @@ __all__ = [
     "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
     "is_inference_mode_enabled",
-    "layout", "memory_format", "nan", "no_grad", "ones", "pi", "preserve_format", "promote_types", "set_default_device",
+    "layout", "memory_format", "nan", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device",
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

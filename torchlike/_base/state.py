@@ -3,6 +3,7 @@
 import functools
 import inspect
 import threading
+import warnings
 
 
 class State(threading.local):
@@ -18,57 +19,60 @@ class State(threading.local):
     grad = True
     slow = 0
     inference = False
-    pack = None
-    pack_refused = None
+    pack: tuple | None = None
+    pack_refused: str | None = None
     task = None
+    selective = None
     multithreading = True
     view_replay = False
 
 
 state = State()
 
-INFERENCE = 1  # the bit of ``state.slow`` for inference mode
+# The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor.
+INFERENCE = 1
+SELECTIVE = 2  # a checkpoint that keeps the results of some operators
 
 
-class _ModeBase:
-    """A context manager that is also a decorator of functions, generators and classes."""
+class Context:
+    """A context manager that is also a decorator of functions and generators, entered anew at each call."""
 
-    __slots__ = ("_before",)
-    _target = True
+    __slots__ = ()
 
-    def __enter__(self):
-        self._before = state.grad
-        state.grad = self._target
-
-    def __exit__(self, *exc):
-        state.grad = self._before
-
-    def _clone(self):
+    def clone(self):
+        """Another context like this one, for one call of what this one decorates."""
         return type(self)()
 
     def __call__(self, target):
-        return decorate(self._clone, target)
+        return decorate(self.clone, target)
 
 
 def decorate(make, target):
     """Wrap ``target`` so that each call (each resumption of a generator) runs under ``make()``."""
     if inspect.isclass(target):
-        target.__init__ = decorate(make, target.__init__)
-        return target
+        warnings.warn(_CLASS, FutureWarning, stacklevel=3)
+        return decorate(make, lambda *args, **kwargs: target(*args, **kwargs))
+    wraps = functools.wraps(target)
     if inspect.isgeneratorfunction(target):
 
-        @functools.wraps(target)
+        @wraps
         def generator(*args, **kwargs):
             return (yield from _Resumed(make, target(*args, **kwargs)))
 
         return generator
 
-    @functools.wraps(target)
+    @wraps
     def wrapper(*args, **kwargs):
         with make():
             return target(*args, **kwargs)
 
     return wrapper
+
+
+_CLASS = (
+    "Decorating classes is deprecated and will be disabled in future versions: what comes of it is a function that "
+    "makes instances. You should only decorate functions or methods; here that is the method __init__."
+)
 
 
 class _Resumed:
@@ -96,7 +100,25 @@ class _Resumed:
             self.inner.close()
 
 
-class no_grad(_ModeBase):
+class _GradMode(Context):
+    """A context with a fixed grad mode; given a function it decorates that, so parentheses may be left out."""
+
+    __slots__ = ("prev",)
+    _target = True
+
+    def __new__(cls, func=None):
+        mode = super().__new__(cls)
+        return mode if func is None else mode(func)
+
+    def __enter__(self):
+        self.prev = state.grad
+        state.grad = self._target
+
+    def __exit__(self, *exc):
+        state.grad = self.prev
+
+
+class no_grad(_GradMode):
     """Operators inside record nothing; results do not require grad.
 
     >>> import torchlike as torch
@@ -106,45 +128,63 @@ class no_grad(_ModeBase):
     False
     """
 
+    __slots__ = ()
     _target = False
 
-    def __new__(cls, func=None):
-        mode = super().__new__(cls)
-        return mode if func is None else mode(func)
+
+class enable_grad(_GradMode):
+    """Operators inside record nodes again, also within :class:`no_grad`.
+
+    >>> import torchlike as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
+
+    __slots__ = ()
 
 
-class enable_grad(_ModeBase):
-    """Operators inside record nodes again, also within :class:`no_grad`."""
+class set_grad_enabled(Context):
+    """Set the grad mode to ``mode`` at once; as a context manager, restore it on exit.
 
-    def __new__(cls, func=None):
-        mode = super().__new__(cls)
-        return mode if func is None else mode(func)
+    As a decorator it leaves the mode around the definition alone. Raises TypeError unless ``mode`` is a bool.
 
+    >>> import torchlike as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.set_grad_enabled(False):
+    ...     (x * 2).requires_grad
+    False
+    """
 
-class set_grad_enabled(_ModeBase):
-    """Set the grad mode to ``mode`` at once; as a context manager, restore it on exit."""
-
-    __slots__ = ("_mode",)
+    __slots__ = ("prev", "mode")
 
     def __init__(self, mode: bool):
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): mode must be a bool, not {type(mode).__name__}")
-        self._mode = mode
-        self._before = state.grad
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
+        self.prev, self.mode = state.grad, mode
         state.grad = mode
 
     def __enter__(self):
-        state.grad = self._mode
+        state.grad = self.mode
 
-    def _clone(self):
-        return set_grad_enabled(self._mode)
+    def __exit__(self, *exc):
+        state.grad = self.prev
 
     def __call__(self, target):
-        state.grad = self._before
-        return decorate(self._clone, target)
+        state.grad = self.prev
+        return super().__call__(target)
+
+    def clone(self):
+        return set_grad_enabled(self.mode)
+
+    def __repr__(self):
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
 
 
-class inference_mode:
+class inference_mode(Context):
     """As :class:`no_grad`, and new tensors are inference tensors, which autograd can never use.
 
     They keep no version counter. ``mode=False`` undoes an outer inference mode. It decorates
@@ -156,47 +196,59 @@ class inference_mode:
     True
     """
 
+    __slots__ = ("mode", "_before")
+
     def __new__(cls, mode=True):
         new = super().__new__(cls)
         if isinstance(mode, bool):
             return new
-        new._mode = True
+        new.mode = True
         return new(mode)
 
     def __init__(self, mode=True):
-        self._mode = mode
+        self.mode = mode
 
     def __enter__(self):
         self._before = state.grad, state.inference, state.slow & INFERENCE
-        state.grad, state.inference = not self._mode, self._mode
-        state.slow = (state.slow | INFERENCE) if self._mode else state.slow & ~INFERENCE
+        state.grad, state.inference = not self.mode, self.mode
+        state.slow = (state.slow | INFERENCE) if self.mode else state.slow & ~INFERENCE
 
     def __exit__(self, *exc):
         state.grad, state.inference, bit = self._before
         state.slow = (state.slow & ~INFERENCE) | bit
 
-    def _clone(self):
-        return inference_mode(self._mode)
-
-    def __call__(self, target):
-        return decorate(self._clone, target)
+    def clone(self):
+        return inference_mode(self.mode)
 
 
-class set_multithreading_enabled:
-    """Accepted for compatibility: backward runs in the thread that called it, in any case.
+class Switch(Context):
+    """A context that sets one flag of this thread when it is made, and restores it on exit."""
 
-    The flag is kept per thread, set at once, and restored on leaving the context.
-    """
+    __slots__ = ("prev", "mode")
+    _flag: str
 
     def __init__(self, mode: bool) -> None:
-        self._before, state.multithreading = state.multithreading, mode
-        self.mode = mode
+        self.prev, self.mode = getattr(state, self._flag), mode
+        setattr(state, self._flag, mode)
 
     def __enter__(self):
         """The constructor has switched."""
 
     def __exit__(self, *exc):
-        state.multithreading = self._before
+        setattr(state, self._flag, self.prev)
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(Switch):
+    """Accepted for compatibility: backward runs in the thread that called it, in any case.
+
+    The flag is kept per thread, set at once, and restored on leaving the context.
+    """
+
+    __slots__ = ()
+    _flag = "multithreading"
 
 
 def is_multithreading_enabled() -> bool:

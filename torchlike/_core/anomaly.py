@@ -33,12 +33,15 @@ def switch(enabled, check_nan=True):
     nodes.watch_with(annotate, current.enabled)
 
 
+def user_stack():
+    """The lines of the current stack, without torchlike's own."""
+    frames = traceback.extract_stack(sys._getframe(1))
+    return traceback.format_list([f for f in frames if not f.filename.startswith((_PACKAGE, "<torchlike"))])
+
+
 def annotate(node):
     """Keep the stack of the call that made ``node``, and the backward node that was running, if any."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<torchlike")):
-        frame = frame.f_back
-    node.metadata["traceback_"] = traceback.format_stack(frame)
+    node.metadata["traceback_"] = user_stack()
     task = state.task
     if task is not None and task.node is not None:
         node.metadata["parent_"] = task.node

@@ -2,6 +2,7 @@
 
 import warnings
 
+from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.backward import call_node, method_backward
@@ -25,10 +26,11 @@ def _get_requires_grad(t):
 
 
 def _set_requires_grad(t, value):
-    _fresh(t)
     if not isinstance(value, bool):
         raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
-    if not nodes.is_leaf(t):
+    if value and t.requires_grad:
+        return
+    if not nodes.is_leaf(_fresh(t)):
         if not value:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
@@ -69,27 +71,83 @@ def _set_grad(t, value):
 def _check_grad(t, value):
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of {type(value).__name__}"
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
         )
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
-    if value.dtype is not t.dtype:
+    expected = grad_dtype_of(t)
+    if expected is not None and value.dtype is not expected:
         raise RuntimeError(
-            f"assigned grad has data of a different type: expected {t.dtype}, got {value.dtype}; convert it with "
-            f".to(dtype)"
+            f"attempting to assign a gradient with dtype '{_element_name(value.dtype)}' to a tensor with grad_dtype "
+            f"'{expected.scalar_name}'. The gradient must match the tensor's grad_dtype (by default its dtype): convert "
+            "it with .to(dtype), or set grad_dtype to another dtype, or to None for any."
+        )
+    if value.device.type != t.device.type:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
+            f"'{t.device.type}'. Please ensure that the gradient and the tensor are on the same device"
         )
     if value.device != t.device:
         raise RuntimeError(
-            f"assigned grad has data located on a different device: expected {t.device}, got {value.device}"
+            f"attempting to assign a gradient located on device '{value.device}' to a tensor located on device "
+            f"'{t.device}'. Please ensure that the gradient and the tensor are on the same device"
         )
     if value.shape != t.shape:
         raise RuntimeError(
-            f"assigned grad has data of a different size: expected {list(t.shape)}, got {list(value.shape)}"
+            f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(t.shape)}'. "
+            "Please ensure that the gradient and the tensor are the same size"
         )
+
+
+_ELEMENTS = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
+    "int8": "signed char", "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>", "uint16": "short unsigned int", "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+}  # fmt: skip
+
+
+def _element_name(dtype):
+    """The C++ name of an element type, which PyTorch's messages about gradients show."""
+    return _ELEMENTS.get(dtype.name, f"c10::{dtype.scalar_name}")
+
+
+def grad_dtype_of(t):
+    """The dtype that gradients of ``t`` have, None for any."""
+    ex = t._ex
+    return t.dtype if ex is None else ex.get("grad_dtype", t.dtype)
+
+
+def _get_grad_dtype(t):
+    """The dtype of ``.grad``, to which arriving gradients are cast: by default the tensor's; None allows any."""
+    if not nodes.is_leaf(_fresh(t)):
+        raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+    return grad_dtype_of(t)
+
+
+def _set_grad_dtype(t, value):
+    if value is not None and not isinstance(value, dtypes.dtype):
+        raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
+    if not nodes.is_leaf(_fresh(t)):
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if value is not None and t._grad is not None and t._grad.dtype is not value:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
+            f"'{_element_name(t._grad.dtype)}'. Please clear the gradient (.grad = None) first, or give the dtype it has."
+        )
+    if value is t.dtype and t._ex is None:
+        return
+    _extras(t)["grad_dtype"] = value
 
 
 def requires_grad_(t, requires_grad=True):
     """Set whether the tensor requires grad, and return it."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
+        )
+    if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
+        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex ones), not {t.dtype}")
     t.requires_grad = requires_grad
     return t
 
@@ -99,10 +157,9 @@ def detach_(t):
     if t._diff is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
-            "for training, "
-            "and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() "
-            "cannot be "
-            "called on these gradients."
+            "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+            "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     if not nodes.is_leaf(t):
         _extras(t)["detached"] = nodes.next_sequence()
@@ -114,7 +171,7 @@ def retain_grad(t):
     """Keep ``.grad`` of a tensor that is not a leaf."""
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if not nodes.is_leaf(t):
+    if not nodes.is_leaf(_fresh(t)):
         nodes.retain(t)
 
 
@@ -129,7 +186,7 @@ def register_hook(t, hook):
     """
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if nodes.is_leaf(t):
+    if nodes.is_leaf(_fresh(t)):
         hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
         nodes.accumulator(t).extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
@@ -142,9 +199,24 @@ def register_post_accumulate_grad_hook(t, hook):
     """Call ``hook(tensor)`` after the leaf's ``.grad`` has been updated."""
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    if not nodes.is_leaf(t):
+    if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
     return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
+
+
+def _backward_hooks(t):
+    """The hooks of the tensor by number, or None."""
+    edge = t._edge
+    if edge is None:
+        return (t._ex or {}).get("tensor_hooks", {}).get(0)
+    return None if edge[0] is None else (edge[0]._ex or {}).get("tensor_hooks", {}).get(edge[1])
+
+
+def _undeletable(message):
+    def refuse(t):
+        raise RuntimeError(message)
+
+    return refuse
 
 
 def _extras(t):
@@ -156,8 +228,17 @@ def _extras(t):
 def install():
     """Give Tensor its autograd surface."""
     nodes.Node.__call__ = call_node
-    Tensor.requires_grad = property(_get_requires_grad, _set_requires_grad)
+    Tensor.requires_grad = property(
+        _get_requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
+    )
     Tensor.grad_fn = property(_grad_fn)
+    Tensor._grad_fn = property(
+        _grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!")
+    )
+    Tensor._backward_hooks = property(
+        _backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!")
+    )
+    Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor.retains_grad = property(_retains_grad)
     Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad

@@ -151,9 +151,7 @@ def _wanted(inputs, function):
     return inputs
 
 
-def backward(
-    tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None
-):
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Add the gradients of ``tensors`` to the ``.grad`` of the leaves (or of ``inputs`` only).
 
     Args:
@@ -229,7 +227,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     start = _start(_as_tuple(outputs), grad_outputs, create_graph or is_grads_batched, is_grads_batched)
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
-    results = tuple(_found(got, i, x, allow_unused, materialize_grads) for i, (got, x) in enumerate(zip(found, wanted, strict=True)))
+    results = tuple(
+        _found(got, i, x, allow_unused, materialize_grads) for i, (got, x) in enumerate(zip(found, wanted, strict=True))
+    )
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
 
 
@@ -257,9 +257,7 @@ def _batched(roots, seeds, keep, create, captures):
 def _one_by_one(roots, seeds, keep, create, captures):
     """The batch as a loop: the history of a vectorized backward could not be kept."""
     n = seeds[0].shape[0] if seeds else 1
-    rows = [
-        _single(roots, [s[i] for s in seeds], keep or i < n - 1, create, captures) for i in range(n)
-    ]
+    rows = [_single(roots, [s[i] for s in seeds], keep or i < n - 1, create, captures) for i in range(n)]
     return [
         None if any(got is None for got in column) else call(join.stack, tuple(column), (0, (len(column),)))
         for column in zip(*rows, strict=True)

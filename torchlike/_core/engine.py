@@ -90,6 +90,11 @@ def queue_callback(callback):
     state.task.callbacks.append(callback)
 
 
+def is_whole_backward():
+    """Whether the backward that is running fills ``.grad`` of all leaves: it was given no ``inputs``."""
+    return state.task is not None and state.task.accumulate and state.task.needed is None
+
+
 def count_running(graph_nodes):
     """How many of these nodes the backward that is running reaches."""
     task = state.task
@@ -248,7 +253,8 @@ class _Task:
             t = ref()
             if t is not None and grads[nr] is not None:
                 grad = call(clone, (grads[nr],), (None,)) if self.create else wrap(grads[nr])
-                t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
+                with _adding:
+                    t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
         return grads
 
     def prehooked(self, ex, grads):

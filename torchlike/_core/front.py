@@ -4,6 +4,7 @@ For each operator name there is one Python function with PyTorch's signature; it
 static arguments inline and hands over to dispatch.
 """
 
+import threading
 from types import FunctionType
 
 import torchlike._base.dtypes as dtypes
@@ -165,8 +166,18 @@ def _source(op, form, strict, env):
 
 def _compiled(op, form, strict, env):
     """The front as a function whose globals are ``env``."""
-    exec(compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec"), env)
-    return env.pop("front")
+    source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
+    with _building:  # another thread may make the same front
+        exec(source, env)
+        return env.pop("front")
+
+
+_building = threading.Lock()
+
+
+def overload_front(op):
+    """The front of one overload under the schema's own argument names."""
+    return _compiled(op, "method", False, {})
 
 
 def _stub(*args, **kwargs):

@@ -26,6 +26,8 @@ def _layer(run, op, inputs, static):
 
 def is_inference(input):
     """Whether ``input`` was made in inference mode."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.is_inference()
 
 

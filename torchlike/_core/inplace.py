@@ -188,6 +188,10 @@ class CopySlices(nodes.Node):
         self.seq = nodes.next_sequence()
         self._ex = None
 
+    @property
+    def python(self):
+        return self.inner.python
+
     def outs(self):
         return (self.meta,)
 
@@ -206,7 +210,7 @@ class CopySlices(nodes.Node):
     def apply_tensors(self, grads, call):
         grad = grads[0]
         part = call(reader(self.steps), (grad, *self.ints), ())
-        made_by = (self.view_node(), 0) if self.inner.plan.outputs else None
+        made_by = None if self.python or not self.inner.plan.outputs else (self.view_node(), 0)
         got = list(self.inner.apply_tensors([part], call, made_by))
         old = got.pop(self.carries) if self.carries is not None else None
         if old is None:

@@ -1,6 +1,7 @@
 """Nodes: the steps of the backward graph, and the sinks at its leaves."""
 
 import itertools
+import threading
 import weakref
 
 from torchlike._core.hooks import RemovableHandle
@@ -121,12 +122,16 @@ class AccumulateGrad(Node):
 
 def accumulator(t):
     """The leaf's AccumulateGrad, one as long as a graph holds it."""
-    ref = t._acc
-    node = ref() if ref is not None else None
-    if node is None:
-        node = AccumulateGrad(t)
-        t._acc = weakref.ref(node)
-    return node
+    with _making:
+        ref = t._acc
+        node = ref() if ref is not None else None
+        if node is None:
+            node = AccumulateGrad(t)
+            t._acc = weakref.ref(node)
+        return node
+
+
+_making = threading.RLock()  # two threads may use the leaf for the first time
 
 
 def next_sequence():

@@ -1,7 +1,8 @@
 """The node of an operator call: its plan, and the values that the plan saves."""
 
 from torchlike._core import node as nodes
-from torchlike._core.saved import FREED, SavedTensor, SavesTensors
+from torchlike._core import shown
+from torchlike._core.saved import FREED, SavesTensors
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor import immediate
 
@@ -9,7 +10,7 @@ from torchlike._executor import immediate
 class OpNode(SavesTensors):
     """The node of an operator call."""
 
-    __slots__ = ("plan", "arity")
+    __slots__ = ("plan", "arity", "given")  # given: the arguments of a view, as they came
     simple = True
 
     @property
@@ -20,12 +21,17 @@ class OpNode(SavesTensors):
 
     def __getattr__(self, attribute):
         """``_saved_<name>``: a saved value, as a tensor with its history; ``_raw_saved_<name>``: its slot."""
-        for prefix in ("_saved_", "_raw_saved_"):
-            name = attribute.removeprefix(prefix)
-            if name != attribute and name in self.plan.names:
-                position = self.plan.names.index(name)
-                return SavedTensor(self, position) if prefix == "_raw_saved_" else self.saved_tensor(position)
-        raise AttributeError(f"'{self.name()}' object has no attribute '{attribute}'")
+        try:
+            if attribute.startswith("_saved_"):
+                return shown.value(self, attribute[7:])
+            if attribute.startswith("_raw_saved_"):
+                return shown.slot(self, attribute[11:])
+        except KeyError:
+            pass
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
+
+    def __dir__(self):
+        return [*super().__dir__(), *shown.names(self)]
 
     def output_of(self, position):
         n = len(self.plan.inputs)
@@ -40,6 +46,8 @@ class OpNode(SavesTensors):
     def release(self):
         """Free the saved values; a node that saves numbers only can run again."""
         if self.saved and (any(v is not None for v in self.versions) or self._saves_operands()):
+            if self.plan.numbers:
+                self.extra("numbers", dict).update({i: self.saved[i] for i in self.plan.numbers})
             self.saved = self.versions = None
 
     def _saves_operands(self):
@@ -65,9 +73,10 @@ class OpNode(SavesTensors):
 
     def tensors(self, made_by=None):
         """The saved values as tensors with history, for ``create_graph``."""
-        if self.saved is None:
+        saved = self.saved
+        if saved is None:
             raise RuntimeError(FREED)
-        return [self.saved_tensor(i, made_by) for i in range(len(self.saved))]
+        return [self.saved_tensor(i, made_by) for i in range(len(saved))]
 
     def apply(self, grads):
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
@@ -110,11 +119,18 @@ def node_class(name):
     return found
 
 
+def _class_of(op, plan):
+    """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
+    choose = getattr(getattr(op, "op", op), "node_of", None)
+    name = op.node if choose is None else choose(*plan.avals)
+    return node_class(name + "0" if name.endswith("Backward") else name)
+
+
 def make(op, plan, edges, saved, versions):
     """A new node for one recorded call of ``op``."""
     cls = plan.node_class
     if cls is None:
-        cls = plan.node_class = node_class(op.node + "0" if op.node.endswith("Backward") else op.node)
+        cls = plan.node_class = _class_of(op, plan)
     node = cls()
     node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
     node.arity = len(plan.outs)

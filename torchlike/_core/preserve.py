@@ -1,6 +1,6 @@
 """Contexts that change how autograd watches in-place changes and views."""
 
-from torchlike._base.state import state
+from torchlike._base.state import Switch, state
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
@@ -24,18 +24,15 @@ class _unsafe_preserve_version_counter:
                 t._vc.version = version
 
 
-class _force_original_view_tracking:
+class _force_original_view_tracking(Switch):
     """Set how views are replayed after an in-place change; torchlike replays them in one way, with the same results."""
 
-    def __init__(self, mode: bool) -> None:
-        self._before, state.view_replay = state.view_replay, mode
-        self.mode = mode
+    __slots__ = ()
+    _flag = "view_replay"
 
-    def __enter__(self):
-        """The constructor has switched."""
-
-    def __exit__(self, *exc):
-        state.view_replay = self._before
+    def __call__(self, target):
+        state.view_replay = self.prev
+        return super().__call__(target)
 
 
 def is_view_replay_enabled() -> bool:

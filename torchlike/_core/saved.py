@@ -72,7 +72,7 @@ class SavesTensors(nodes.Node):
         if t.__class__ is Packed:
             return t.tensor(self, position, made_by)
         if t._vc.version != version:
-            raise RuntimeError(modified(self, position, t, version))
+            raise RuntimeError(modified(t, version, self, self.output_of(position)))
         own = self.output_of(position)
         if own is None:
             if t._ex is not None and t._ex.get("detached", 0) > self.seq:
@@ -91,7 +91,7 @@ class SavesTensors(nodes.Node):
         """The value of a saved tensor whose version is not the one it had: unpacked, or an error."""
         if t.__class__ is Packed:
             return value_of(t.tensor(self, position, None))
-        raise RuntimeError(modified(self, position, t, version))
+        raise RuntimeError(modified(t, version, self, self.output_of(position)))
 
     def pack(self, position, pack, unpack):
         """Let ``pack`` take the tensor saved at ``position``; ``unpack`` will give it back."""
@@ -142,23 +142,16 @@ HINT_ANOMALY = (
 )
 
 
-def modified(node, position, t, version):
-    """The message about a saved tensor that was changed in place since."""
+def modified(t, version, node=None, own=None):
+    """The message about a saved tensor that was changed in place since; ``own``: which output of ``node`` it is."""
     kind = f"torch.{t.dtype.scalar_name}Tensor"
+    maker, nr = (node, own) if own is not None else t._edge or nodes.NOWHERE
+    producer = "" if maker is None else f", which is output {nr} of {maker.title()},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(t.shape)}]{_producer(node, position, t)} is at version {t._vc.version}; expected version "
+        f"[{kind} {list(t.shape)}]{producer} is at version {t._vc.version}; expected version "
         f"{version} instead. {HINT_ANOMALY if anomaly.current.enabled else HINT}"
     )
-
-
-def _producer(node, position, t):
-    """Which output of which node a saved tensor is, if any."""
-    maker, nr = t._edge or nodes.NOWHERE
-    own = node.output_of(position)
-    if own is not None:
-        maker, nr = node, own
-    return "" if maker is None else f", which is output {nr} of {maker.title()},"
 
 
 class SavedTensor:

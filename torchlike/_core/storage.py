@@ -14,9 +14,10 @@ class Storage:
         version: bumped by every in-place operation of an alias that shares it; checked by autograd.
         epoch: bumped by every physical write; views cache what they read under it.
         strides: strides of the base where they are not the contiguous ones, else None.
+        shown: weak reference to the UntypedStorage that shows it, once one has been asked for.
     """
 
-    __slots__ = ("value", "version", "epoch", "strides", "_address", "__weakref__")
+    __slots__ = ("value", "version", "epoch", "strides", "shown", "_address", "__weakref__")
 
     def __init__(self, value):
         self.value = value
@@ -31,6 +32,25 @@ class Storage:
         if not self._address:
             self._address = next(_addresses) * _SPACING
         return self._address
+
+
+class Freed:
+    """Stands for the value of a storage whose memory was given up by ``resize_(0)``; it cannot be read."""
+
+    __slots__ = ("shape", "dtype", "sharding")
+
+    def __init__(self, value):
+        self.shape, self.dtype, self.sharding = value.shape, value.dtype, value.sharding
+
+    @property
+    def __jax_array__(self):  # what jax looks for first when it is given an unknown object
+        raise RuntimeError(
+            f"the storage of this tensor of shape {list(self.shape)} was freed by untyped_storage().resize_(0), so it "
+            "cannot be read; resize_() the storage back first"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        return self.__jax_array__
 
 
 class Version:

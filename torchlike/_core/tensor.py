@@ -7,7 +7,7 @@ from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_chan
 from torchlike._base.state import state
 from torchlike._core import views
 from torchlike._core.size import Size
-from torchlike._core.storage import UNTRACKED, Storage, Version
+from torchlike._core.storage import UNTRACKED, Freed, Storage, Version
 from torchlike._executor.immediate import Abstract
 
 
@@ -118,8 +118,8 @@ class Tensor(TensorBase):
         return self.numel() * self.itemsize
 
     def data_ptr(self):
-        """A virtual address: aliases agree on it, distinct storages never do (0 when empty or on meta)."""
-        if not self.numel() or self.is_meta:
+        """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
+        if not self.numel() or isinstance(self._storage.value, Abstract | Freed):
             return 0
         return self._storage.address + self._layout.offset * self.itemsize
 
@@ -195,11 +195,15 @@ class Tensor(TensorBase):
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._storage, self._view, self._cache = other._storage, other._view, None
-        if other._vc is UNTRACKED or self._vc is UNTRACKED:
-            self._vc = UNTRACKED if other._vc is UNTRACKED else Version()
-        else:
-            self._vc = Version() if self._vc.version == 0 else version_at(self._vc.version)
+        if other._vc is UNTRACKED:
+            self._vc = UNTRACKED
+        elif self._vc is UNTRACKED:
+            self._vc = Version()
         self._acc = None
+
+    @data.deleter
+    def data(self):
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     # -- autograd fields (behaviour lives in node.py and engine.py) -------------------------------
     @property
@@ -243,12 +247,6 @@ def _index(dim):
     if not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
     return dim.__index__()
-
-
-def version_at(n):
-    version = Version()
-    version.version = n
-    return version
 
 
 _new = object.__new__

@@ -1,6 +1,6 @@
 """Calls of view operators: a new tensor over the same storage, and its node."""
 
-from torchlike._base.layout import numel
+from torchlike._base.layout import Layout, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
@@ -10,7 +10,7 @@ from torchlike._core.slow import KIND, slow_call
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
-from torchlike._ops.view import as_strided, conj, permute, spread, view_, view_dtype, write_reshape
+from torchlike._ops.view import as_strided, conj, memory_order, permute, spread, view_, view_dtype, write_reshape
 
 
 class Shaped:
@@ -31,23 +31,42 @@ class DiffView:
     """How a view is tied to its base.
 
     Attributes:
-        base: the base tensor. version: the version at which the view's history was last current.
+        base: the base tensor. under: its own view then; another one, taken in place since, makes the path go
+            through the storage. version: the version at which the view's history was last current.
         depth, ints: how many steps and integers of the view's chain belong to the base itself.
         creation: None, or why it may not be changed in place: ``NO_GRAD`` or ``MULTIPLE``.
         lead: (steps, integers) from the base's value to where the rest of the chain begins, which
             is the storage for ``as_strided`` of a base that is itself an alias.
     """
 
-    __slots__ = ("base", "version", "depth", "ints", "creation", "lead")
+    __slots__ = ("base", "under", "version", "depth", "ints", "creation", "lead")
 
     def __init__(self, base, version, depth, ints, creation, lead=((), ())):
         self.base, self.version, self.depth, self.ints = base, version, depth, ints
+        self.under = base._view
         self.creation, self.lead = creation, lead
 
     def path(self, view):
         """The steps and integers from the base to the view."""
+        if self.base._view is not self.under:
+            steps, ints = _to_storage(self.base)
+            return steps + view.steps, ints + view.ints
         steps, ints = self.lead
         return steps + view.steps[self.depth :], ints + view.ints[self.ints :]
+
+
+def _to_storage(t):
+    """The steps and integers from the values of ``t`` to the value of its storage, zeros where it has none."""
+    storage = t._storage
+    value, strides = storage.value, storage.strides
+    length = numel(value.shape)
+    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
+    steps = (spreads,) if _np_dtype(t) == value.dtype else (spreads, (view_dtype, (value.dtype,), 0))
+    order = None if strides is None else memory_order(Layout(value.shape, strides, 0))
+    if order is None:
+        return (*steps, (view_, (value.shape,), 0)), starts
+    stored = (view_, (tuple([value.shape[d] for d in order]),), 0)
+    return (*steps, stored, (permute, (tuple([order.index(d) for d in range(len(order))]),), 0)), starts
 
 
 def attach(t, step, ints, layout, dtype=None, creation=None):
@@ -69,6 +88,7 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
     version = t._vc.version
     if diff is not None:
         new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation, diff.lead)
+        new._diff.under = diff.under
     else:
         own, own_ints = (0, 0) if view is None else (len(view.steps), len(view.ints))
         new._diff = DiffView(t, version, own, own_ints, creation)
@@ -139,7 +159,7 @@ def _lead(t, new, cast, before, length):
         length_in_base = length * t._storage.value.dtype.itemsize // _np_dtype(base).itemsize
         spreads, starts = _spread(base, length_in_base)
         lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), before
-    new._diff.lead, new._diff.depth, new._diff.ints = lead, depth, 0
+    new._diff.lead, new._diff.depth, new._diff.ints, new._diff.under = lead, depth, 0, base._view
 
 
 def _spread(t, length):

@@ -213,7 +213,9 @@ def _first_hooks(tensors: Sequence[Tensor], fn: Callable) -> list[RemovableHandl
 
 
 def _all_hooks(tensors: Sequence[Tensor], fn: Callable, graph_nodes: list[Node]) -> list[RemovableHandle]:
-    arrived: weakref.WeakKeyDictionary[Any, tuple[list[Any], int]] = weakref.WeakKeyDictionary()  # of each running backward
+    arrived: weakref.WeakKeyDictionary[Any, tuple[list[Any], int]] = (
+        weakref.WeakKeyDictionary()
+    )  # of each running backward
     lock = threading.Lock()
 
     def hook(i: int, grad: Tensor) -> None:

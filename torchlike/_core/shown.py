@@ -1,0 +1,194 @@
+"""What a node shows of the call it remembers: the values behind ``_saved_<name>``.
+
+The names are PyTorch's. A declaration lists them (``saved=``) where they are not simply what the
+derivative reads: the tensors and results it saves, and the arguments that are not tensors.
+"""
+
+import math
+
+import jax.numpy as jnp
+
+from torchlike._core.saved import FREED, SavedTensor
+from torchlike._core.tensor import Tensor, wrap
+from torchlike._decl import rules
+from torchlike._decl.op import parameters
+
+_NUMBERS = {bool: jnp.bool_, int: jnp.int64, float: jnp.float64, complex: jnp.complex128}
+
+
+def names(node):
+    """The attributes that show what ``node`` saves."""
+    plan, found = node.plan, []
+    for name, source in sources(plan).items():
+        if _is_given(node, source):
+            found.append(f"_saved_{name}")
+            if not callable(source) and _slots(plan, source) is not _NO_TENSOR:
+                found.append(f"_raw_saved_{name}")
+    return found
+
+
+def value(node, name):
+    """The value of ``node._saved_<name>``: a tensor with its history, a tuple of them, or an argument.
+
+    Raises KeyError for a name it does not have, RuntimeError for a tensor that has been freed.
+    """
+    source = sources(node.plan)[name]
+    if not _is_given(node, source):
+        raise KeyError(name)
+    if callable(source):
+        return _unsigned(source(**{p: _fact(node, p) for p in parameters(source)}))
+    slots = _slots(node.plan, source)
+    if slots is _NO_TENSOR:
+        return _fact(node, source)
+    return tuple([_tensor(node, i) for i in slots]) if slots.__class__ is list else _tensor(node, slots)
+
+
+def slot(node, name):
+    """``node._raw_saved_<name>``: the slot of a tensor, or a tuple of those of a list."""
+    slots = _slots(node.plan, sources(node.plan)[name])
+    if slots is _NO_TENSOR:
+        raise KeyError(name)
+    if slots.__class__ is not list:
+        return SavedTensor(node, slots)
+    if node.saved is None:
+        raise RuntimeError(FREED)
+    return tuple([SavedTensor(node, i) for i in slots])
+
+
+def sources(plan):
+    """{name: where its value comes from} of what the nodes of ``plan`` show.
+
+    A source is the name of an argument or result, ``<argument>_sym_sizes`` and its like, or a
+    function of such (and of ``<argument>_aval``).
+    """
+    found = plan.shown
+    if found is None:
+        op = _operator(plan)
+        found = plan.shown = _declared(op, plan) if hasattr(op, "schema") else {}
+    return found
+
+
+def _operator(plan):
+    return getattr(plan.op, "op", plan.op)
+
+
+def _declared(op, plan):
+    saved = op.saved
+    if callable(saved):
+        saved = saved(*plan.avals)
+    if saved is None:
+        saved = " ".join(_default(op, plan))
+    return {name: name for name in saved.split()} if isinstance(saved, str) else saved
+
+
+def _default(op, plan):
+    """What the formulas ask for; without formulas what the derivative reads, and every other argument."""
+    if op.formulas is not None:
+        asked = {p for f in op.formulas.values() for p in parameters(f)}
+        known = {a.name for a in op.schema.args if a.kind != "dtype"}
+        return sorted(n for n in asked if n in known or _result(op, n) is not None)
+    wanted = tuple(i for i, a in enumerate(plan.avals) if a is not None and rules.differentiable(a.dtype))
+    everything = op.derivative(plan.static, plan.avals, wanted)
+    others = [a.name for a in op.schema.args if not a.is_tensor and a.kind != "dtype"]
+    return sorted({*(n for n in everything.names if n.isidentifier()), *others})
+
+
+# -- tensors ---------------------------------------------------------------------------------------------
+
+
+_NO_TENSOR = object()
+
+
+def _slots(plan, source):
+    """The position in ``node.saved`` of a tensor (None: not saved), a list for a list of tensors, or _NO_TENSOR."""
+    op = _operator(plan)
+    output = _result(op, source)
+    if output is not None:
+        return len(plan.inputs) + plan.outputs.index(output) if output in plan.outputs else None
+    i, lens = 0, iter(plan.static[len(op.static)] if op.lists else ())
+    for arg in op.dynamic:
+        count = max(next(lens), 0) if arg.is_list else None
+        if arg.name == source:
+            if not arg.is_tensor:
+                break
+            return _saved_at(plan, i) if count is None else [_saved_at(plan, i + k) for k in range(count)]
+        i += 1 if count is None else count
+    return _NO_TENSOR
+
+
+def _result(op, name):
+    """The number of the result called ``name``, or None."""
+    names = op.result_names or ()
+    if name in names:
+        return names.index(name)
+    if name.startswith("result") and (name == "result" or name[6:].isdigit()):
+        return int(name[6:] or 0)
+    return None
+
+
+def _saved_at(plan, i):
+    return plan.inputs.index(i) if i in plan.inputs else None
+
+
+def _tensor(node, position):
+    """The saved tensor; a number that stands for one as a tensor without dimensions."""
+    if position is None:
+        return None
+    t = node.saved_tensor(position)
+    return t if t is None or isinstance(t, Tensor) else wrap(jnp.asarray(t, _NUMBERS[type(t)]))
+
+
+# -- other arguments ---------------------------------------------------------------------------------------
+
+
+def _size(i):
+    return lambda aval: aval.shape[i]
+
+
+_OF_AVAL = {
+    "_aval": lambda aval: aval,
+    "_sym_sizes": lambda aval: tuple(aval.shape),
+    "_sym_sizes_opt": lambda aval: (0,) if aval is None else tuple(aval.shape),  # so PyTorch shows None
+    "_sym_numel": lambda aval: math.prod(aval.shape),
+    "_dim": lambda aval: len(aval.shape),
+    **{f"_sym_argsize_{i}": _size(i) for i in range(3)},
+    **{f"_sym_argsize_minus_{i}": _size(-i) for i in range(1, 3)},
+}
+
+
+def _fact(node, name):
+    """An argument of the call that is no tensor, or what the shape of a tensor argument tells."""
+    op, plan = _operator(node.plan), node.plan
+    args = {a.name: a for a in op.schema.args}
+    arg = args.get(name)
+    if arg is None:
+        tensor, ending = next((n, name[len(n) :]) for n in args if name[len(n) :] in _OF_AVAL and name.startswith(n))
+        return _OF_AVAL[ending](plan.avals[op.dynamic.index(args[tensor])])
+    if hasattr(op, "prepare"):
+        return _unsigned(node.given[op.schema.args.index(arg) - 1])
+    if arg in op.static:
+        got = plan.static[op.static.index(arg)]
+        return got if arg.kind == "Scalar" else _unsigned(got)
+    got = _number(node, op.dynamic.index(arg), arg.default)
+    return float(got) if arg.kind == "float" and isinstance(got, int) else got
+
+
+def _is_given(node, source):
+    """Whether the arguments behind a source are known; those of a view remade after its base changed are not."""
+    op = _operator(node.plan)
+    asked = parameters(source) if callable(source) else (source,)
+    return not hasattr(op, "prepare") or hasattr(node, "given") or not {a.name for a in op.schema.args} & set(asked)
+
+
+def _number(node, i, default):
+    position = _saved_at(node.plan, i)
+    if position is None:
+        return default
+    return node.saved[position] if node.saved is not None else node.extra("numbers", dict)[position]
+
+
+def _unsigned(x):
+    """Negative integers as PyTorch shows them, modulo 2**64."""
+    if isinstance(x, tuple | list):
+        return tuple([_unsigned(v) for v in x])
+    return x % (1 << 64) if isinstance(x, int) and x < 0 else x
