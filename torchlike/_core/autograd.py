@@ -79,8 +79,8 @@ def _check_grad(t, value):
     if expected is not None and value.dtype is not expected:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{_element_name(value.dtype)}' to a tensor with grad_dtype "
-            f"'{expected.scalar_name}'. The gradient must match the tensor's grad_dtype (by default its dtype): convert "
-            "it with .to(dtype), or set grad_dtype to another dtype, or to None for any."
+            f"'{expected.scalar_name}'. The gradient must match the tensor's grad_dtype (by default its dtype): "
+            "convert it with .to(dtype), or set grad_dtype to another dtype, or to None for any."
         )
     if value.device.type != t.device.type:
         raise RuntimeError(
@@ -133,7 +133,7 @@ def _set_grad_dtype(t, value):
     if value is not None and t._grad is not None and t._grad.dtype is not value:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
-            f"'{_element_name(t._grad.dtype)}'. Please clear the gradient (.grad = None) first, or give the dtype it has."
+            f"'{_element_name(t._grad.dtype)}'. Please clear the gradient (.grad = None) first, or give its dtype."
         )
     if value is t.dtype and t._ex is None:
         return
@@ -147,7 +147,7 @@ def requires_grad_(t, requires_grad=True):
             f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
         )
     if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
-        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex ones), not {t.dtype}")
+        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
     t.requires_grad = requires_grad
     return t
 

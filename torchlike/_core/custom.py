@@ -86,6 +86,9 @@ class CustomNode(SavesTensors):
             raise RuntimeError(FREED)
         return tuple([SavedTensor(self, i) for i in range(len(self.saved))])
 
+    def __reduce__(self):
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object: it is a node of a backward graph")
+
     def _get_user_fn(self):
         """The function that the user wrote: ``backward(ctx, *grads)``."""
         raise NotImplementedError
@@ -210,6 +213,8 @@ def run(node, forward, setup, args):
             output = forward(*args)
             setup(node, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
+        if setup is not None and record and node.to_save is not None:
+            _refuse_returned_inputs(node, args, outputs)
         outputs = _finished(node, args, outputs, record)
     finally:
         state.grad = before
@@ -219,6 +224,18 @@ def run(node, forward, setup, args):
             nodes.watch(node)
     node.to_save = node.dirty_tensors = node.non_differentiable = node.saved_for_forward = None
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
+
+
+def _refuse_returned_inputs(node, args, outputs):
+    """With setup_context, an input that is an output too is ambiguous when saved."""
+    both = {id(t) for t in args if isinstance(t, Tensor)} & {id(t) for t in outputs}
+    both -= {id(t) for t in node.dirty_tensors or ()}
+    if any(id(t) in both for t in node.to_save):
+        raise RuntimeError(
+            "An input that has been returned as-is as output is being saved for backward. This is not supported if you "
+            "override setup_context. You should return and save a view of the input instead, e.g. with x.view_as(x) or "
+            "setup ctx inside the forward function itself."
+        )
 
 
 def _connect(node, args):

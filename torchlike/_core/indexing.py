@@ -9,15 +9,17 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_contiguous, pointwise_strides
 from torchlike._base.state import state
+from torchlike._core import node as nodes
+from torchlike._core import opnode
 from torchlike._core.convert import host, place
-from torchlike._core.dispatch import call, refresh
+from torchlike._core.dispatch import call, plan_for, refresh
 from torchlike._core.follow import restride
-from torchlike._core.inplace import call_inplace, demand_writable
+from torchlike._core.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, bump, fresh, value_of
-from torchlike._core.viewing import call_view
+from torchlike._core.viewing import Shaped, call_view
 from torchlike._core.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
@@ -305,15 +307,20 @@ def assign(target, value):
     if state.slow or target.__class__ not in KIND or (state.grad and _has_history(target, value if tensor else None)):
         _assign_recorded(target, value)
         return
-    view, storage = target._view, target._storage
+    view = target._view
     if view is not None and has_overlap(view.layout) and tensor and value.ndim:
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. "
             "Please clone() the tensor before performing the operation."
         )
+    _store(target, _local(value, target) if tensor else value)
+
+
+def _store(target, new):
+    """Write the value ``new``, broadcast and cast, into the storage, without reading what was there."""
+    view, storage = target._view, target._storage
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)
-    new = _local(value, target) if tensor else value
     storage.value = immediate.run(_assigner(steps), (), (storage.value, new, *ints))
     storage.epoch += 1
     bump(target)
@@ -350,21 +357,30 @@ def _assigner(steps):
 
 def _assign_recorded(target, value):
     if not isinstance(value, Tensor):
-        call_inplace(shapes.fill_number.inplace, (target, value), ())
-        return
-    if value.device != target.device:
-        value = move(value, target.device)
-    if value.ndim:
-        call_inplace(
-            shapes.copy.inplace,
-            (
-                target,
-                value,
-            ),
-            (False,),
-        )
+        op, static = shapes.fill_number.inplace, ()
+    elif value.ndim:
+        op, static = shapes.copy.inplace, (False,)
     else:
-        call_inplace(shapes.fill_tensor.inplace, (target, value), ())
+        op, static = shapes.fill_tensor.inplace, ()
+    if isinstance(value, Tensor) and value.device != target.device:
+        value = move(value, target.device)
+    inputs = (target, value)
+    if state.slow or target.__class__ not in KIND or value.__class__ not in KIND:
+        call_inplace(op, inputs, static)
+        return
+    record = check_writable(op.name, target, inputs)
+    values = (Shaped(target._layout.shape, target.dtype.np), value_of(value) if KIND[value.__class__] == 1 else value)
+    plan = plan_for(op, inputs, static, values) if record else None
+    if plan is not None and (plan.inputs or plan.outputs):
+        call_inplace(op, inputs, static)
+        return
+    edges = [] if plan is None else [nodes.edge_of(inputs[i]) for i in plan.wanted]
+    _store(target, values[1])
+    if plan is not None:
+        node = opnode.make(op, plan, edges, [], [])
+        rebase(target, node, 0 if 0 in plan.wanted else None)
+        if nodes.WATCHERS:
+            nodes.watch(node)
 
 
 def put(view, indices, value):

@@ -40,8 +40,6 @@ def finish(op, inputs, static, values, out, record):
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
         write(target, out)
-        if record:
-            _rebase_constant(target)
         return
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
@@ -67,12 +65,6 @@ def _saved(i, x, value, target):
         old._edge, old._rg = x._edge, x._rg
         return old
     return alias(x) if KIND[x.__class__] == 1 and x._vc is target._vc else x
-
-
-def _rebase_constant(target):
-    """The new value does not depend on anything that requires grad."""
-    if target._diff is None:
-        target._edge, target._rg = None, False
 
 
 def demand_writable(target):

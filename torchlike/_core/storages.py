@@ -8,7 +8,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._core.storage import Freed, Storage
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor import wrap
 from torchlike._core.views import View
 from torchlike._executor import immediate
 

@@ -203,17 +203,19 @@ class Plan:
         op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made.
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result).
+        numbers: positions of the saved values that are number arguments, kept when the rest is freed.
+        shown: what nodes show as ``_saved_<name>``, once asked for.
     """
 
     __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors",
-                 "op", "static", "avals", "node_class")  # fmt: skip
+                 "op", "static", "avals", "node_class", "shown", "numbers")  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
-        self.kernel = self.route = self.op = self.node_class = None
-        self.tensors = self.static = self.avals = ()
+        self.kernel = self.route = self.op = self.node_class = self.shown = None
+        self.tensors = self.static = self.avals = self.numbers = ()
 
     def routed(self, arguments, results):
         """All gradients: those the kernel computed and those passed through."""
@@ -252,14 +254,20 @@ def default_plan(kernel, static, avals, wanted):
         return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) :]))
 
     jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in diff))
-    n_saved = len(present)
-    pruned, used = dce_jaxpr(
-        jaxpr.jaxpr, [True] * len(wanted), instantiate=[False] * n_saved + [True] * len(diff)
-    )
+    numbers = _numbers(kernel)
+    kept = [i in numbers for i in present]  # nodes show them, read or not
+    pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=kept + [True] * len(diff))
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)
     plan = Plan(kernel.name, saved, (), _names(kernel, saved), wanted, outs, diff)
+    plan.numbers = tuple(position for position, i in enumerate(saved) if i in numbers)
     _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])
     return plan
+
+
+def _numbers(kernel):
+    """The indices of the runtime inputs that are numbers by the schema."""
+    op = getattr(kernel, "op", kernel)
+    return {i for i, a in enumerate(getattr(op, "dynamic", ())) if not a.is_tensor and not op.lists}
 
 
 def _names(kernel, indices):
@@ -285,8 +293,9 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     if refusals:
         return _refusing_plan(op, wanted, outs, diff, refusals[0])
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
-    inputs = tuple(i for n, i in position.items() if n in asked and avals[i] is not None)
-    result_names = op.result_names or ("result",)
+    numbers = _numbers(op)
+    inputs = tuple(i for n, i in position.items() if (n in asked or i in numbers) and avals[i] is not None)
+    result_names = op.result_names or ("result", *(f"result{i}" for i in range(1, len(outs))))
     outputs = tuple(i for i, n in enumerate(result_names) if n in asked)
     names = tuple(op.dynamic[i].name for i in inputs) + tuple(result_names[i] for i in outputs)
     fixed = {n: avals[i] for n, i in position.items()}
@@ -310,6 +319,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         return tuple(rules.fit(found[n], fixed[n]) for n in wanted_names)
 
     plan = Plan(op.name, inputs, outputs, names, wanted, outs, diff)
+    plan.numbers = tuple(p for p, i in enumerate(inputs) if i in numbers)
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)

@@ -23,6 +23,7 @@ class Op(Kernel):
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
+        "saved", "node_of",
     )  # fmt: skip
 
     @property
@@ -160,7 +161,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False):  # fmt: skip
+       strides=False, saved=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -170,7 +171,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
             the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
-        node: class name of recorded nodes, without the trailing 0.
+        node: class name of recorded nodes, without the trailing 0; or a function that gives it from the
+            shapes and dtypes of the runtime inputs.
         numbers: whether Python numbers are accepted where the schema says Tensor (or the names of the
             arguments that accept them).
         static, runtime: names moved from runtime to static, or back.
@@ -179,11 +181,15 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         strides: whether the result's strides follow the inputs' (pointwise operators).
+        saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
+            of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
+            where a source may be a function of them; or a function from shapes and dtypes to that.
     """
     schema = Schema(schema)
 
     def declare(kernel):
-        new = Op(schema.name, node or _camel(schema.name) + "Backward")
+        new = Op(schema.name, node if isinstance(node, str) else _camel(schema.name) + "Backward")
+        new.saved, new.node_of = saved, node if callable(node) else None
         new.result_names = _result_names(schema)
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
@@ -240,15 +246,15 @@ def _demand_consistent(op):
     demand(takes == names, f"kernel takes {takes}, schema has {names}")
     demand(op.variants <= VARIANTS, f"unknown variants {sorted(op.variants - VARIANTS)}")
     known = {*names, "grad", "grads", "needs", "result", *(n for _, n in op.schema.returns if n)}
-    known |= {f"{n}_aval" for n in names}
+    known |= {f"{n}_aval" for n in names} | {f"result{i}" for i in range(len(op.schema.returns))}
     for wrt, formula in (op.formulas or {}).items():
         demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
         extra = set(parameters(formula)) - known
         demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
 
 
-def view(schema, *, prepare, write, vjp=None, node=None, variants="function method"):
-    """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp`."""
+def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved=""):
+    """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`."""
     schema = Schema(schema)
 
     def declare(read):
@@ -263,6 +269,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.read, new.write, new.prepare = read, write, prepare
+        new.saved, new.node_of = saved, None
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

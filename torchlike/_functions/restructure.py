@@ -4,28 +4,31 @@ import numpy as np
 
 from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
+from torchlike._core import storages
 from torchlike._core.convert import place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
-from torchlike._core.inplace import demand_writable
-from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import Tensor, bump, fresh, version_at
+from torchlike._core.inplace import demand_rebasable, demand_writable
+from torchlike._core.opnode import node_class
+from torchlike._core.storage import UNTRACKED, Version
+from torchlike._core.tensor import Tensor, bump, fresh
 from torchlike._core.viewing import call_view
-from torchlike._functions._install import function, method
+from torchlike._functions._install import both, function, method
 from torchlike._ops import pad as pads
 from torchlike._ops import view as views
 
 # -- views in place ------------------------------------------------------------------------------
 
 
-def _become(t, name, op, args):
-    """Give ``t`` the geometry and history of its view by ``op``."""
+def _become(t, node, op, args):
+    """Give ``t`` the geometry and history of its view by ``op``; ``node`` is the name of the new node."""
     demand_writable(t)
-    if state.grad and t._rg and t._edge is None:
-        raise RuntimeError(f"a leaf Variable that requires grad is being used in an in-place operation. ({name})")
+    if state.grad and t.requires_grad:
+        demand_rebasable(t)
     new = call_view(op, (t,), args)
     t._view, t._cache = new._view, None
     if new._edge is not None:
+        new._edge[0].__class__ = node_class(node)
         t._edge, t._rg = new._edge, True
     bump(t)
     if t._diff is not None:
@@ -36,35 +39,35 @@ def _become(t, name, op, args):
 @method()
 def unsqueeze_(self, dim):
     """In-place ``unsqueeze``."""
-    return _become(self, "unsqueeze_", views.unsqueeze, (dim,))
+    return _become(self, "UnsqueezeBackward1", views.unsqueeze, (dim,))
 
 
 @method()
 def squeeze_(self, dim=None):
     """In-place ``squeeze``."""
     if dim is None:
-        return _become(self, "squeeze_", views.squeeze, ())
+        return _become(self, "SqueezeBackward3", views.squeeze, ())
     if isinstance(dim, int):
-        return _become(self, "squeeze_", views.squeeze_dim, (dim,))
-    return _become(self, "squeeze_", views.squeeze_dims, (tuple(dim),))
+        return _become(self, "SqueezeBackward4", views.squeeze_dim, (dim,))
+    return _become(self, "SqueezeBackward5", views.squeeze_dims, (tuple(dim),))
 
 
 @method()
 def t_(self):
     """In-place ``t``."""
-    return _become(self, "t_", views.t, ())
+    return _become(self, "TBackward1", views.t, ())
 
 
 @method("transpose_", "swapaxes_", "swapdims_")
 def transpose_(self, dim0, dim1):
     """In-place ``transpose``."""
-    return _become(self, "transpose_", views.transpose, (dim0, dim1))
+    return _become(self, "TransposeBackward1", views.transpose, (dim0, dim1))
 
 
 @method()
 def as_strided_(self, size, stride, storage_offset=None):
     """In-place ``as_strided``."""
-    return _become(self, "as_strided_", views.as_strided, (tuple(size), tuple(stride), storage_offset))
+    return _become(self, "AsStridedBackward1", views.as_strided, (tuple(size), tuple(stride), storage_offset))
 
 
 function("as_strided_")(as_strided_)
@@ -101,7 +104,7 @@ def resize_(self, *size, memory_format=None):
 def _grow(t, count):
     size = numel(t._storage.value.shape)
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
-    t._storage = t._vc = call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage
+    t._storage = call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage
     t._view = t._cache = None
 
 
@@ -116,11 +119,19 @@ function("resize_as_")(resize_as_)
 
 @method()
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
-    """Make this tensor share the storage, size and strides of ``source``; without it, be empty."""
+    """Make this tensor share the memory, size and strides of ``source``; without it, be empty.
+
+    Args:
+        source: a tensor, or a storage (then 1-dim over all of it by default).
+        storage_offset, size, stride: the geometry over the memory of ``source``, in elements.
+    """
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
-    if not isinstance(source, Tensor):
-        raise NotImplementedError(f"set_() takes a Tensor as source, not {type(source).__name__}")
+    elif isinstance(source, storages.UntypedStorage | storages.TypedStorage):
+        source = storages.of_storage(source, self.dtype)
+    elif not isinstance(source, Tensor):
+        kind = type(source).__name__
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {kind}")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {source.dtype.scalar_name} to a tensor of type {self.dtype.scalar_name}"
@@ -128,8 +139,55 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         strides = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
         source = source.detach().as_strided(size, strides, storage_offset)
-    if self.requires_grad and self.is_leaf and state.grad:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. (set_)")
+    demand_writable(self)
+    if self.requires_grad and state.grad:
+        demand_rebasable(self)
     self._storage, self._view, self._cache = source._storage, source._view, None
-    self._vc = UNTRACKED if source.is_inference() else version_at(self._version + 1)
+    if source.is_inference():
+        self._vc = UNTRACKED
+    bump(self)
     return self
+
+
+@method()
+def is_set_to(self, tensor):
+    """Whether both tensors have the same memory, offset, size and strides."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"is_set_to(): argument 'tensor' (position 1) must be Tensor, not {type(tensor).__name__}")
+    return self._storage is tensor._storage and self._layout == tensor._layout and self.dtype is tensor.dtype
+
+
+method()(storages.untyped_storage)
+method()(storages.storage)
+method("_typed_storage")(storages.typed_storage)
+
+# -- views that do not know of each other --------------------------------------------------------
+
+
+def _untied(op, parts):
+    """The parts without their tie to the base: each may be changed in place, and the others' history stays."""
+    for part in parts:
+        part._diff = None
+        if part._vc is not UNTRACKED:
+            part._vc = Version()
+        if part._edge is not None:
+            part._edge[0].__class__ = node_class(op)
+    return parts
+
+
+@both()
+def unsafe_split(input, split_size, dim=0):
+    """As ``split``, for parts that will be changed in place: the history does not know that they share memory."""
+    return _untied("UnsafeSplitBackward0", input.split(split_size, dim))
+
+
+@both()
+def unsafe_chunk(input, chunks, dim=0):
+    """As ``chunk``, with parts as those of :func:`unsafe_split`."""
+    return _untied("UnsafeSplitBackward0", input.chunk(chunks, dim))
+
+
+@both()
+def unsafe_split_with_sizes(input, split_sizes, dim=0):
+    """As ``split_with_sizes``, with parts as those of :func:`unsafe_split`."""
+    return _untied("UnsafeSplitWithSizesBackward0", input.split_with_sizes(split_sizes, dim))

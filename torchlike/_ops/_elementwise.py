@@ -84,6 +84,16 @@ def conj(x):
     return jnp.conj(x) if jnp.iscomplexobj(x) else x
 
 
+def direction(x):
+    """The sign of real numbers, 0 for NaN; ``x / |x|`` of complex ones, 0 at 0."""
+    if kind(x) == "c":
+        size = lax.abs(x)
+        return jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
+    if kind(x) == "b":
+        return x
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
 def no_derivative(name):
     """The formula of an operator that PyTorch records but cannot differentiate."""
     return rules.undefined(

@@ -82,7 +82,8 @@ def _elu(x, alpha, scale, input_scale):
 def _elu_back(x, grad, alpha, scale, input_scale):
     start = input_scale * alpha  # the slope on the left of 0, and at 0, where it is constant for PyTorch
     below = start * jnp.exp(jnp.where(x < 0, x, 0) * input_scale)
-    return grad * scale * jnp.where(x < 0, below, jnp.where(x == 0, start, jnp.where(x != x, jnp.exp(x), 1)))
+    above = jnp.exp(jnp.where(x != x, x, 0))  # 1, or NaN in every order
+    return grad * scale * jnp.where(x < 0, below, jnp.where(x == 0, start, above))
 
 
 elu = _activation(
@@ -213,8 +214,14 @@ hardsigmoid = _activation(
 hardswish = _activation(
     "hardswish(Tensor self) -> Tensor",
     lambda x: x * _clipped(x + 3, 0, 6) / 6,
-    lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x >= 3, grad, grad * (x / 3 + 0.5))),
+    lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x >= 3, grad, grad * _hardswish_slope(x))),
 )
+
+
+def _hardswish_slope(x):
+    """Between the bends; constant elsewhere, infinity and NaN included."""
+    inside = (x > -3) & (x < 3)
+    return jnp.where(inside, x, jnp.where(x != x, lax.stop_gradient(x), 0)) / 3 + 0.5
 
 
 def _clipped(x, low, high):

@@ -8,8 +8,10 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import direction
 from torchlike._ops._resample import mean_table, resample
 from torchlike._ops.pool import Windows, batched
+from torchlike._ops.power import number_power
 
 # Windows longer than this are summed by one reduction instead of slice by slice.
 _UNROLLED = 16
@@ -110,13 +112,14 @@ def _declare_lp(n):
         x, lead = batched(f"lp_pool{n}d", self, n)
         windows = Windows(f"lp_pool{n}d", x.shape[1:], kernel_size, stride, (0,), (1,), ceil_mode)
         p = jnp.asarray(norm_type).astype(x.dtype)
-        total = _window_sums(x**p, windows)
+        total = _window_sums(number_power(x, p), windows)
         share = math.prod(windows.kernel) / _divisor(
             windows, True
         )  # as of the mean, at a last window that hangs over
         total = total * jnp.asarray(share, x.dtype)
-        none = total == 0  # where the derivative of the root is infinite, and PyTorch's is 0
-        root = jnp.where(none, 0, jnp.where(none, 1, total) ** (1 / p))
+        size = jnp.abs(total)
+        size = jnp.where(size <= 0, 0, size)  # where the slope of the root is infinite, and the gradient 0
+        root = number_power(direction(total) * size, 1 / p)
         return root.reshape(*lead, *windows.out)
 
     schema = (

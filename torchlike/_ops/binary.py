@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, kind, no_derivative, scalar_name, widely
+from torchlike._ops._elementwise import broadcast, conj, demand, direction, kind, no_derivative, scalar_name, widely
 from torchlike._ops.unary import power_of_two
 
 # -- extrema -------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ fmin = _extreme_number(
 
 def _over_square(grad, numerator, other):
     square = numerator * numerator + other * other
-    return jnp.where(square == 0, 0, grad * numerator / jnp.where(square == 0, 1, square))
+    return grad * jnp.where(square == 0, 0, numerator / square)
 
 
 @pointwise(
@@ -141,7 +141,7 @@ def _copysign(self, other):
 
 
 def _copysign_grad(grad, self, result):
-    return jnp.where(self == 0, 0, grad * (result / jnp.where(self == 0, 1, self)))
+    return grad * jnp.where(self == 0, 0, result / self)
 
 
 copysign = pointwise(
@@ -273,6 +273,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
 
     def kernel(self, other):
         self, other = broadcast(name, self, other)
+        demand(f"{name.removeprefix('special_')}_cpu", self, "f")
         return widely(lambda x, y: _times_log(x, y, log), self, other)
 
     def wrt_self(grad, self, other):
@@ -366,9 +367,7 @@ def complex_(real, imag):
     variants="function out",
     strides=True,
     vjp={
-        "abs": lambda grad, abs, angle: jnp.real(
-            jnp.conj(grad) * lax.complex(lax.cos(angle), lax.sin(angle))
-        ),
+        "abs": lambda grad, result: jnp.real(jnp.conj(grad) * direction(result)),
         "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
     },
 )

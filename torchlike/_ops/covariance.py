@@ -107,5 +107,5 @@ def corrcoef(self):
         return c / c
     scale = jnp.sqrt(jnp.real(jnp.diagonal(c)))
     r = c / scale[:, None] / scale[None, :]
-    clip = lambda x: jnp.where(x > 1, 1, jnp.where(x < -1, -1, x))  # noqa: E731
+    clip = lambda x: jnp.where(jnp.abs(x) <= 1, x, lax.stop_gradient(jnp.sign(x)))  # noqa: E731
     return lax.complex(clip(r.real), clip(r.imag)) if jnp.iscomplexobj(r) else clip(r).astype(r.dtype)

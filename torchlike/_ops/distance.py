@@ -1,13 +1,16 @@
 """Norms of vectors, and distances."""
 
 import math
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
+from torchlike._ops._elementwise import direction
 from torchlike._ops.matmul import demand_same
 
 
@@ -76,34 +79,43 @@ def _norm_of(size, ord, axes, keepdim):
     return jnp.power(jnp.sum(jnp.power(size, ord), axes, keepdims=keepdim), 1 / ord)
 
 
-def _sign(x):
-    """``x / |x|``, zero at zero."""
-    if not jnp.iscomplexobj(x):
-        return jnp.sign(x)
-    zero = x == 0
-    return jnp.where(zero, 0, x / jnp.where(zero, 1, jnp.abs(x)))
-
-
 def _norm_vjp(grad, self, result, ord, dim, keepdim):
-    """Zero wherever the norm is zero; ties of the infinity norms share the gradient evenly."""
+    """Zero at zero vectors; ties of the infinity norms share the gradient evenly.
+
+    What is masked, and after which division, decides where the second derivative is NaN.
+    """
     axes = axes_of(dim, self.ndim)
     grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
-    size = jnp.abs(self)
     ord = float(ord)
     if ord == 0:
         return jnp.zeros_like(self)
     if ord == 1:
-        return grad * _sign(self)
+        return grad * direction(self)
     if ord == 2:
-        zero = result == 0
-        return jnp.where(zero, 0, self * (grad / jnp.where(zero, 1, result)))
+        return grad * jnp.where(result == 0, 0, self / result)
+    size = jnp.abs(self)
     if math.isinf(ord):
-        tie = size == result
-        return jnp.where(tie, _sign(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
-    zero = result == 0
-    scale = jnp.where(zero, 0, grad / jnp.power(jnp.where(zero, 1, result), ord - 1))
-    still = size == 0
-    return jnp.where(still, 0, _sign(self) * jnp.power(jnp.where(still, 1, size), ord - 1) * scale)
+        tie = (size == result) | ((size != size) & (result != result))
+        return jnp.where(tie, direction(self) * (grad / jnp.sum(tie, axes, keepdims=True)), 0)
+    if ord < 1:
+        slope = jnp.where(self == 0, 0, direction(self) * jnp.power(size, ord - 1))
+        return slope * grad * jnp.power(result, 1 - ord)
+    slope = direction(self) * jnp.power(size, ord - 1) if ord < 2 else self * jnp.power(size, ord - 2)
+    return slope * jnp.where(result == 0, 0, grad / jnp.power(result, ord - 1))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def norm_along(x, ord, axes):
+    """The norm with ones for the reduced axes, and the derivatives of ``linalg_vector_norm``."""
+    return _norm_of(jnp.abs(x), ord, axes, True)
+
+
+@norm_along.defjvp
+def _norm_along_jvp(ord, axes, primals, tangents):
+    (x,), (dx,) = primals, tangents
+    result = norm_along(x, ord, axes)
+    slope = _norm_vjp(jnp.ones_like(result), x, result, ord, axes, True)
+    return result, jnp.sum(jnp.real(jnp.conj(slope) * dx), axes, keepdims=True)
 
 
 def _negative_limit(self, p, dim, maxnorm):
@@ -132,16 +144,10 @@ def renorm(self, p, dim, maxnorm):
         )
     axis = axis_of(dim, self.ndim)
     axes = tuple(i for i in range(self.ndim) if i != axis)
-    size = _safe_norm(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
+    size = norm_along(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
     limit = jnp.real(maxnorm).astype(size.dtype)
     # The small constant is part of PyTorch's definition.
     return self * jnp.where(size > limit, limit / (size + 1e-7), 1).astype(_real_dtype(self))
-
-
-def _safe_norm(x, ord, axes):
-    """The norm with ones for the reduced axes, whose derivative at zero is zero."""
-    zero = jnp.all(x == 0, axes, keepdims=True)
-    return jnp.where(zero, 0, _norm_of(jnp.abs(jnp.where(zero, 1, x)), ord, axes, True))
 
 
 @op(

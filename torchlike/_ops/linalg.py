@@ -8,6 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import op
 from torchlike._ops._axes import is_floating
+from torchlike._ops._cofactors import cofactors
 from torchlike._ops._square import (
     _LinAlgError,
     adjoint,
@@ -98,6 +99,10 @@ def _det(name, a):
     return jnp.linalg.det(a) if a.shape[-1] else jnp.ones(a.shape[:-2], a.dtype)
 
 
+def _det_vjp(grad, a):
+    return grad[..., None, None] * jnp.conj(cofactors(a)) if a.size else jnp.zeros_like(a)
+
+
 def _determinant(schema, variants):
     def det(A):
         """The determinant of square matrices.
@@ -112,7 +117,12 @@ def _determinant(schema, variants):
         """The determinant of square matrices."""
         return _det("linalg.det", self)
 
-    return op(schema, variants=variants, node="LinalgDetBackward")(det if "Tensor A" in schema else det_self)
+    kernel, name = (det, "A") if "Tensor A" in schema else (det_self, "self")
+    formula = {
+        "A": lambda grad, A: _det_vjp(grad, A),
+        "self": lambda grad, self: _det_vjp(grad, self),
+    }
+    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]})(kernel)
 
 
 linalg_det = _determinant("linalg_det(Tensor A) -> Tensor", "out")

@@ -6,6 +6,7 @@ reductions of such a loss are three operators, one for each node name.
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -28,6 +29,11 @@ def modulus(x):
 def at_least(x, low):
     """``max(x, low)``; the gradient passes where they are equal."""
     return jnp.where(x < low, low, x)
+
+
+def positive_part(x):
+    """``max(x, 0)``; the gradient passes at 0, not where ``x`` is NaN."""
+    return jnp.where(x >= 0, x, jnp.where(x < 0, 0, lax.stop_gradient(x)))
 
 
 def raised(x, low):
@@ -63,6 +69,20 @@ def mse_loss(self, target, reduction):
     return reduce((x - t) * (x - t), reduction).astype(self.dtype)
 
 
+@jax.custom_jvp
+def _bowl(d, edge, radius, slope):
+    """A parabola up to ``edge``, of second derivative ``1 / radius``; straight beyond, with ``slope``."""
+    size = jnp.abs(d)
+    return jnp.where(size >= edge, slope * (size - 0.5 * edge), 0.5 * d * d / radius)
+
+
+@_bowl.defjvp
+def _bowl_jvp(primals, tangents):
+    d, edge, radius, slope = primals
+    beyond = jnp.where(d == d, slope * jnp.sign(d), lax.stop_gradient(d))
+    return _bowl(*primals), tangents[0] * jnp.where(jnp.abs(d) < edge, d / radius, beyond)
+
+
 @op(
     "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
     variants="",
@@ -72,9 +92,8 @@ def mse_loss(self, target, reduction):
 )
 def smooth_l1_loss(self, target, reduction, beta):
     x, t = _pair("smooth_l1_cpu", self, target)
-    d, beta = x - t, _num(beta, x)
-    size = modulus(d)
-    return reduce(jnp.where(size < beta, 0.5 * d * d / beta, size - 0.5 * beta), reduction).astype(self.dtype)
+    beta = _num(beta, x)
+    return reduce(_bowl(x - t, beta, beta, jnp.ones_like(beta)), reduction).astype(self.dtype)
 
 
 @op(
@@ -89,11 +108,8 @@ def huber_loss(self, target, reduction, delta):
         )
     common = jnp.promote_types(self.dtype, target.dtype)
     x, t = _pair("huber_cpu", self.astype(common), target.astype(common))
-    d, delta = x - t, _num(delta, x)
-    size = modulus(d)
-    return reduce(jnp.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction).astype(
-        self.dtype
-    )
+    delta = _num(delta, x)
+    return reduce(_bowl(x - t, delta, jnp.ones_like(delta), delta), reduction).astype(self.dtype)
 
 
 def _beside(name, self, target, weight=None):
@@ -229,10 +245,21 @@ def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
 
 
+@jax.custom_jvp
+def _entropy(t):
+    """``t log t``, 0 at 0, where its derivative is NaN for PyTorch: that of ``xlogy(t, t)``."""
+    return jnp.where(t == 0, 0, t * jnp.log(t))
+
+
+@_entropy.defjvp
+def _entropy_jvp(primals, tangents):
+    (t,), (dt,) = primals, tangents
+    return _entropy(t), dt * (jnp.log(t) + t / t)
+
+
 def _kl_div(self, target):
     x, t = broadcast("kl_div", self, target)
-    zero = t == 0
-    return jnp.where(zero, 0, t * jnp.log(jnp.where(zero, 1, t))) - t * x
+    return _entropy(t) - t * x
 
 
 kl_div = by_reduction(
@@ -258,13 +285,13 @@ def margin_ranking_loss(input1, input2, target, margin):
             f"input2: {list(input2.shape)}, target: {list(target.shape)}"
         )
     a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
-    return at_least(-t * (a - b) + _num(margin, a), 0)
+    return positive_part(-t * (a - b) + _num(margin, a))
 
 
 @by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward")
 def hinge_embedding_loss(self, target, margin):
     x, t = broadcast("hinge_embedding_loss", self, target)
-    return jnp.where(t != 1, at_least(_num(margin, x) - x, 0), 0) + jnp.where(t != -1, x, 0)
+    return jnp.where(t != 1, positive_part(_num(margin, x) - x), 0) + jnp.where(t != -1, x, 0)
 
 
 @by_reduction(
@@ -281,7 +308,7 @@ def cosine_embedding_loss(input1, input2, target, margin):
     dot, aa, bb = (jnp.sum(x, -1) for x in (a * b, a * a, b * b))
     cosine = dot / jnp.sqrt((aa + 1e-12) * (bb + 1e-12))
     t, cosine = broadcast("cosine_embedding_loss", t, cosine)
-    return jnp.where(t == 1, 1 - cosine, 0) + jnp.where(t == -1, at_least(cosine - _num(margin, a), 0), 0)
+    return jnp.where(t == 1, 1 - cosine, 0) + jnp.where(t == -1, positive_part(cosine - _num(margin, a)), 0)
 
 
 def _check_cosine_embedding(a, b, t):
@@ -310,9 +337,8 @@ def _poisson(name, node, log_input, full):
         losses = jnp.exp(x) - t * x if log_input else x - t * jnp.log(x + _num(eps, x))
         if not full:
             return losses
-        large = t > 1
-        safe = jnp.where(large, t, 1)
-        return losses + jnp.where(large, safe * jnp.log(safe) - safe + 0.5 * jnp.log(2 * math.pi * safe), 0)
+        stirling = t * jnp.log(t) - t + 0.5 * jnp.log(2 * math.pi * t)  # its slope is NaN up to 0 in PyTorch
+        return losses + jnp.where(t <= 1, 0, stirling)
 
     return poisson_nll_loss
 

@@ -9,8 +9,8 @@ from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse, spread
 
 def even_split(grad, self, result, axes, keepdim):
     """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0)."""
-    tie = self == spread(result, axes, keepdim)
-    return jnp.where(tie, spread(grad, axes, keepdim), 0) / jnp.sum(tie, axes, keepdims=True)
+    tie = (self == spread(result, axes, keepdim)).astype(grad.dtype)
+    return tie * (spread(grad, axes, keepdim) / jnp.sum(tie, axes, keepdims=True))
 
 
 def place(grad, indices, axis, keepdim, shape):
@@ -92,16 +92,13 @@ def _pair(self, other, pick):
     return pick(self, other)
 
 
-def _pair_vjp(greater):
-    """Where the operands are equal each takes half."""
+def _pair_vjp(gives_way):
+    """Equal operands take half each; beside a NaN both take all."""
 
-    def split(grad, self, other):
-        half = jnp.where(self == other, grad / 2, grad)
-        mine = greater(self, other) | (self != self)
-        theirs = greater(other, self) | (other != other)
-        return jnp.where(mine, half, 0), jnp.where(theirs, half, 0)
+    def share(grad, mine, theirs):
+        return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
 
-    return {"self, other": split}
+    return {"self, other": lambda grad, self, other: (share(grad, self, other), share(grad, other, self))}
 
 
 @reduction("max(Tensor self) -> Tensor", node="MaxBackward1", vjp={"self": _all_vjp})
@@ -119,7 +116,7 @@ def max(self):
 
 
 @op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.greater_equal))  # fmt: skip
+    variants="function method out", vjp=_pair_vjp(jnp.less))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
 
@@ -149,7 +146,7 @@ def min(self):
 
 
 @op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.less_equal))  # fmt: skip
+    variants="function method out", vjp=_pair_vjp(jnp.greater))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)
 

@@ -1,5 +1,7 @@
 """Powers: of tensors and numbers, with PyTorch's derivatives at zeros."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -33,23 +35,34 @@ def _integer_power(base, exponent):
 @jax.custom_jvp
 def power(base, exponent):
     """``base ** exponent`` whose derivatives are PyTorch's at zeros, in every order."""
-    return lax.pow(*jnp.broadcast_arrays(base, exponent))
+    base, exponent = jnp.broadcast_arrays(base, exponent)
+    if not jnp.iscomplexobj(base):
+        return lax.pow(base, exponent)
+    at_zero = jnp.where(exponent == 0, jnp.nan, 0)  # as exp(exponent * log(0))
+    return jnp.where((base == 0) & ((exponent == 0) | (exponent.real > 0)), at_zero, lax.pow(base, exponent))
 
 
 @power.defjvp
 def _power_jvp(primals, tangents):
     (base, exponent), (db, de) = primals, tangents
     result = power(base, exponent)
-    return result, db * power_wrt_base(base, exponent) + de * power_wrt_exponent(base, exponent, result)
+    to_base = jnp.where(exponent == 0, 0, db * (exponent * power(base, exponent - 1)))
+    return result, to_base + de * jnp.where(_still(base, exponent), 0, result * lax.log(base))
 
 
-def power_wrt_base(base, exponent):
-    return jnp.where(exponent == 0, 0, exponent * power(base, exponent - 1))
+def _still(base, exponent):
+    """Where the exponent has no influence: at a zero base it keeps at zero."""
+    if jnp.iscomplexobj(exponent):
+        return (base == 0) & (exponent.imag == 0) & (exponent.real >= 0)
+    return (base == 0) & (exponent >= 0)
 
 
-def power_wrt_exponent(base, exponent, result):
-    still = (base == 0) & ((exponent.real if jnp.iscomplexobj(exponent) else exponent) >= 0)
-    return jnp.where(still, 0, result * lax.log(jnp.where(still, 1, base)))
+def grad_to_base(grad, base, exponent, power):
+    return jnp.where(exponent == 0, 0, grad * conj(exponent * power(base, exponent - 1)))
+
+
+def grad_to_exponent(grad, base, exponent, result):
+    return grad * conj(jnp.where(_still(base, exponent), 0, result * lax.log(base)))
 
 
 # Exponents that PyTorch computes without pow; x ** 2 is bitwise x * x.
@@ -63,6 +76,37 @@ SPECIAL_EXPONENTS = {
     0.0: jnp.ones_like,
     1.0: lambda x: +x,
 }
+
+
+@jax.custom_jvp
+def number_power(base, exponent):
+    """``base ** exponent`` of a number, whose roots are those of ``SPECIAL_EXPONENTS`` at -inf and -0."""
+    root = lax.sqrt(base)
+    others = jnp.where(exponent == -0.5, 1 / root, power(base, exponent))
+    return jnp.where(exponent == 0.5, root, others)
+
+
+@number_power.defjvp
+def _number_power_jvp(primals, tangents):
+    (base, exponent), (db, _) = primals, tangents
+    slope = exponent * number_power(base, exponent - 1)
+    return number_power(base, exponent), jnp.where(exponent == 0, 0, db * slope)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def fixed_power(base, exponent):
+    """``base ** exponent`` of a Python number, by ``SPECIAL_EXPONENTS`` in every order of derivative."""
+    special = SPECIAL_EXPONENTS.get(exponent)
+    return special(base) if special else power(base, jnp.asarray(exponent, base.dtype))
+
+
+@fixed_power.defjvp
+def _fixed_power_jvp(exponent, primals, tangents):
+    (base,), (db,) = primals, tangents
+    if exponent == 0:
+        return fixed_power(base, exponent), jnp.zeros_like(db)
+    slope = jnp.asarray(exponent, base.dtype) * fixed_power(base, exponent - 1)
+    return fixed_power(base, exponent), db * slope
 
 
 def _pow(self, exponent):
@@ -87,10 +131,8 @@ pow_tensor = pointwise(
     node="PowBackward1",
     numbers="",
     vjp={
-        "self": lambda grad, self, exponent: grad * conj(power_wrt_base(self, exponent)),
-        "exponent": lambda grad, self, exponent, result: (
-            grad * conj(power_wrt_exponent(self, exponent, result))
-        ),
+        "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, power),
+        "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
 )(_pow)
 pow_scalar = pointwise(
@@ -98,7 +140,7 @@ pow_scalar = pointwise(
     dtype="promote",
     policy="self exponent",
     vjp={
-        "self": lambda grad, self, exponent: grad * conj(power_wrt_base(self, exponent)),
+        "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, number_power),
     },
 )(_pow)
 pow_from = op(
@@ -109,9 +151,7 @@ pow_from = op(
     variants="function out",
     node="PowBackward2",
     vjp={
-        "exponent": lambda grad, self, exponent, result: (
-            grad * conj(power_wrt_exponent(self, exponent, result))
-        ),
+        "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
 )(_pow)
 
@@ -119,9 +159,7 @@ pow_from = op(
 def _special_grad(grad, self, exponent):
     if exponent == 0:
         return jnp.zeros_like(grad)
-    less = SPECIAL_EXPONENTS.get(exponent - 1)
-    e = jnp.asarray(exponent, self.dtype)
-    return grad * conj(e * (less(self) if less else power(self, e - 1)))
+    return grad * conj(jnp.asarray(exponent, self.dtype) * fixed_power(self, exponent - 1))
 
 
 @pointwise(

@@ -290,7 +290,7 @@ def _var_vjp(grads, self, result, dim, correction, keepdim):
 def _std_vjp(grads, self, result, dim, correction, keepdim):
     """Zero where the standard deviation is zero, as in PyTorch."""
     still = result == 0
-    half = jnp.where(still, 0, grads[0] / (2 * jnp.where(still, jnp.ones((), result.dtype), result)))
+    half = jnp.where(still, 0, grads[0] / (2 * result))
     return _var_vjp([half], self, None, dim, correction, keepdim)
 
 

@@ -233,9 +233,9 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
     if reduce == "prod":
         return _prod_shares(grad, self, dim, index, src, include_self)
     mine, same = self == result, src == read(result)
-    ties = _into(mine.astype(grad.dtype), dim, index, "add", same.astype(grad.dtype))
-    each = grad / jnp.maximum(ties, 1)
-    return jnp.where(mine, each, 0), jnp.where(same, read(each), 0)
+    mine, same = mine.astype(grad.dtype), same.astype(grad.dtype)
+    each = grad / _into(mine, dim, index, "add", same)  # a NaN result ties with nothing: 0 * inf
+    return mine * each, same * read(each)
 
 
 def _other_factors(self, src, where):

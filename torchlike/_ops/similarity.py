@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from torchlike._base.dims import wrap_dim
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import broadcast, scalar_name
-from torchlike._ops.distance import vector_norm
-from torchlike._ops.loss import at_least, by_reduction, raised
+from torchlike._ops.distance import norm_along, vector_norm
+from torchlike._ops.loss import by_reduction, positive_part, raised
 
 _norm_back = vector_norm.formulas["self",]
 
@@ -32,14 +32,8 @@ def cosine_similarity(x1, x2, dim, eps):
     else:
         axis = wrap_dim(dim, a.ndim)
     least = jnp.asarray(eps).astype(a.dtype)
-    return jnp.sum(a / raised(_length(a, axis), least) * (b / raised(_length(b, axis), least)), axis)
-
-
-def _length(x, axis):
-    """Euclidean length, kept as a dimension; derivative 0 at 0."""
-    square = jnp.sum((x * jnp.conj(x)).real, axis, keepdims=True)
-    zero = square == 0
-    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, square)))
+    lengths = (raised(norm_along(x, 2.0, (axis,)), least) for x in (a, b))
+    return jnp.sum(a / next(lengths) * (b / next(lengths)), axis)
 
 
 def _difference(x1, x2, eps):
@@ -69,11 +63,9 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
 
 
 def _distance(a, b, p, eps):
-    """A p-norm of the difference whose derivative at 0 is 0, for losses."""
-    d = jnp.abs(_difference(a, b, eps)) if p != 2 else _difference(a, b, eps)
-    if p == 2:
-        return _length(d, -1)[..., 0]
-    return vector_norm.kernel(d, p, (-1,), False, None)
+    """As :func:`pairwise_distance`, for losses."""
+    d = _difference(a, b, eps)
+    return norm_along(d, float(p), (d.ndim - 1,))[..., 0]
 
 
 def _triplet(swap, suffix):
@@ -97,7 +89,7 @@ def _triplet(swap, suffix):
         if swap:
             far = jnp.minimum(far, _distance(positive, negative, p, eps))
         near, far = broadcast("triplet_margin_loss", near, far)
-        return at_least(jnp.asarray(margin).astype(near.dtype) + near - far, 0)
+        return positive_part(jnp.asarray(margin).astype(near.dtype) + near - far)
 
     return triplet_margin_loss
 

@@ -363,7 +363,8 @@ def _quantile(name, x, q, dim, keepdim, interpolation):
         last = jnp.where(nans > 0, jnp.nan, n - 1)
     else:
         last = jnp.where(nans == n, jnp.nan, n - nans - 1)
-    out = _between(rows, last.astype(x.dtype) * q.reshape(-1), interpolation)
+    nan_at = n - 1 if name == "quantile" else 0  # the sorted place whose NaN takes the gradient
+    out = _between(rows, last.astype(x.dtype) * q.reshape(-1), interpolation, nan_at)
     out = jnp.moveaxis(out, -1, 0)
     if keepdim:
         kept = [1] * rank if dim is None else [1 if i == axis else s for i, s in enumerate(x.shape)]
@@ -371,10 +372,9 @@ def _quantile(name, x, q, dim, keepdim, interpolation):
     return out if q.ndim else out[0]
 
 
-def _between(rows, rank, interpolation):
-    """The values at fractional ranks of sorted rows; a NaN rank gives NaN."""
-    bad = rank != rank
-    place = jnp.where(bad, 0, rank)
+def _between(rows, rank, interpolation, nan_at):
+    """The values at fractional ranks of sorted rows; a NaN rank gives the NaN at ``nan_at``."""
+    place = jnp.where(rank != rank, nan_at, rank)
     if interpolation == "lower":
         place = jnp.floor(place)
     elif interpolation == "higher":
@@ -388,7 +388,7 @@ def _between(rows, rank, interpolation):
         weight = 0.5 if interpolation == "midpoint" else place - low.astype(place.dtype)
         gap = at_high - at_low  # from the nearer end, so that an infinite one does not make NaN
         at_low = jnp.where(weight < 0.5, at_low + weight * gap, at_high - (1 - weight) * gap)
-    return jnp.where(bad, jnp.nan, at_low)
+    return at_low
 
 
 def _quantile_family(name, doc):

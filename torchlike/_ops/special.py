@@ -70,7 +70,12 @@ def logit(self, eps):
     demand("logit", self, "f")
     if eps is None:
         return widely(_odds, self)
-    return widely(lambda p: _odds(lax.clamp(eps.astype(p.dtype), p, (1 - eps).astype(p.dtype))), self)
+
+    def limited(p):
+        low, high = eps.astype(p.dtype), (1 - eps).astype(p.dtype)
+        return _odds(jnp.where(p < low, low, jnp.where(p > high, high, p)))  # ``eps`` may be above one half
+
+    return widely(limited, self)
 
 
 # -- gamma functions -------------------------------------------------------------------------------
@@ -91,9 +96,9 @@ def hurwitz(s, q):
     start = jnp.zeros_like(q), jnp.where(pole | ~defined, 1, q)
     total, right = lax.while_loop(lambda state: jnp.any(state[1] < 0), step, start)
     value = total + lax.zeta(s, right)
-    return jnp.where(
-        s == 1, np.inf, jnp.where(s < 1, np.nan, jnp.where(pole, np.inf, jnp.where(defined, value, np.nan)))
-    )
+    value = jnp.where(pole, np.inf, jnp.where(defined, value, np.nan))
+    value = jnp.where((s == np.inf) & (q <= 1), jnp.where(q == 1, 1, np.inf), value)
+    return jnp.where(s == 1, np.inf, jnp.where(s < 1, np.nan, value))
 
 
 @hurwitz.defjvp
@@ -170,7 +175,7 @@ def _mvlgamma(x, p):
 
 
 def _mvlgamma_grad(grad, self, p):
-    slope = _digamma(self)
+    slope = _digamma(jnp.where(self == 0, self - lax.stop_gradient(self), self))  # -0 is 0 here
     for shift in _shifts(p)[1:]:
         slope = slope + _digamma(self + shift)
     return grad * slope
@@ -261,8 +266,8 @@ zeta_other = op(
 
 
 def _smooth(x, slope):
-    """A slope that holds ``i1(x) / x``; its limit 1/2 at 0 (PyTorch's value for NaN too)."""
-    proper = lax.abs(x) > 0
+    """A slope that holds ``i1(x) / x``; its limit 1/2 near 0 (PyTorch's value for NaN too)."""
+    proper = lax.abs(x) > jnp.finfo(x.dtype).eps
     return jnp.where(proper, slope(jnp.where(proper, x, 1)), 0.5)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import pointwise
-from torchlike._ops._elementwise import conj, demand, kind, unary
+from torchlike._ops._elementwise import conj, demand, direction, kind, unary
 
 
 def _zero(grad):
@@ -15,15 +15,6 @@ def _zero(grad):
 
 
 # -- signs and absolute values ------------------------------------------------------------------
-
-
-def _sgn(x):
-    if kind(x) == "c":
-        size = lax.abs(x)
-        return jnp.where(size == 0, 0, x / jnp.where(size == 0, 1, size))
-    if kind(x) == "b":
-        return x
-    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
 @pointwise("neg(Tensor self) -> Tensor", vjp={"self": lambda grad: -grad}, operator="neg", numbers="")
@@ -44,7 +35,7 @@ def _abs(x):
 abs_ = unary(
     "abs",
     _abs,
-    lambda grad, self: grad * _sgn(self),
+    lambda grad, self: grad * direction(self),
     dtype="same",
     kinds="ifc",
     operator="abs",
@@ -57,14 +48,13 @@ def _sgn_grad(grad, self, result):
     if kind(self) != "c":
         return _zero(grad)
     size = jnp.abs(self)
-    safe = jnp.where(size == 0, 1, size)
     along = (grad * jnp.conj(result)).real * result
-    return jnp.where(size == 0, 0, (grad - along) / safe)
+    return jnp.where(size == 0, 0, (grad - along) / size)
 
 
 sgn = unary(
     "sgn",
-    _sgn,
+    direction,
     _sgn_grad,
     dtype="same",
     doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.",
@@ -79,7 +69,7 @@ def sign(self):
         raise NotImplementedError(
             "sign() does not take complex tensors: use sgn(), the direction of each element"
         )
-    return _sgn(self)
+    return direction(self)
 
 
 # -- powers, exponentials and logarithms ----------------------------------------------------------
@@ -279,7 +269,7 @@ acosh = unary(
 atanh = unary(
     "atanh",
     lax.atanh,
-    lambda grad, self: grad * conj(1 / (1 - self * self)),
+    lambda grad, self: grad / conj(1 - self * self),
     doc="Elementwise inverse hyperbolic tangent.",
     shows="0.5 -> 0.5493",
 )
@@ -302,7 +292,7 @@ def _sinc(x):
 
 def _sinc_grad(grad, self):
     turn = math.pi * self
-    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / (turn * self)))
+    return jnp.where(self == 0, 0, grad * conj((turn * lax.cos(turn) - lax.sin(turn)) / turn / self))
 
 
 sinc = unary("sinc", _sinc, _sinc_grad, doc="``sin(pi x) / (pi x)``, 1 at 0.", shows="0.5 -> 0.6366")
@@ -334,7 +324,7 @@ def _angle_grad(grad, self):
     if kind(self) != "c":
         return _zero(grad)
     square = jnp.real(self * jnp.conj(self))
-    return jnp.where(square == 0, 0, grad * 1j * self / jnp.where(square == 0, 1, square))
+    return jnp.where(square == 0, 0, grad * 1j * self / square)
 
 
 angle = unary(

@@ -22,10 +22,10 @@ def _read_reshape(self, size):
     return jnp.reshape(self, size)
 
 
-def _reshaping(schema, prepare, node=None, variants="function method"):
+def _reshaping(schema, prepare, node=None, variants="function method", saved="self_sym_sizes"):
     """A view whose values are those of a reshape, whatever its name."""
     read = lambda self, size: jnp.reshape(self, size)  # noqa: E731
-    return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants)(read)
+    return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants, saved=saved)(read)
 
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
@@ -37,12 +37,14 @@ unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)"
                          node="UnsafeViewBackward", variants="")  # fmt: skip
 squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)))
 squeeze_dim = _reshaping("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-                         lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward1")  # fmt: skip
+                         lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward1",
+                          saved="dim self_sym_sizes")  # fmt: skip
 squeeze_dims = _reshaping("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
-                          lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward2")  # fmt: skip
+                          lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward2",
+                           saved="dim self_sym_sizes")  # fmt: skip
 unsqueeze = _reshaping("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-                       lambda t, dim: _reshaped(g.unsqueeze(t._layout, dim)))  # fmt: skip
-alias = _reshaping("alias(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(t._layout), variants="")
+                       lambda t, dim: _reshaped(g.unsqueeze(t._layout, dim)), saved="dim")  # fmt: skip
+alias = _reshaping("alias(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(t._layout), variants="", saved="")
 
 
 def _inverse(dims):
@@ -60,7 +62,7 @@ def _swap(self, dim0, dim1):
 
 
 @view("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", prepare=_prepare_transpose,
-      write=lambda value, new, dim0, dim1: _swap(new, dim0, dim1))  # fmt: skip
+      write=lambda value, new, dim0, dim1: _swap(new, dim0, dim1), saved="dim0 dim1")  # fmt: skip
 def transpose(self, dim0, dim1):
     """The tensor with two dimensions exchanged; a view."""
     return _swap(self, dim0, dim1)
@@ -81,7 +83,7 @@ def _prepare_permute(t, dims):
 
 
 @view("permute(Tensor(a) self, int[] dims) -> Tensor(a)", prepare=_prepare_permute,
-      write=lambda value, new, dims: jnp.transpose(new, _inverse(dims)))  # fmt: skip
+      write=lambda value, new, dims: jnp.transpose(new, _inverse(dims)), saved="dims")  # fmt: skip
 def permute(self, dims):
     """The tensor with its dimensions in the order ``dims``; a view."""
     return jnp.transpose(self, dims)
@@ -95,6 +97,7 @@ def _prepare_select(t, dim, index):
 
 
 @view("select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", prepare=_prepare_select,
+      saved="dim index self_sym_sizes",
       write=lambda value, new, dim, index: lax.dynamic_update_index_in_dim(value, new, index, dim))  # fmt: skip
 def select(self, dim, index):
     """One index of one dimension, which disappears; a view."""
@@ -106,6 +109,13 @@ def _prepare_slice(t, dim, start, end, step):
     new = g.slice(layout, dim, start, end, step)
     dim = wrap_dim(dim, len(layout.shape))
     return new, (dim, new.shape[dim], step), (g.clamp_slice(layout.shape[dim], start, end)[0],)
+
+
+_SLICE = {
+    "dim": "dim", "step": "step", "self_sym_sizes": "self_sym_sizes",
+    "start": lambda start: 0 if start is None else start,
+    "end": lambda end: np.iinfo(np.int64).max.item() if end is None else end,
+}  # fmt: skip
 
 
 def _write_slice(value, new, dim, size, step, start):
@@ -125,7 +135,7 @@ def _read_slice(self, dim, size, step, start):
 
 
 @view("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-      prepare=_prepare_slice, write=_write_slice, variants="")  # fmt: skip
+      prepare=_prepare_slice, write=_write_slice, variants="", saved=_SLICE)  # fmt: skip
 def slice_(self, dim, size, step, start):
     """Every ``step``-th index of one dimension from ``start`` to ``end``; a view."""
     return _read_slice(self, dim, size, step, start)
@@ -139,10 +149,18 @@ def _prepare_narrow(t, dim, start, length):
 
 
 @view("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", prepare=_prepare_narrow,
-      write=_write_slice, node="SliceBackward")  # fmt: skip
+      write=_write_slice, node="SliceBackward", saved={
+          "dim": "dim", "step": lambda: 1, "self_sym_sizes": "self_sym_sizes",
+          "start": lambda self_aval, dim, start: _first(self_aval, dim, start),
+          "end": lambda self_aval, dim, start, length: _first(self_aval, dim, start) + length,
+      })  # fmt: skip
 def narrow(self, dim, size, step, start):
     """``length`` indices of one dimension from ``start``; a view."""
     return _read_slice(self, dim, size, step, start)
+
+
+def _first(aval, dim, start):
+    return start + aval.shape[dim] if start < 0 else start
 
 
 def _prepare_expand(t, size, implicit):
@@ -162,7 +180,7 @@ def _write_expand(value, new, size):
 
 
 @view("expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
-      write=_write_expand, variants="method")  # fmt: skip
+      write=_write_expand, variants="method", saved="self_sym_sizes")  # fmt: skip
 def expand(self, size):
     """The tensor repeated to ``size`` without a copy (-1 keeps a length); a view."""
     return jnp.broadcast_to(self, size)
@@ -181,7 +199,7 @@ def _write_diagonal(value, new, offset, dim1, dim2):
 
 
 @view("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", prepare=_prepare_diagonal,
-      write=_write_diagonal)  # fmt: skip
+      write=_write_diagonal, saved="dim1 dim2 offset self_sym_sizes")  # fmt: skip
 def diagonal(self, offset, dim1, dim2):
     """The diagonal of two dimensions, as the last one; a view."""
     return jnp.diagonal(self, offset, dim1, dim2)
@@ -215,7 +233,7 @@ def _write_unfold(value, new, dim, size, step, shape):
 
 
 @view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", prepare=_prepare_unfold,
-      write=_write_unfold, variants="method")  # fmt: skip
+      write=_write_unfold, variants="method", saved="dimension self_sym_sizes size step")  # fmt: skip
 def unfold(self, dim, size, step, shape):
     """Windows of ``size`` every ``step`` along a dimension, as a new last dimension; a view."""
     return _read_unfold(self, dim, size, step, shape)
@@ -255,7 +273,8 @@ def _write_as_strided(value, new, size, stride, order, offset):
 
 
 @view("as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
-      prepare=_prepare_as_strided, write=_write_as_strided, variants="")  # fmt: skip
+      prepare=_prepare_as_strided, write=_write_as_strided, variants="",
+      saved="size storage_offset stride")  # fmt: skip
 def as_strided(self, size, stride, order, offset):
     """The storage's elements at ``offset + sum(index * stride)``; a view."""
     return _flat(self, order)[_places(size, stride, offset)]
@@ -296,6 +315,12 @@ def complex_np(dtype):
     return np.dtype(np.complex64 if dtype == np.float32 else np.complex128)
 
 
+def _part(index):
+    """PyTorch takes a part by ``select`` from the pairs of ``view_as_real``."""
+    return {"dim": lambda self_aval: len(self_aval.shape), "index": lambda: index,
+            "self_sym_sizes": lambda self_aval: (*self_aval.shape, 2)}  # fmt: skip
+
+
 def _prepare_part(layout_of):
     def prepare(t):
         return layout_of(t._layout), (), (), real_np(t.dtype.np)
@@ -304,13 +329,13 @@ def _prepare_part(layout_of):
 
 
 @view("_real(Tensor(a) self) -> Tensor(a)", prepare=_prepare_part(g.real), node="SelectBackward", variants="",
-      write=lambda value, new: lax.complex(new, jnp.imag(value)))  # fmt: skip
+      saved=_part(0), write=lambda value, new: lax.complex(new, jnp.imag(value)))  # fmt: skip
 def real_part(self):
     return jnp.real(self)
 
 
 @view("_imag(Tensor(a) self) -> Tensor(a)", prepare=_prepare_part(g.imag), node="SelectBackward", variants="",
-      write=lambda value, new: lax.complex(jnp.real(value), new))  # fmt: skip
+      saved=_part(1), write=lambda value, new: lax.complex(jnp.real(value), new))  # fmt: skip
 def imag_part(self):
     return jnp.imag(self)
 

@@ -1,15 +1,20 @@
-"""Forward hooks and registration hooks: the registries that all modules share, and the hooked call."""
+"""Hooks of modules: the registries that all modules share, and the hooked call."""
 
 import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlike._core.hooks import RemovableHandle
+from torchlike.nn.modules._backward_hooks import BackwardHook, hook_last_node, hooked_output
 
+global_backward_pre_hooks: dict[int, Callable] = OrderedDict()
+global_backward_hooks: dict[int, Callable] = OrderedDict()
 global_forward_pre_hooks: dict[int, Callable] = OrderedDict()
 global_forward_hooks: dict[int, Callable] = OrderedDict()
+_global_any: dict[int, bool] = OrderedDict()  # the ids of all in the four above: one look per call
+_global_full: list[bool | None] = [None]  # whether the backward hooks have been full ones so far
 _global_with_kwargs: dict[int, bool] = OrderedDict()
 _global_always_called: dict[int, bool] = OrderedDict()
 _registration_hooks: dict[str, dict[int, Callable]] = {
@@ -46,7 +51,7 @@ def _add(hooks: dict, hook: Callable, flags: Iterable[dict] = (), prepend: bool 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(module, args)`` before each forward of any module; a result other than None is the new args."""
-    return _add(global_forward_pre_hooks, hook)
+    return _add(global_forward_pre_hooks, hook, [_global_any])
 
 
 def register_module_forward_hook(
@@ -58,7 +63,7 @@ def register_module_forward_hook(
     a third argument; ``always_call`` runs the hook (with output None) also where forward raised.
     """
     flags = [_global_with_kwargs] * with_kwargs + [_global_always_called] * always_call
-    return _add(global_forward_hooks, hook, flags)
+    return _add(global_forward_hooks, hook, [_global_any, *flags])
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
@@ -85,25 +90,39 @@ def registered(kind: str, owner: Any, name: str, value: Any) -> Any:
     return value
 
 
-def _unsupported(name: str) -> NoReturn:
-    raise NotImplementedError(
-        f"torchlike does not have {name} yet; use Tensor.register_hook on the module's inputs or outputs"
-    )
+def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
+    """Call ``hook(module, grad_output)`` before the backward of any module; a result other than None replaces it."""
+    return _add(global_backward_pre_hooks, hook, [_global_any])
 
 
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
-    """Not supported yet: raises NotImplementedError."""
-    _unsupported("register_module_full_backward_hook")
+    """Call ``hook(module, grad_input, grad_output)`` when the gradients of any module's inputs are known.
 
+    A result other than None replaces ``grad_input``.
 
-def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
-    """Not supported yet: raises NotImplementedError."""
-    _unsupported("register_module_full_backward_pre_hook")
+    Raises:
+        RuntimeError: non-full backward hooks have been registered for all modules.
+    """
+    _choose_global(full=True)
+    return _add(global_backward_hooks, hook, [_global_any])
 
 
 def register_module_backward_hook(hook: Callable) -> RemovableHandle:
-    """Not supported yet: raises NotImplementedError."""
-    _unsupported("register_module_backward_hook")
+    """Call ``hook(module, grad_input, grad_output)`` around the last node of any module, as PyTorch used to.
+
+    Prefer :func:`register_module_full_backward_hook`, with which this one cannot be combined (RuntimeError).
+    """
+    _choose_global(full=False)
+    return _add(global_backward_hooks, hook, [_global_any])
+
+
+def _choose_global(full: bool) -> None:
+    if _global_full[0] not in (None, full):
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only "
+            "one of them."
+        )
+    _global_full[0] = full
 
 
 class HookMethods:
@@ -143,32 +162,97 @@ class HookMethods:
         return _add(self._forward_hooks, hook, flags, prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Not supported yet: raises NotImplementedError."""
-        _unsupported("Module.register_full_backward_hook")
+        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known.
+
+        ``grad_input`` has an entry for each positional argument, ``grad_output`` for each output; None
+        for what is not a tensor. A result other than None, of as many entries, takes the place of
+        ``grad_input``. Where no input requires grad, the hook runs (with a warning) when the gradients
+        of the outputs are known. Outputs are looked for in a tensor or a tuple of tensors only; the
+        tensors that go in and come out may not be changed in place. ``prepend`` runs the hook before
+        those registered so far.
+
+        Raises:
+            RuntimeError: the module has non-full backward hooks.
+
+        >>> import torchlike as torch
+        >>> m = torch.nn.ReLU()
+        >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)
+        >>> with m.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 10,)):
+        ...     m(x).sum().backward()
+        >>> x.grad
+        tensor([ 0., 10.])
+        """
+        self._choose(full=True)
+        return _add(self._backward_hooks, hook, prepend=prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Not supported yet: raises NotImplementedError."""
-        _unsupported("Module.register_full_backward_pre_hook")
+        """Call ``hook(module, grad_output)`` before the backward of the module.
+
+        A result other than None, of as many entries, takes the place of ``grad_output``. ``prepend``
+        runs the hook before those registered so far.
+        """
+        return _add(self._backward_pre_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """Not supported yet: raises NotImplementedError."""
-        _unsupported("Module.register_backward_hook")
+        """Call ``hook(module, grad_input, grad_output)`` around the last node of the module, as PyTorch used to.
+
+        ``grad_input`` are the gradients of what the last recorded operation read, which may be more
+        or less than the module's inputs. Prefer :meth:`register_full_backward_hook`, with which this
+        one cannot be combined (RuntimeError).
+        """
+        self._choose(full=False)
+        return _add(self._backward_hooks, hook)
+
+    def _choose(self, full: bool) -> None:
+        if self._is_full_backward_hook not in (None, full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only "
+                "one of them."
+            )
+        self._is_full_backward_hook = full
+
+    def _get_backward_hooks(self) -> tuple[list[Callable], list[Callable]]:
+        """The backward hooks that concern this module, the global ones first: full ones, and the others."""
+        full: list[Callable] = []
+        last: list[Callable] = []
+        own = self._backward_hooks.values()
+        (full if _global_full[0] else last).extend(global_backward_hooks.values())
+        (full if self._is_full_backward_hook else last).extend(own)
+        return full, last
+
+    def _get_backward_pre_hooks(self) -> list[Callable]:
+        return [*global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
     def __call__(self, *args, **kwargs):
-        if self._forward_hooks or self._forward_pre_hooks or global_forward_hooks or global_forward_pre_hooks:
-            return self._call_impl(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        own = self.__dict__  # looked up once: an attribute of a module costs as much as four keys
+        try:
+            hooked = (
+                own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
+                or own["_backward_pre_hooks"] or _global_any
+            )  # fmt: skip
+        except KeyError:  # no Module.__init__(): what follows says so
+            hooked = True
+        return self._call_impl(*args, **kwargs) if hooked else self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
         called: set[int] = set()
         output = None
+        full, last = self._get_backward_hooks()
+        pre = self._get_backward_pre_hooks()
+        watch = BackwardHook(self, full, pre) if full or pre else None
         try:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
+            if watch is not None:
+                args = watch.setup_input_hook(args)
             output = self.forward(*args, **kwargs)
             for key, hook, with_kwargs, always in _all_forward_hooks(self):
                 if always:
                     called.add(key)
                 output = _run_hook(hook, with_kwargs, self, args, kwargs, output)
+            if watch is not None:
+                output = hooked_output(watch, output)
+            if last:
+                hook_last_node(self, args, output, last)
             return output
         except Exception:
             _run_always_called(self, args, kwargs, output, called)

@@ -1,0 +1,176 @@
+"""Derivatives of a function of tensors, twice: from differences of its values, and from its backward.
+
+Inputs are perturbed in place, through ``.data``: the function always sees the very tensors it was given.
+Jacobians are numpy arrays of shape (elements of the input, elements of the output). Of a complex input, the real
+and the imaginary part of an entry are the derivatives by the real and by the imaginary part, as in a gradient.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchlike._core.backward import grad
+from torchlike._core.bind import FUNCTIONS
+from torchlike._core.factories import as_tensor
+from torchlike._core.tensor import Tensor
+
+
+def as_tuple(x: Any) -> tuple:
+    """A list or tuple as a tuple; anything else as a tuple of one."""
+    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
+
+
+def differentiable(tensors: Sequence) -> tuple[Tensor, ...]:
+    """Those that require grad."""
+    return tuple(t for t in tensors if t.requires_grad)
+
+
+def host(t: Tensor) -> np.ndarray:
+    """A copy of the values; low precision as float32."""
+    values = np.array(t.detach()._host())
+    return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.itemsize < 4 else values
+
+
+# -- Parts: a complex output is two real ones -----------------------------------------------------------
+class Part(NamedTuple):
+    """What is checked of an output: all of a real one, one of the two parts of a complex one."""
+
+    name: str
+
+    def of(self, x: Any) -> Any:
+        """The part of a tensor or an array."""
+        if not self.name:
+            return x
+        if isinstance(x, Tensor):
+            return FUNCTIONS["imag" if self.name == "imaginary" else "real"](x)
+        return x.imag if self.name == "imaginary" else x.real
+
+    def concerns(self, out: Tensor) -> bool:
+        return out.is_complex() == bool(self.name)
+
+    @property
+    def remark(self) -> str:
+        """How messages begin."""
+        return f"While considering the {self.name} part of complex outputs only, " if self.name else ""
+
+
+PARTS = Part(""), Part("imaginary"), Part("real")
+
+
+# -- From values ----------------------------------------------------------------------------------------
+@contextmanager
+def _moved(x: Tensor, index: tuple[int, ...], by: complex) -> Iterator[None]:
+    """One element of ``x`` elsewhere for a while."""
+    data = x.data
+    old = data[index].item()
+    data[index] = old + by
+    try:
+        yield
+    finally:
+        data[index] = old
+
+
+@contextmanager
+def _moved_along(x: Tensor, direction: np.ndarray, by: complex) -> Iterator[None]:
+    """All elements of ``x`` elsewhere for a while."""
+    data = x.data
+    old = data.clone()
+    data.copy_(as_tensor(host(x) + by * direction))
+    try:
+        yield
+    finally:
+        data.copy_(old)
+
+
+class Function:
+    """A function of tensors, called again near the point where its inputs are.
+
+    Its derivatives are arrays with an axis before the last for the parts of the input: of length 2 if complex.
+    """
+
+    def __init__(self, func: Callable, inputs: tuple, eps: float):
+        self.func, self.inputs, self.eps = func, inputs, eps
+
+    def __call__(self) -> tuple[Tensor, ...]:
+        return as_tuple(self.func(*self.inputs))
+
+    def jacobians(self, x: Tensor, outputs: Sequence[Tensor], which: Sequence[int]) -> list[np.ndarray]:
+        """Of the outputs numbered ``which``: [element of ``x``, part of ``x``, element of the output]."""
+        rows = [
+            [self._change(partial(_moved, x, i), unit, outputs, which, f"on index {i} ") for unit in _units(x)]
+            for i in np.ndindex(*x.shape)
+        ]
+        by_output = [[[parts[n] for parts in row] for row in rows] for n in range(len(which))]
+        return [
+            np.array(block, dtype=None if block else float).reshape(len(rows), len(_units(x)), outputs[i].numel())
+            for block, i in zip(by_output, which, strict=True)
+        ]
+
+    def along(self, x: Tensor, step: np.ndarray, outputs: Sequence[Tensor], which: Sequence[int]) -> list[np.ndarray]:
+        """The same along a step, of a leading axis for the parts of ``x``: [part of ``x``, element of the output]."""
+        changes = [
+            self._change(partial(_moved_along, x, direction), unit, outputs, which, "")
+            for direction, unit in zip(step, _units(x), strict=True)
+        ]
+        return [np.array(change) for change in zip(*changes, strict=True)]
+
+    def _change(self, move: Callable, unit: complex, outputs: Sequence[Tensor], which: Sequence[int], where: str):
+        """The central difference of each output, flat, for a move by ``unit``."""
+        values = []
+        for by in (-self.eps * unit, self.eps * unit):
+            with move(by):
+                there = self()
+                for i in which:
+                    _demand_alike(outputs[i], there[i], f"when inputs are perturbed {where}by {self.eps}")
+                values.append([host(there[i]).ravel() for i in which])
+        with np.errstate(invalid="ignore", over="ignore"):
+            return [(b - a) / (2 * self.eps) for a, b in zip(*values, strict=True)]
+
+
+def _units(x: Tensor) -> tuple[complex, ...]:
+    return (1, 1j) if x.is_complex() else (1,)
+
+
+def joined(part: Part, derivative: np.ndarray) -> np.ndarray:
+    """The derivative of a part of the output, those by the two parts of the input in one complex number."""
+    derivative = part.of(derivative)
+    if derivative.shape[-2] == 1:
+        return derivative[..., 0, :]
+    return derivative[..., 0, :] + 1j * derivative[..., 1, :]
+
+
+def _demand_alike(expected: Tensor, got: Tensor, when: str) -> None:
+    if got.shape != expected.shape:
+        raise AssertionError(
+            f"Expected `func` to return outputs with the same shape {when}, but got: shapes {got.shape} and "
+            f"{expected.shape}."
+        )
+    if got.dtype is not expected.dtype:
+        raise AssertionError(
+            f"Expected `func` to return outputs with the same dtype {when}, but got: dtypes {got.dtype} and "
+            f"{expected.dtype}."
+        )
+
+
+# -- From the backward ----------------------------------------------------------------------------------
+def pulled(out: Tensor, inputs: Sequence[Tensor], cotangent: np.ndarray | Tensor) -> list[Tensor | None]:
+    """The gradients of the inputs for a gradient of ``out``; the graph is kept."""
+    seed = as_tensor(cotangent, dtype=out.dtype, device=out.device).reshape(out.shape)
+    return list(grad(out, inputs, seed, retain_graph=True, allow_unused=True))
+
+
+def jacobians(out: Tensor, inputs: Sequence[Tensor]) -> tuple[list[np.ndarray], list]:
+    """The Jacobian of ``out`` by each input, and all (input, gradient) it was made of."""
+    columns: list[list[np.ndarray]] = [[] for _ in inputs]
+    seen = []
+    for unit in np.eye(out.numel()):
+        for x, g, column in zip(inputs, pulled(out, inputs, unit), columns, strict=True):
+            column.append(np.zeros(x.numel()) if g is None else host(g).ravel())
+            seen += [] if g is None else [(x, g)]
+    return [
+        np.array(column, dtype=None if column else float).reshape(out.numel(), x.numel()).T
+        for x, column in zip(inputs, columns, strict=True)
+    ], seen

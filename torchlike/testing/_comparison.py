@@ -1,0 +1,353 @@
+"""``assert_close``: tensors, numbers and containers of them, compared with tolerances."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchlike._base import dtypes
+from torchlike._base.promotion import promote_types
+from torchlike._core.bind import FUNCTIONS
+from torchlike._core.factories import as_tensor
+from torchlike._core.tensor import Tensor
+
+# (relative, absolute) tolerances of tensors by dtype; nothing for the others
+_TOLERANCES = {
+    dtypes.float16: (1e-3, 1e-5),
+    dtypes.bfloat16: (1.6e-2, 1e-5),
+    dtypes.float32: (1.3e-6, 1e-5),
+    dtypes.float64: (1e-7, 1e-7),
+    dtypes.complex32: (1e-3, 1e-5),
+    dtypes.complex64: (1.3e-6, 1e-5),
+    dtypes.complex128: (1e-7, 1e-7),
+}
+_OLD_TOLERANCES = {dtypes.float16: (1e-3, 1e-3), dtypes.float32: (1e-4, 1e-5), dtypes.float64: (1e-5, 1e-8)}
+_NUMBER = (1e-7, 1e-7)  # of Python's floats and complex numbers
+
+
+class _Options(NamedTuple):
+    """The keywords of assert_close that a comparison reads."""
+
+    allow_subclasses: bool = True
+    rtol: float | None = None
+    atol: float | None = None
+    equal_nan: bool = False
+    check_device: bool = True
+    check_dtype: bool = True
+    check_layout: bool = True
+    check_stride: bool = False
+
+
+class _Mismatch(AssertionError):
+    """Two values differ; ``path``: where in the containers they are."""
+
+    def __init__(self, text: str, path: tuple = ()):
+        super().__init__(text + _where(path))
+
+
+def _where(path: tuple) -> str:
+    return "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in path) if path else ""
+
+
+class _Pair(NamedTuple):
+    """Two values to compare, what they are called, and where they stand."""
+
+    compare: Callable
+    actual: Any
+    expected: Any
+    path: tuple
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
+    """Assert that ``|actual - expected| <= atol + rtol * |expected|`` for all elements.
+
+    It compares tensors, what :func:`torch.as_tensor` takes for one (such as numpy arrays), numbers, None, and
+    sequences and mappings of these.
+
+    Args:
+        allow_subclasses: let the type of one value be a subclass of the other's.
+        rtol, atol: both or none. Defaults, rtol and atol: float16 1e-3, 1e-5; bfloat16 1.6e-2, 1e-5; float32 and
+            complex64 1.3e-6, 1e-5; float64, complex128 and Python's numbers 1e-7, 1e-7; else 0. For two dtypes the
+            larger.
+        equal_nan: whether NaN is close to NaN.
+        check_device, check_dtype, check_layout, check_stride: whether these must be equal.
+        msg: the message of the error, or a function that makes it of the usual one.
+
+    Raises:
+        AssertionError: the values differ: how many elements, and where most.
+        TypeError: types that cannot be compared.
+        ValueError: only one of ``rtol`` and ``atol``.
+
+    >>> import torchlike as torch
+    >>> torch.testing.assert_close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0 + 1e-7]))
+    >>> torch.testing.assert_close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]))
+    Traceback (most recent call last):
+    AssertionError: Tensor-likes are not close!
+    <BLANKLINE>
+    Mismatched elements: 1 / 2 (50.0%)
+    Greatest absolute difference: 0.5 at index (1,) (up to 1e-05 allowed)
+    Greatest relative difference: 0.20000000298023224 at index (1,) (up to 1.3e-06 allowed)
+    """
+    __tracebackhide__ = True
+    if (rtol is None) != (atol is None):
+        missing = "rtol" if rtol is None else "atol"
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
+    options = _Options(
+        allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride
+    )
+    try:
+        for pair in list(_pairs(actual, expected, options, ())):  # all must be comparable before the first is compared
+            pair.compare(pair.actual, pair.expected, options, pair.path)
+    except _Mismatch as found:
+        text = str(found)
+        text = msg(text) if callable(msg) else msg if isinstance(msg, str) and msg else text
+        raise AssertionError(text) from None
+
+
+# -- What is compared with what --------------------------------------------------------------------------
+def _pairs(actual: Any, expected: Any, options: _Options, path: tuple) -> Iterator[_Pair]:
+    if isinstance(actual, Sequence) and isinstance(expected, Sequence) and not isinstance(actual, str):
+        yield from _items(actual, expected, options, path)
+    elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        yield from _values(actual, expected, options, path)
+    elif actual is None or expected is None:
+        yield _Pair(_compare_none, actual, expected, path)
+    elif _is_bool(actual) and _is_bool(expected):
+        yield _Pair(_compare_bools, bool(actual), bool(expected), path)
+    elif _is_number(actual) and _is_number(expected):
+        yield _Pair(_compare_numbers, _python(actual), _python(expected), path)
+    else:
+        yield _Pair(_compare_tensors, *_tensors(actual, expected, options, path), path)
+
+
+def _items(actual: Sequence, expected: Sequence, options: _Options, path: tuple) -> Iterator[_Pair]:
+    if len(actual) != len(expected):
+        raise _Mismatch(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
+    for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        yield from _pairs(a, e, options, (*path, i))
+
+
+def _values(actual: Mapping, expected: Mapping, options: _Options, path: tuple) -> Iterator[_Pair]:
+    if set(actual) != set(expected):
+        raise _Mismatch(
+            "The keys of the mappings do not match:\n"
+            f"Missing keys in the actual mapping: {_ordered(set(expected) - set(actual))}\n"
+            f"Additional keys in the actual mapping: {_ordered(set(actual) - set(expected))}",
+            path,
+        )
+    for key in _ordered(expected):
+        yield from _pairs(actual[key], expected[key], options, (*path, key))
+
+
+def _ordered(keys: Any) -> list:
+    """Sorted, where that is possible."""
+    try:
+        return sorted(keys)
+    except TypeError:
+        return list(keys)
+
+
+def _is_bool(x: Any) -> bool:
+    return isinstance(x, (bool, np.bool_))
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Number) and not isinstance(x, Tensor)
+
+
+def _python(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def _tensors(actual: Any, expected: Any, options: _Options, path: tuple) -> tuple[Tensor, Tensor]:
+    """Both as tensors."""
+    related = type(actual) is type(expected)
+    if options.allow_subclasses:
+        related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    try:
+        if related and not isinstance(actual, str):
+            return _tensor(actual), _tensor(expected)
+    except (TypeError, ValueError, RuntimeError):
+        pass  # not like a tensor
+    raise TypeError(
+        f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}." + _where(path)
+    )
+
+
+def _tensor(x: Any) -> Tensor:
+    return x.detach() if isinstance(x, Tensor) else as_tensor(x)
+
+
+# -- Comparisons -----------------------------------------------------------------------------------------
+def _compare_none(actual: Any, expected: Any, options: _Options, path: tuple) -> None:
+    if actual is not expected:
+        raise _Mismatch(f"None mismatch: {actual} is not {expected}", path)
+
+
+def _compare_bools(actual: bool, expected: bool, options: _Options, path: tuple) -> None:
+    if actual is not expected:
+        raise _Mismatch(f"Booleans mismatch: {actual} is not {expected}", path)
+
+
+def _compare_numbers(actual: Any, expected: Any, options: _Options, path: tuple) -> None:
+    if options.check_dtype and type(actual) is not type(expected):
+        raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.", path)
+    rtol, atol = options.rtol, options.atol
+    if rtol is None or atol is None:
+        rtol, atol = (0.0, 0.0) if isinstance(actual, int) and isinstance(expected, int) else _NUMBER
+    if not _number_close(actual, expected, rtol, atol, options.equal_nan):
+        raise _Mismatch(_of_numbers(actual, expected, rtol, atol), path)
+
+
+def _number_close(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
+    if actual != actual and expected != expected:
+        return equal_nan
+    difference = abs(actual - expected)
+    return bool(actual == expected or (math.isfinite(difference) and difference <= atol + rtol * abs(expected)))
+
+
+def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+    _compare_attributes(actual, expected, options, path)
+    if actual.is_meta or expected.is_meta:
+        return
+    rtol, atol = options.rtol, options.atol
+    if rtol is None or atol is None:
+        rtol, atol = _largest(_TOLERANCES, actual, expected)
+    if actual.device != expected.device:
+        actual, expected = actual.cpu(), expected.cpu()
+    if actual.dtype is not expected.dtype:
+        kind = promote_types(actual.dtype, expected.dtype)
+        actual, expected = actual.to(kind), expected.to(kind)
+    matches = _matches(actual, expected, rtol, atol, options.equal_nan)
+    if bool(matches.all()):
+        return
+    if not actual.ndim:
+        raise _Mismatch(_of_numbers(actual.item(), expected.item(), rtol, atol), path)
+    raise _Mismatch(_of_elements(actual, expected, matches, rtol, atol), path)
+
+
+def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+    pairs = [
+        (True, "shape", actual.shape, expected.shape),
+        (options.check_layout, "layout", actual.layout, expected.layout),
+        (options.check_device, "device", actual.device, expected.device),
+        (options.check_stride, "stride()", actual.stride(), expected.stride()),
+        (options.check_dtype, "dtype", actual.dtype, expected.dtype),
+    ]
+    for wanted, name, a, e in pairs:
+        if wanted and a != e:
+            raise _Mismatch(f"The values for attribute '{name}' do not match: {a} != {e}.", path)
+
+
+def _largest(tolerances: dict, actual: Tensor, expected: Tensor) -> tuple[float, float]:
+    """The larger of the tolerances of two dtypes."""
+    a, e = (tolerances.get(t.dtype, (0.0, 0.0)) for t in (actual, expected))
+    return max(a[0], e[0]), max(a[1], e[1])
+
+
+def _matches(actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
+    dtype = actual.dtype
+    if not (dtype.is_floating_point or dtype.is_complex):
+        if rtol == atol == 0:
+            return actual.eq(expected)
+        actual, expected = actual.to(dtypes.int64), expected.to(dtypes.int64)  # differences of unsigned ones wrap
+    elif dtype.itemsize == 1:  # without arithmetic of its own
+        actual, expected = actual.float(), expected.float()
+    return FUNCTIONS["isclose"](actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+# -- Messages --------------------------------------------------------------------------------------------
+def _title(what: str, rtol: float, atol: float) -> str:
+    return f"{what} are not {'equal' if rtol == atol == 0 else 'close'}!\n\n"
+
+
+def _allowed(rtol: float, atol: float) -> tuple[str, str]:
+    """What is said of the relative and of the absolute tolerance."""
+    return ("", "") if rtol == atol == 0 else (f" (up to {rtol} allowed)", f" (up to {atol} allowed)")
+
+
+def _of_numbers(actual: Any, expected: Any, rtol: float, atol: float) -> str:
+    difference = abs(actual - expected)
+    relative = difference / abs(expected) if expected != 0 else float("inf")
+    up_to = _allowed(rtol, atol)
+    return (
+        _title("Scalars", rtol, atol) + f"Expected {expected} but got {actual}.\n"
+        f"Absolute difference: {difference}{up_to[1]}\nRelative difference: {relative}{up_to[0]}"
+    )
+
+
+def _of_elements(actual: Tensor, expected: Tensor, matches: Tensor, rtol: float, atol: float) -> str:
+    same = matches._host()
+    a, e = _arithmetic(actual), _arithmetic(expected)
+    with np.errstate(all="ignore"):
+        difference = np.abs(a - e)
+        relative = _ratio(difference, np.abs(e))
+    difference, relative = (np.where(same, np.zeros_like(d), d) for d in (difference, relative))
+    wrong, up_to = int((~same).sum()), _allowed(rtol, atol)
+    return (
+        _title("Tensor-likes", rtol, atol) + f"Mismatched elements: {wrong} / {same.size} ({wrong / same.size:.1%})\n"
+        f"Greatest absolute difference: {_greatest(difference)}{up_to[1]}\n"
+        f"Greatest relative difference: {_greatest(relative)}{up_to[0]}"
+    )
+
+
+def _arithmetic(t: Tensor) -> np.ndarray:
+    """The values in a dtype whose differences do not overflow."""
+    values = t._host()
+    if values.dtype.kind in "biu" and values.dtype != np.uint64:
+        return values.astype(np.int64)
+    return values.astype(object) if values.dtype == np.uint64 else values
+
+
+def _ratio(difference: np.ndarray, size: np.ndarray) -> np.ndarray:
+    if difference.dtype.kind in "iO":
+        difference, size = difference.astype(np.float32), size.astype(np.float32)
+    return difference / size
+
+
+def _greatest(values: np.ndarray) -> str:
+    """The largest element, NaN before all, and the index where it first is."""
+    wide = values.astype(np.float64)
+    at = int(np.argmax(wide))
+    index = tuple(int(i) for i in np.unravel_index(at, values.shape))
+    largest = values[index]
+    return f"{largest.item() if isinstance(largest, np.generic) else largest} at index {index}"
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """Deprecated: :func:`assert_close` of tensors made of both, with larger tolerances and NaN equal to NaN."""
+    __tracebackhide__ = True
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please "
+        "use `torch.testing.assert_close()` instead, which has tighter tolerances and compares dtypes.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    actual = actual if isinstance(actual, Tensor) else as_tensor(actual)
+    expected = expected if isinstance(expected, Tensor) else as_tensor(expected)
+    if rtol is None and atol is None:
+        rtol, atol = _largest(_OLD_TOLERANCES, actual, expected)
+    assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
