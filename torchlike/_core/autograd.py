@@ -219,6 +219,19 @@ def _undeletable(message):
     return refuse
 
 
+def _backward_hooks(t):
+    """The dict of the tensor's hooks, or None if it never had one."""
+    if nodes.is_leaf(t):
+        return (t._ex or {}).get("tensor_hooks", {}).get(0)
+    node, nr = _fresh(t)._edge
+    return (node._ex or {}).get("tensor_hooks", {}).get(nr)
+
+
+def _post_accumulate_grad_hooks(t):
+    """The dict of the leaf's hooks after accumulation, or None if it never had one."""
+    return (t._ex or {}).get("post_accumulate")
+
+
 def _extras(t):
     if t._ex is None:
         t._ex = {}
@@ -240,6 +253,8 @@ def install():
     )
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
+    Tensor._backward_hooks = property(_backward_hooks)
+    Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)
     Tensor.retains_grad = property(_retains_grad)
     Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad
     Tensor.register_hook, Tensor.backward = register_hook, method_backward

@@ -11,8 +11,8 @@ from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
 from torchlike._core.tensor import Tensor, fresh, value_of
-from torchlike._core.viewing import is_conj
 from torchlike._executor.immediate import Abstract
+from torchlike._ops.view import is_conj, is_neg
 
 
 def place(value, device):
@@ -139,6 +139,10 @@ def numpy(t, *, force=False):
     if is_conj(t) and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+        )
+    if is_neg(t) and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead."
         )
     if t.device.type != "cpu" and not (force and t.device.type != "meta"):
         raise TypeError(

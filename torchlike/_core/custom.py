@@ -34,7 +34,7 @@ class CustomNode(SavesTensors):
         "materialize_grads", "_materialize_non_diff_grads", "arity", "_positions", "_expected", "_returned",
         "_undefined", "_owned", "_spent", "__dict__",
     )  # fmt: skip
-    python = True
+    python = fills = True
 
     __repr__ = object.__repr__
 
@@ -213,7 +213,7 @@ def run(node, forward, setup, args):
             output = forward(*args)
             setup(node, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
-        if setup is not None and record and node.to_save is not None:
+        if setup is not None and node.to_save is not None:
             _refuse_returned_inputs(node, args, outputs)
         outputs = _finished(node, args, outputs, record)
     finally:

@@ -16,6 +16,7 @@ from torchlike._core import anomaly
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
+from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
 from torchlike._core.inplace import call_inplace
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._decl.derive import Derived
@@ -147,12 +148,16 @@ class _Task:
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
-            if grads is None or (needed is not None and node not in needed):
+            if needed is not None and node not in needed:
                 results = repeat(None)
+            elif grads is None:
+                results = repeat(None) if node.is_quiet() else self.step(node, [None] * node.arity) or repeat(None)
             elif plain and node._ex is None and node.simple:
                 results = node.apply(grads)
                 if not self.keep:
                     node.release()
+                if node._ex is not None:  # an unpack hook has registered one
+                    results = self.after(node, results, grads)
             elif plain and node._ex is None and node.is_plain_sink():
                 self.accumulate_into(node.variable, grads[0])
                 continue
@@ -200,21 +205,30 @@ class _Task:
             grads = self.before(node, ex, grads)
         if wanted is not None and not goes_on:
             self.capture(node, wanted, grads)
-        if not goes_on or all(g is None for g in grads):
-            return None
-        if ex is not None:
+        if ex is not None and (goes_on or (wanted is not None and self.accumulate)):
             grads = self.prehooked(ex, grads)
         if node.__class__ is nodes.AccumulateGrad:
-            if node.variable._rg:  # it may have been switched off since
-                self.accumulate_into(node.variable, grads[0])
-                self.after_accumulation(node, grads)
+            if goes_on:
+                self.leaf(node, grads)
             return None
-        results = self.apply(node, grads) if not anomaly.current.enabled else anomaly.watched(node, self.apply, grads)
+        if not goes_on:
+            if wanted is not None and self.accumulate:
+                self.after(node, [None] * len(node.edges), grads)
+            return None
+        if node.fills or any(g is not None for g in grads):
+            watched = anomaly.current.enabled
+            results = anomaly.watched(node, self.apply, grads) if watched else self.apply(node, grads)
+        else:
+            results = [None] * len(node.edges)
         if not self.keep:
             node.release()
-        if ex is not None:
-            results = self.after(node, ex, results, grads)
-        return results
+        return self.after(node, results, grads) if node._ex is not None else results
+
+    def leaf(self, node, grads):
+        """Add to the leaf's ``.grad`` (requires_grad may have been switched off since) and run its hooks."""
+        if node.variable._rg and grads[0] is not None:
+            self.accumulate_into(node.variable, grads[0])
+        self.after_accumulation(node, grads)
 
     def _goes_on(self, node):
         """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
@@ -247,8 +261,7 @@ class _Task:
         grads = list(grads)
         for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
             for hook in list(hooks.values()):
-                if grads[nr] is not None:
-                    grads[nr] = self._hooked(hook, grads[nr])
+                grads[nr] = self.raw(of_tensor_hook(hook, self.tensor(grads[nr])))
         for nr, ref in list(ex.get("retains", {}).items()):
             t = ref()
             if t is not None and grads[nr] is not None:
@@ -260,46 +273,34 @@ class _Task:
     def prehooked(self, ex, grads):
         """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
         for hook in list(ex.get("prehooks", {}).values()):
-            got = hook(tuple(self.tensor(g) for g in grads))
-            if got is not None:
-                got = got if isinstance(got, tuple) else (got,)
-                grads = [self.raw(g) for g in got]
+            given = tuple(self.tensor(g) for g in grads)
+            grads = [self.raw(g) for g in of_node_hook(hook, given, hook(given))]
         return grads
 
-    def _hooked(self, hook, grad):
-        before = self.tensor(grad)
-        after = hook(before)
-        if after is None:
-            return grad if self.create else value_of(before)
-        if not isinstance(after, Tensor):
-            raise TypeError(f"expected Tensor, but hook returned '{type(after).__name__}'")
-        name = getattr(hook, "__name__", type(hook).__name__)
-        if after.dtype is not before.dtype:
-            raise RuntimeError(
-                f"hook '{name}' has changed the type of value (was {before.dtype}, the hook returned {after.dtype})"
-            )
-        if after.shape != before.shape:
-            raise RuntimeError(
-                f"hook '{name}' has changed the size of value (was {list(before.shape)}, the hook returned "
-                f"{list(after.shape)})"
-            )
-        return self.raw(after)
-
-    def after(self, node, ex, results, grads):
+    def after(self, node, results, grads):
         """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
-        for hook in list(ex.get("hooks", {}).values()):
-            got = hook(tuple(self.tensor(r) for r in results), tuple(self.tensor(g) for g in grads))
-            if got is not None:
-                got = got if isinstance(got, tuple) else (got,)
-                results = [self.raw(g) for g in got]
+        hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
+        for hook in hooks:
+            given = node.spread(self.tensor(r) for r in self.wanted_of(node, results))
+            got = of_node_hook(hook, given, hook(given, tuple(self.tensor(g) for g in grads)))
+            results = [self.raw(g) for g in node.gather(got)]
         return results
+
+    def wanted_of(self, node, results):
+        """The results with None where no captured gradient depends on them."""
+        if self.needed is None:
+            return results
+        return [
+            r if edge is not None and edge[0] in self.needed else None
+            for r, edge in zip(results, node.edges, strict=True)
+        ]
 
     def after_accumulation(self, node, grads):
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
-            hook(node.variable)
+            of_leaf_hook(hook(node.variable))
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
-            hook((), tuple(self.tensor(g) for g in grads))
+            of_node_hook(hook, (), hook((), tuple(self.tensor(g) for g in grads)))
 
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):

@@ -14,6 +14,18 @@ class RemovableHandle:
         self.hooks_ref = (lambda: hooks) if type(hooks) is dict else weakref.ref(hooks)
         self.id = next(_ids)
 
+    @property
+    def hooks_dict_ref(self):
+        """Gives the dict that holds the hook, or None once that is gone."""
+        return self.hooks_ref
+
+    def __getstate__(self):
+        return self.hooks_ref(), self.id
+
+    def __setstate__(self, state):
+        hooks, self.id = state
+        self.hooks_ref = lambda: hooks
+
     @classmethod
     def add(cls, hooks, hook):
         handle = cls(hooks)

@@ -371,13 +371,14 @@ def _assign_recorded(target, value):
     record = check_writable(op.name, target, inputs)
     values = (Shaped(target._layout.shape, target.dtype.np), value_of(value) if KIND[value.__class__] == 1 else value)
     plan = plan_for(op, inputs, static, values) if record else None
-    if plan is not None and (plan.inputs or plan.outputs):
+    saved = () if plan is None else [inputs[i] for i in plan.inputs]
+    if any([KIND[x.__class__] == 1 for x in saved]) or (plan is not None and plan.outputs):
         call_inplace(op, inputs, static)
         return
     edges = [] if plan is None else [nodes.edge_of(inputs[i]) for i in plan.wanted]
     _store(target, values[1])
     if plan is not None:
-        node = opnode.make(op, plan, edges, [], [])
+        node = opnode.make(op, plan, edges, saved, [None] * len(saved))
         rebase(target, node, 0 if 0 in plan.wanted else None)
         if nodes.WATCHERS:
             nodes.watch(node)

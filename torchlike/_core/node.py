@@ -38,6 +38,7 @@ class Node:
 
     __slots__ = ("edges", "seq", "_ex", "__weakref__")
     python = False  # whether the backward is Python code over tensors
+    fills = False  # whether the node runs also where no gradient arrives, and makes zeros of them
     simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
     arity = 1  # how many outputs the recorded call had
 
@@ -80,6 +81,18 @@ class Node:
         """Whether the node only adds to a leaf, with no hooks to run."""
         return False
 
+    def is_quiet(self):
+        """Whether nothing happens at the node where no gradient arrives."""
+        return self._ex is None and not self.fills
+
+    def spread(self, grads):
+        """The gradients of ``edges`` as hooks see them: one for each of ``next_functions``."""
+        return tuple(grads)
+
+    def gather(self, grads):
+        """The gradients of ``edges`` from what hooks returned."""
+        return grads
+
     def register_hook(self, hook):
         """Call ``hook(grad_inputs, grad_outputs)`` after the node has run; what it returns replaces the former.
 
@@ -114,6 +127,9 @@ class AccumulateGrad(Node):
     def is_plain_sink(self):
         t = self.variable
         return t._rg and t._ex is None
+
+    def is_quiet(self):
+        return self._ex is None and self.variable._ex is None
 
     def variable_meta(self):
         t = self.variable

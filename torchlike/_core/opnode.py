@@ -1,5 +1,7 @@
 """The node of an operator call: its plan, and the values that the plan saves."""
 
+import weakref
+
 from torchlike._core import node as nodes
 from torchlike._core import shown
 from torchlike._core.saved import FREED, SavesTensors
@@ -32,6 +34,14 @@ class OpNode(SavesTensors):
 
     def __dir__(self):
         return [*super().__dir__(), *shown.names(self)]
+
+    def spread(self, grads):
+        by_input = dict(zip(self.plan.wanted, grads, strict=True))
+        return tuple(by_input.get(i) for i in self.plan.tensors)
+
+    def gather(self, grads):
+        by_input = dict(zip(self.plan.tensors, grads, strict=True))
+        return [by_input[i] for i in self.plan.wanted]
 
     def output_of(self, position):
         n = len(self.plan.inputs)
@@ -126,14 +136,29 @@ def _class_of(op, plan):
     return node_class(name + "0" if name.endswith("Backward") else name)
 
 
+def _by_value(t, version):
+    """What is saved of ``t`` where later changes of it do no harm: its value, and its history."""
+    if version is None:
+        return t, None
+    new, edge = wrap(value_of(t)), nodes.edge_of(t)
+    if isinstance(edge, tuple) and isinstance(edge[0], nodes.AccumulateGrad):
+        new._acc = weakref.ref(edge[0])
+    else:
+        new._edge = edge
+    new._rg = t._rg
+    return new, new._vc.version
+
+
 def make(op, plan, edges, saved, versions):
     """A new node for one recorded call of ``op``."""
     cls = plan.node_class
     if cls is None:
         cls = plan.node_class = _class_of(op, plan)
+    for i in plan.apart:
+        saved[i], versions[i] = _by_value(saved[i], versions[i])
     node = cls()
     node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
-    node.arity = len(plan.outs)
+    node.arity = plan.diff[-1] + 1
     node.seq = nodes.next_sequence()
     node._ex = None
     return node

@@ -12,7 +12,9 @@ class _unsafe_preserve_version_counter:
     """
 
     def __init__(self, tensors):
-        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        self.tensors = (tensors,) if isinstance(tensors, Tensor) else tensors
+        if not isinstance(self.tensors, tuple):
+            raise AssertionError(f"Expected tensors to be a tuple (or one tensor), not {type(tensors).__name__}")
         self._versions = tuple(t._version for t in self.tensors)
 
     def __enter__(self):

@@ -93,10 +93,11 @@ class SavesTensors(nodes.Node):
             return value_of(t.tensor(self, position, None))
         raise RuntimeError(modified(t, version, self, self.output_of(position)))
 
-    def pack(self, position, pack, unpack):
-        """Let ``pack`` take the tensor saved at ``position``; ``unpack`` will give it back."""
+    def pack(self, position, pack, unpack, bare=False):
+        """Let ``pack`` take the tensor saved at ``position`` (``bare``: without its history); ``unpack`` gives it back."""
         t = self.saved[position]
-        given = self.saved_tensor(position)
+        whole = self.saved_tensor(position)
+        given = alias(whole) if bare else whole
         version = given._vc.version
         before, state.grad = state.grad, False
         try:
@@ -109,7 +110,7 @@ class SavesTensors(nodes.Node):
         new.object, new.unpack = taken, unpack
         own = self.output_of(position)
         new.edge = nodes.edge_of(t) if own is None else None
-        new.requires_grad = given._rg
+        new.requires_grad = whole._rg
         self.saved[position], self.versions[position] = new, 0
 
 
@@ -127,7 +128,7 @@ DETACHED = (
 )
 
 PACK_WRITES = (
-    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be "
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
     "modified by in-place operations as this can lead to unexpected side-effects. Please clone the input of the pack "
     "hook before changing it."
 )
@@ -161,7 +162,9 @@ class SavedTensor:
 
     def __init__(self, node=None, position=None):
         if node is None:
-            raise TypeError("SavedTensor: no constructor; a node's _raw_saved_<name> gives one")
+            raise RuntimeError(
+                "Trying to create a SavedTensor object from Python is forbidden; a node's _raw_saved_<name> gives one."
+            )
         self._node, self._position = node, position
 
     def _content(self):
@@ -186,7 +189,7 @@ class SavedTensor:
             raise RuntimeError(_REGISTER_TWICE)
         if not isinstance(content, Tensor):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        self._node.pack(self._position, pack_hook, unpack_hook)
+        self._node.pack(self._position, pack_hook, unpack_hook, bare=True)
 
     @property
     def data(self):
@@ -247,6 +250,8 @@ def push(pack, unpack):
 def pop():
     """Undo the last ``push`` of this thread."""
     global _active
+    if state.pack is None:
+        raise RuntimeError("no default hooks of saved tensors are set in this thread: nothing to remove")
     state.pack = state.pack[2]
     with _counting:
         _active -= 1

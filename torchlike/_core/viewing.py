@@ -10,7 +10,7 @@ from torchlike._core.slow import KIND, slow_call
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
-from torchlike._ops.view import as_strided, conj, memory_order, permute, spread, view_, view_dtype, write_reshape
+from torchlike._ops.view import as_strided, memory_order, permute, spread, view_, view_dtype, write_reshape
 
 
 class Shaped:
@@ -122,12 +122,6 @@ def call_view(op, inputs, args):
             if nodes.WATCHERS:
                 nodes.watch(node)
     return new
-
-
-def is_conj(t):
-    """Whether ``t`` reads the conjugate of what its storage holds."""
-    view = t._view
-    return view is not None and sum(step[0] is conj for step in view.steps) % 2 == 1 and t.dtype.is_complex
 
 
 def restart(t, new):

@@ -55,7 +55,7 @@ def chain_write(steps):
     return run
 
 
-_REPLAYED = frozenset({"ConjBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
+_REPLAYED = frozenset({"ConjBackward", "NegViewBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
 _readers: dict = {}
 _writers: dict = {}
 

@@ -204,18 +204,19 @@ class Plan:
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result).
         numbers: positions of the saved values that are number arguments, kept when the rest is freed.
+        apart: positions of the saved inputs that are kept by value: what becomes of them is of no concern.
         shown: what nodes show as ``_saved_<name>``, once asked for.
     """
 
     __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors",
-                 "op", "static", "avals", "node_class", "shown", "numbers")  # fmt: skip
+                 "op", "static", "avals", "node_class", "shown", "numbers", "apart")  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.kernel = self.route = self.op = self.node_class = self.shown = None
-        self.tensors = self.static = self.avals = self.numbers = ()
+        self.tensors = self.static = self.avals = self.numbers = self.apart = ()
 
     def routed(self, arguments, results):
         """All gradients: those the kernel computed and those passed through."""
@@ -238,6 +239,7 @@ def default_plan(kernel, static, avals, wanted):
     if not diff:
         return None
     present = [i for i, a in enumerate(avals) if a is not None]
+    kept, outputs = _kept(kernel, wanted, len(outs))
 
     def back(*values):
         inputs = [None] * len(avals)
@@ -251,23 +253,44 @@ def default_plan(kernel, static, avals, wanted):
             out = as_tuple(forward(*filled))
             return tuple(out[i] for i in diff)
 
-        return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) :]))
+        return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) + len(outputs) :]))
 
-    jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in diff))
-    numbers = _numbers(kernel)
-    kept = [i in numbers for i in present]  # nodes show them, read or not
-    pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=kept + [True] * len(diff))
+    jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff)))
+    keep = [i in kept for i in present] + [True] * (len(outputs) + len(diff))
+    pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=keep)
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)
-    plan = Plan(kernel.name, saved, (), _names(kernel, saved), wanted, outs, diff)
-    plan.numbers = tuple(position for position, i in enumerate(saved) if i in numbers)
+    plan = Plan(kernel.name, saved, outputs, _names(kernel, saved), wanted, outs, diff)
+    _mark(plan, kernel)
     _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])
     return plan
 
 
-def _numbers(kernel):
-    """The indices of the runtime inputs that are numbers by the schema."""
+def _kept(kernel, wanted, n_outs):
+    """Indices of the inputs and of the results to save whether or not the derivative reads them.
+
+    Numbers, which nodes show, and what PyTorch's own derivative reads: there a change in place is an error.
+    """
     op = getattr(kernel, "op", kernel)
-    return {i for i, a in enumerate(getattr(op, "dynamic", ())) if not a.is_tensor and not op.lists}
+    marks = getattr(op, "kept", {})
+    inputs = set()
+    for i, a in enumerate(getattr(op, "dynamic", ())):
+        if not op.lists and (not a.is_tensor or marks.get(a.name) == "!" or marks.get(a.name) == "?" and i in wanted):
+            inputs.add(i)
+    return inputs, tuple(i for i, n in enumerate(_results(op, n_outs)) if n in marks) if marks else ()
+
+
+def _results(op, n):
+    """The names of the results in formulas and ``_saved_<name>``."""
+    return getattr(op, "result_names", None) or ("result", *(f"result{i}" for i in range(1, n)))
+
+
+def _mark(plan, kernel):
+    op = getattr(kernel, "op", kernel)
+    if getattr(op, "lists", True):
+        return
+    known = [(p, op.dynamic[i]) for p, i in enumerate(plan.inputs) if i < len(op.dynamic)]  # views have integers too
+    plan.numbers = tuple(p for p, a in known if not a.is_tensor)
+    plan.apart = tuple(p for p, a in known if a.name in op.apart)
 
 
 def _names(kernel, indices):
@@ -293,10 +316,10 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     if refusals:
         return _refusing_plan(op, wanted, outs, diff, refusals[0])
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
-    numbers = _numbers(op)
-    inputs = tuple(i for n, i in position.items() if (n in asked or i in numbers) and avals[i] is not None)
-    result_names = op.result_names or ("result", *(f"result{i}" for i in range(1, len(outs))))
-    outputs = tuple(i for i, n in enumerate(result_names) if n in asked)
+    kept, shown = _kept(op, wanted, len(outs))
+    inputs = tuple(i for n, i in position.items() if (n in asked or i in kept) and avals[i] is not None)
+    result_names = _results(op, len(outs))
+    outputs = tuple(i for i, n in enumerate(result_names) if n in asked or i in shown)
     names = tuple(op.dynamic[i].name for i in inputs) + tuple(result_names[i] for i in outputs)
     fixed = {n: avals[i] for n, i in position.items()}
     policy = rules.POLICIES[op.dtype]
@@ -319,7 +342,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         return tuple(rules.fit(found[n], fixed[n]) for n in wanted_names)
 
     plan = Plan(op.name, inputs, outputs, names, wanted, outs, diff)
-    plan.numbers = tuple(p for p, i in enumerate(inputs) if i in numbers)
+    _mark(plan, op)
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)

@@ -23,7 +23,7 @@ class Op(Kernel):
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "node_of",
+        "saved", "kept", "apart", "node_of",
     )  # fmt: skip
 
     @property
@@ -183,13 +183,17 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
-            where a source may be a function of them; or a function from shapes and dtypes to that.
+            where a source may be a function of them; or a function from shapes and dtypes to that. A tensor
+            marked ``self!`` is saved though the derivative does not read it, ``self?`` if its own gradient is
+            wanted: changing it in place is an error in PyTorch. One marked ``~self`` is saved by value and not
+            shown: PyTorch saves something made of it.
     """
     schema = Schema(schema)
 
     def declare(kernel):
         new = Op(schema.name, node if isinstance(node, str) else _camel(schema.name) + "Backward")
-        new.saved, new.node_of = saved, node if callable(node) else None
+        new.node_of = node if callable(node) else None
+        new.saved, new.kept, new.apart = _marks(saved)
         new.result_names = _result_names(schema)
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
@@ -209,6 +213,18 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         return new
 
     return declare
+
+
+def _marks(saved):
+    """``saved`` without its marks, {name: ! or ?}, and the names marked ~."""
+    if saved is None or callable(saved):
+        return saved, {}, frozenset()
+    sources = {word: word for word in saved.split()} if isinstance(saved, str) else saved
+    apart = frozenset(name[1:] for name in sources if name[0] == "~")
+    kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
+    marked = kept | dict.fromkeys(f"~{name}" for name in apart)
+    shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name not in marked}
+    return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
 
 
 def _result_names(schema):
@@ -269,7 +285,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.read, new.write, new.prepare = read, write, prepare
-        new.saved, new.node_of = saved, None
+        new.saved, new.kept, new.apart, new.node_of = saved, {}, frozenset(), None
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

@@ -65,8 +65,6 @@ def detach(input):
     return input.detach()
 
 
-Tensor.is_neg = lambda self: False
-function("is_neg")(Tensor.is_neg)
 Tensor.is_mps = Tensor.is_xpu = property(lambda self: False)
 
 

@@ -88,11 +88,9 @@ def copy_(self, src, non_blocking=False):
     if isinstance(src, Tensor):
         if src.device != self.device:
             src = move(src, self.device)
-        if src.ndim > self.ndim:  # an assignment x[i] = y drops leading ones of y, copy_ does not
-            shape = dims.broadcast_shapes(tuple(self.shape), tuple(src.shape))
-            raise RuntimeError(
-                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)} (copy_)"
-            )
+        own, given = self._layout.shape, src._layout.shape
+        if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
+            raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
     elif isinstance(src, bool | int | float | complex | np.generic):
         src = fresh(place(np.array(fitting(self.dtype, src), self.dtype.np), self.device))
     else:

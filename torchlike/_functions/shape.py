@@ -6,7 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base import geometry as g
 from torchlike._base.layout import numel
-from torchlike._core import arguments, viewing
+from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.viewing import call_view, call_views
@@ -174,19 +174,25 @@ def conj(input):
 @both()
 def is_conj(input):
     """Whether the tensor is a lazy conjugate: a view that reads its storage conjugated."""
-    return viewing.is_conj(input)
+    return views.is_conj(input)
+
+
+@both()
+def is_neg(input):
+    """Whether the tensor is a lazy negative, as the imaginary part of a lazy conjugate is."""
+    return views.is_neg(input)
 
 
 @both()
 def resolve_conj(input):
     """The tensor itself, or a copy where it is a lazy conjugate."""
-    return input.clone() if viewing.is_conj(input) else input
+    return input.clone() if views.is_conj(input) else input
 
 
 @both()
 def resolve_neg(input):
-    """The tensor itself: torchlike negates when it reads."""
-    return input
+    """The tensor itself, or a copy where it is a lazy negative."""
+    return input.clone() if views.is_neg(input) else input
 
 
 @both("real")
@@ -204,7 +210,10 @@ def imag(input):
 
 
 def _part(z, index):
-    pairs = call_view(views.view_as_real, (z,), ())
+    conjugated = views.is_conj(z)
+    pairs = call_view(views.view_as_real, (z.conj() if conjugated else z,), ())
+    if conjugated and index == 1:
+        pairs = call_view(views.neg_view, (pairs,), ())
     return call_view(views.select, (pairs,), (-1, index))
 
 
@@ -217,6 +226,9 @@ def as_strided(input, size, stride, storage_offset=None):
     """The storage's elements at ``storage_offset + sum(index * stride)``; a view."""
     size = arguments.as_ints("as_strided", "size", size)
     stride = arguments.as_ints("as_strided", "stride", stride)
+    for lazy, op in ((views.is_conj, views.conj), (views.is_neg, views.neg_view)):
+        if lazy(input):  # the strides count what the storage holds: undone before, done again after
+            return call_view(op, (call_view(op, (input,), ()).as_strided(size, stride, storage_offset),), ())
     return call_view(views.as_strided, (input,), (size, stride, storage_offset))
 
 

@@ -71,6 +71,7 @@ rrelu = _activation(
     dispatched="leaky_relu_cpu",
     node="RreluWithNoiseBackward",
     strides=False,
+    saved={"self": "self", "training": lambda: False},
 )
 
 
@@ -97,6 +98,7 @@ selu = _activation(
     lambda x, grad: _elu_back(x, grad, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
     dispatched="elu_cpu",
     node="EluBackward",
+    saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
     variants="function",
     doc="The scaled :func:`elu` that keeps mean 0 and variance 1 from layer to layer.",
 )
@@ -251,12 +253,13 @@ def hardtanh(self, min_val, max_val):
 
 @with_inplace
 @pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
-           vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)})  # fmt: skip
+           vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)},
+           saved={"max_val": lambda: 6, "min_val": lambda: 0, "self": "self"})  # fmt: skip
 def relu6(self):
     return _hardtanh("relu6", self, 0, 6)
 
 
-@pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward")
+@pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward", saved="")
 def softsign(self):
     if kind(self) == "b":
         raise NotImplementedError(
@@ -284,6 +287,7 @@ def _modulus(x):
     variants="",
     node="SubBackward",
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(jnp.tanh(x) ** 2), self, grad)},
+    saved={"alpha": lambda: 1, "~self": "self"},
 )
 def tanhshrink(self):
     if kind(self) == "b":
@@ -355,6 +359,7 @@ def prelu(self, weight):
     nondiff=(1,),
     node="RreluWithNoiseBackward",
     vjp={"self": lambda grads, noise: grads[0] * noise},
+    saved={**{n: n for n in ("lower", "upper", "noise", "self!")}, "training": lambda: True},
 )
 def rrelu_with_noise(self, words, lower, upper):
     """``x`` where positive, else ``x`` times a slope drawn from [lower, upper); and the slopes."""

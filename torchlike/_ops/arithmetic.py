@@ -156,6 +156,7 @@ def div(self, other):
     strides=True,
     variants="",
     node="MulBackward",
+    saved={"other": "self", "~other": "other"},
     vjp={
         "other": lambda grad, self, other: -grad * conj((self / other) / other),
     },

@@ -86,7 +86,8 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
-    node="AvgPool2DBackward")  # fmt: skip
+    node="AvgPool2DBackward",
+    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
 def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last two dimensions of [N, C, H, W] or [C, H, W].
 
@@ -101,7 +102,8 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 
 @op("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
-    node="AvgPool3DBackward")  # fmt: skip
+    node="AvgPool3DBackward",
+    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -177,7 +179,7 @@ def _declare_adaptive(n):
         return _adaptive_avg_pool(n, self, output_size)
 
     schema = f"_adaptive_avg_pool{n}d(Tensor self, int[] output_size) -> Tensor"
-    return op(schema, variants="", node=f"AdaptiveAvgPool{n}DBackward")(adaptive)
+    return op(schema, variants="", node=f"AdaptiveAvgPool{n}DBackward", saved="self!")(adaptive)
 
 
 adaptive_avg_pool = {n: _declare_adaptive(n) for n in (1, 2, 3)}
@@ -228,7 +230,7 @@ def _declare_adaptive_max(n):
 
     schema = f"_adaptive_max_pool{n}d(Tensor self, int[] output_size) -> (Tensor result0, Tensor result1)"
     node = f"AdaptiveMaxPool{n}DBackward"
-    return op(schema, variants="", node=node, vjp={"self": backward}, nondiff=(1,))(adaptive)
+    return op(schema, variants="", node=node, vjp={"self": backward}, nondiff=(1,), saved="result1 self!")(adaptive)
 
 
 adaptive_max_pool = {n: _declare_adaptive_max(n) for n in (1, 2, 3)}

@@ -351,6 +351,7 @@ def _demand_parts(name, first, second, names):
         "real": lambda grad: jnp.real(grad),
         "imag": lambda grad: jnp.imag(grad),
     },
+    saved="imag! real!",
 )
 def complex_(real, imag):
     """Complex numbers from their real and imaginary parts, both float32 or both float64.

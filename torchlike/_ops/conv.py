@@ -49,7 +49,8 @@ def _convolution_backward(
 @op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function", autocast="lower_precision_fp",
-    vjp={"input, weight, bias": _convolution_backward})  # fmt: skip
+    vjp={"input, weight, bias": _convolution_backward},
+    saved="bias_sym_sizes_opt dilation groups input output_padding padding stride transposed weight")  # fmt: skip
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of input [N, C, *size] with weight [out, C / groups, *kernel], plus bias [out].
 

@@ -47,6 +47,7 @@ def _negative_weights(self, correction, fweights, aweights):
     policy="self",
     node="SqueezeBackward",
     check=_negative_weights,
+    saved="~self",
 )
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of the variables in the rows, observed in the columns.
@@ -88,7 +89,7 @@ def _cov(self, correction, fweights, aweights):
     return out.squeeze() if out.size == 1 else out
 
 
-@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1")
+@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1", saved="~self")
 def corrcoef(self):
     """The matrix of correlation coefficients of the variables in the rows, observed in the columns.
 

@@ -173,16 +173,19 @@ def _cross_back(grad, self, target, weight, reduction, ignore_index):
     return jnp.expand_dims(shares, _axis(self)) * (softmax_along(wide(self), _axis(self)) - one_hot)
 
 
-def _over_classes(name, kernel, back, node):
+def _over_classes(name, kernel, back, node, saved):
     arguments = "Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100"
     schema = f"{name}({arguments}) -> Tensor"
-    return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check)(kernel)
+    return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check,
+              saved=saved)(kernel)  # fmt: skip
 
 
-nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward")
-nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward")
-cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward")
-cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward")
+_SAVED = "ignore_index reduction self! target weight"
+_OF_SOFTMAX = "ignore_index reduction target weight ~self"  # PyTorch saves the logarithms of the softmax
+nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward", _SAVED)
+nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward", _SAVED)
+cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward", _OF_SOFTMAX)
+cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward", _OF_SOFTMAX)
 
 
 @op("_cross_entropy_smooth(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "

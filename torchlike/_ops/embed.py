@@ -50,7 +50,8 @@ def _check_bag(weight, indices, offsets, **_):
 
 @op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, int mode, "
     "bool include_last_offset, int padding_idx) -> Tensor", variants="", node="EmbeddingBagBackward",
-    check=_check_bag)  # fmt: skip
+    check=_check_bag,
+    saved="indices mode offsets padding_idx per_sample_weights weight weight_sym_argsize_0")  # fmt: skip
 def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_last_offset, padding_idx):
     """Sums, means or maxima of rows of ``weight``: bag i has the indices from ``offsets[i]`` to the next
     offset."""
@@ -98,7 +99,7 @@ def _check_types(weight, indices, offsets, per_sample_weights):
 
 
 @op("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function",
-    node="AddBackward", autocast="lower_precision_fp")  # fmt: skip
+    node="AddBackward", autocast="lower_precision_fp", saved={"alpha": lambda: 1})  # fmt: skip
 def bilinear(input1, input2, weight, bias):
     """``input1 @ weight[k] @ input2 + bias[k]`` for every k: [..., i], [..., j], [k, i, j] to [..., k].
 

@@ -137,6 +137,9 @@ def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return _multilinear(input, at).astype(kind)
 
 
+_SAVED = "align_corners grid! input! interpolation_mode padding_mode"
+
+
 def _declare(n):
     def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
         return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
@@ -145,7 +148,7 @@ def _declare(n):
         f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
         "align_corners) -> Tensor"
     )
-    return op(schema, variants="function", node=f"GridSampler{n}DBackward")(grid_sampler)
+    return op(schema, variants="function", node=f"GridSampler{n}DBackward", saved=_SAVED)(grid_sampler)
 
 
 grid_sampler = {n: _declare(n) for n in (2, 3)}

@@ -57,7 +57,8 @@ def _check_indices(self, indices, values=None, accumulate=False):
     return functools.reduce(jnp.logical_or, [out_of_range(i, shape[dim]) for dim, i in where]), error
 
 
-@op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices)
+@op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices,
+    saved="indices self_sym_sizes")  # fmt: skip
 def index(self, indices):
     _common(indices)
     if any(n == 0 for n, i in zip(self.shape, indices, strict=False) if i is not None):
@@ -106,7 +107,8 @@ def _placed(self, values, indices):
 
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    variants="inplace", node="IndexPutBackward", check=_check_indices)  # fmt: skip
+    variants="inplace", node="IndexPutBackward", check=_check_indices,
+    saved="accumulate indices")  # fmt: skip
 def index_put(self, indices, values, accumulate):
     if values.dtype != self.dtype:
         raise RuntimeError(
@@ -223,7 +225,8 @@ _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 
 
 @op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-    variants="function method out", check=check_range(RuntimeError, _OUTSIDE))  # fmt: skip
+    variants="function method out", check=check_range(RuntimeError, _OUTSIDE),
+    saved="dim index self! sparse_grad")  # fmt: skip
 def gather(self, dim, index, sparse_grad):
     """``input`` at ``index`` along ``dim``: ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``.
 
@@ -244,7 +247,9 @@ def gather(self, dim, index, sparse_grad):
     return take_along(self, dim, index)
 
 
-@op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward")
+@op("take_along_dim(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward",
+    saved={"dim": "dim", "index": "indices", "self!": "self", "sparse_grad": lambda: False,
+           "~indices": "indices"})  # fmt: skip
 def take_around(self, indices, dim):
     """As ``gather``, with indices taken modulo the length."""
     n = self.shape[dim] if self.ndim else 1
@@ -252,7 +257,8 @@ def take_around(self, indices, dim):
 
 
 @op("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function method out",
-    check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"))  # fmt: skip
+    check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"),
+    saved="dim index! self_sym_sizes")  # fmt: skip
 def index_select(self, dim, index):
     """The slices of ``input`` along ``dim`` at the numbers in the vector ``index``.
 
@@ -291,7 +297,8 @@ def demand_long(name, index):
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {from_np(index.dtype).scalar_name}")
 
 
-@op("take(Tensor self, Tensor index) -> Tensor", variants="function method out", check=_check_flat)
+@op("take(Tensor self, Tensor index) -> Tensor", variants="function method out", check=_check_flat,
+    saved="index self!")  # fmt: skip
 def take(self, index):
     """The elements of ``input``, seen as one row, at ``index``; negative numbers count from the end.
 
@@ -328,7 +335,8 @@ def _check_rows(weight, indices, **_):
 
 
 @op("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)"
-    " -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad})  # fmt: skip
+    " -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad},
+    saved="indices padding_idx scale_grad_by_freq sparse weight_sym_argsize_0")  # fmt: skip
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of ``weight`` at ``indices``; row ``padding_idx`` gets no gradient."""
     if indices.dtype.name not in ("int32", "int64"):
@@ -407,7 +415,8 @@ def masked_fill_tensor(self, mask, value):
     return _filled(self, mask, value)
 
 
-@op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward")
+@op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
+    saved="mask! self!")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""
     shape = broadcast_shapes(self.shape, mask.shape)
@@ -424,7 +433,7 @@ def _check_source(self, mask, source):
 
 
 @op("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="function method inplace",
-    check=_check_source)  # fmt: skip
+    check=_check_source, saved="mask source_sym_sizes")  # fmt: skip
 def masked_scatter(self, mask, source):
     """``input`` with the elements of ``source``, in order, where ``mask`` is true."""
     demand_mask("masked_scatter_", mask)

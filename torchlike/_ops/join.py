@@ -114,7 +114,7 @@ def rot90(self, k, dims):
 # -- repeating -----------------------------------------------------------------------------------
 
 
-@op("repeat(Tensor self, int[] repeats) -> Tensor", variants="method")
+@op("repeat(Tensor self, int[] repeats) -> Tensor", variants="method", saved="repeats self_sym_sizes")
 def repeat(self, repeats):
     """The tensor repeated ``repeats[i]`` times along dimension ``i``; extra counts come first.
 
@@ -137,10 +137,15 @@ def _tiled(name, x, repeats):
     return jnp.tile(x, repeats) if repeats else x
 
 
-@op("tile(Tensor self, int[] dims) -> Tensor", node="RepeatBackward")
+def _counts(self, dims):
+    return (1,) * (len(self.shape) - len(dims)) + dims
+
+
+@op("tile(Tensor self, int[] dims) -> Tensor", node="RepeatBackward",
+    saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims), "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
 def tile(self, dims):
     """The tensor repeated; missing counts are ones. See ``repeat``."""
-    return _tiled("tile", self, (1,) * (self.ndim - len(dims)) + dims)
+    return _tiled("tile", self, _counts(self, dims))
 
 
 @op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="")
@@ -158,7 +163,8 @@ def repeat_index(repeats, output_size):
     return jnp.repeat(jnp.arange(repeats.shape[0]), repeats, total_repeat_length=output_size)
 
 
-@op("_gathered(Tensor self, Tensor index, int dim) -> Tensor", variants="", node="IndexSelectBackward")
+@op("_gathered(Tensor self, Tensor index, int dim) -> Tensor", variants="", node="IndexSelectBackward",
+    saved="dim index self_sym_sizes")  # fmt: skip
 def gathered(self, index, dim):
     """``index_select`` of indices that are known to be in range."""
     return jnp.take(self, index, axis=dim, mode="clip")

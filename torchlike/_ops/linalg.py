@@ -64,6 +64,7 @@ def _singular_inverse(name):
     node="LinalgInvExBackward",
     check=_singular_inverse("linalg.inv"),
     vjp={"A": _inverse_vjp},
+    saved={"inverse": "result"},
 )
 def linalg_inv(A):
     """The inverse of square matrices. Raises LinAlgError if one is singular.
@@ -78,7 +79,7 @@ def linalg_inv(A):
 
 
 @op("inverse(Tensor self) -> Tensor", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
-    variants="function method out", vjp={"self": _inverse_vjp})  # fmt: skip
+    variants="function method out", vjp={"self": _inverse_vjp}, saved={"inverse": "result"})  # fmt: skip
 def inverse(self):
     """The inverse of square matrices; another name of ``torch.linalg.inv``."""
     square("linalg.inv", self)
@@ -122,7 +123,8 @@ def _determinant(schema, variants):
         "A": lambda grad, A: _det_vjp(grad, A),
         "self": lambda grad, self: _det_vjp(grad, self),
     }
-    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]})(kernel)
+    saved = {f"{name}!": None, "A": name, "result!": "result"}
+    return op(schema, variants=variants, node="LinalgDetBackward", vjp={name: formula[name]}, saved=saved)(kernel)
 
 
 linalg_det = _determinant("linalg_det(Tensor A) -> Tensor", "out")
@@ -138,7 +140,7 @@ def _slogdet(a):
     return sign, log
 
 
-@op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out")
+@op("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", variants="out", saved="A! sign!")
 def linalg_slogdet(A):
     """(sign, logabsdet): the sign of the determinant and the logarithm of its magnitude.
 
@@ -150,13 +152,13 @@ def linalg_slogdet(A):
 
 
 @op("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", node="LinalgSlogdetBackward",
-    variants="function method out")  # fmt: skip
+    variants="function method out", saved={"A": "self", "sign!": "sign", "self!": None})  # fmt: skip
 def slogdet(self):
     """(sign, logabsdet) of the determinant; another name of ``torch.linalg.slogdet``."""
     return _slogdet(self)
 
 
-@op("logdet(Tensor self) -> Tensor", node="WhereBackward")
+@op("logdet(Tensor self) -> Tensor", node="WhereBackward", saved={"self!": None})
 def logdet(self):
     """The logarithm of the determinant; NaN where that is negative.
 
@@ -258,6 +260,7 @@ def _triangular(a, b, left, upper, unit, trans=False):
     "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
     " -> Tensor",
     variants="out",
+    saved="left result! self unitriangular upper ~B",
 )
 def solve_triangular(self, B, upper, left, unitriangular):
     """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``) for triangular A.
@@ -278,7 +281,8 @@ def solve_triangular(self, B, upper, left, unitriangular):
 
 
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
-    " -> (Tensor solution, Tensor cloned_coefficient)", variants="function method out")  # fmt: skip
+    " -> (Tensor solution, Tensor cloned_coefficient)", variants="function method out",
+    saved="A! self! solution! transpose unitriangular upper")  # fmt: skip
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
     "newer form."""
@@ -368,6 +372,7 @@ def _not_positive(name):
     node="LinalgCholeskyExBackward",
     check=_not_positive("linalg.cholesky"),
     vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)},
+    saved={"L": "result", "upper": "upper"},
 )
 def linalg_cholesky(self, upper):
     """The lower triangular L with ``L @ L.mH = A`` of Hermitian positive-definite matrices (``upper``: L.mH).
@@ -424,7 +429,8 @@ def _solve_by_factor_jvp(upper, values, dots):
     return x, _solve_by_factor(factor, to_b - mm(half + adjoint(half), x), upper)
 
 
-@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out")
+@op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
+    saved="input2 result! self upper")  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
 
@@ -453,7 +459,8 @@ def _by_factor(factor, b, upper):
     )
 
 
-@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out")
+@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out",
+    saved="result! self! upper")  # fmt: skip
 def cholesky_inverse(self, upper):
     """The inverse of the matrix whose Cholesky factor is given.
 
@@ -493,6 +500,7 @@ def _singular_power(self, n):
     variants="out",
     node="MmBackward",
     check=_singular_power,
+    saved="",
 )
 def linalg_matrix_power(self, n):
     """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
@@ -540,6 +548,7 @@ def matrix_exp(self):
     "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
     variants="out",
     node="LinalgHouseholderProductBackward",
+    saved="input result! tau",
 )
 def householder_product(input, tau):
     """The first columns of a product of Householder reflections, from their vectors and scales.

@@ -208,9 +208,15 @@ def soft_margin_loss(self, target, reduction):
 # ----- compositions: one operator for each reduction -----
 
 
-def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", **options):
+def _shown(node, apart):
+    """What the last node of PyTorch's composition shows, where that is no tensor of its own."""
+    shown = {"AddBackward": {"alpha": lambda: 1}, "SubBackward": {"alpha": lambda: 1}}.get(node, {})
+    return {**shown, **{f"~{name}": name for name in apart.split()}}
+
+
+def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", **options):
     """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of
-    those.
+    those. ``apart``: the inputs that PyTorch's composition does not save itself.
     """
     schema_name, _, rest = schema.partition("(")
 
@@ -231,7 +237,9 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
             return eval(f"lambda {taken}: run({taken})", {"run": run})
 
         return tuple(
-            op(f"_{schema_name}_{word}({rest}", variants="", node=node, **options)(reduced(r))
+            op(f"_{schema_name}_{word}({rest}", variants="", node=node, saved=_shown(node, apart), **options)(
+                reduced(r)
+            )
             for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
         )
 
@@ -239,7 +247,8 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
 
 
 @by_reduction(
-    "l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32"
+    "l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32",
+    apart="self target",
 )
 def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
@@ -268,7 +277,8 @@ kl_div = by_reduction(
 
 
 @by_reduction(
-    "kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32"
+    "kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32",
+    apart="self target",
 )
 def kl_div_log(self, target):
     x, t = broadcast("kl_div", self, target)
@@ -276,7 +286,7 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="int_to_float")  # fmt: skip
+              "ClampMinBackward", dtype="int_to_float", apart="input1 input2 target")  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
@@ -288,7 +298,8 @@ def margin_ranking_loss(input1, input2, target, margin):
     return positive_part(-t * (a - b) + _num(margin, a))
 
 
-@by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward")
+@by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward",
+              apart="self target")  # fmt: skip
 def hinge_embedding_loss(self, target, margin):
     x, t = broadcast("hinge_embedding_loss", self, target)
     return jnp.where(t != 1, positive_part(_num(margin, x) - x), 0) + jnp.where(t != -1, x, 0)
@@ -300,6 +311,7 @@ def hinge_embedding_loss(self, target, margin):
     dtype="int_to_float",
     policy="input1 input2",
     autocast="fp32",
+    apart="target",
 )
 def cosine_embedding_loss(input1, input2, target, margin):
     a, b, t = input1, input2, target
@@ -331,6 +343,7 @@ def _poisson(name, node, log_input, full):
         node,
         dtype="int_to_float",
         autocast="fp32",
+        apart="input",
     )
     def poisson_nll_loss(input, target, eps):
         x, t = broadcast("poisson_nll_loss", input, target)
@@ -364,6 +377,7 @@ def _negative_variance(input, target, var, eps):
     "MulBackward",
     dtype="promote",
     check=_negative_variance,
+    apart="input target var",
 )
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)

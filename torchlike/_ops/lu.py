@@ -26,6 +26,7 @@ def _must_pivot(name, pivot):
     node="LinalgLuFactorExBackward",
     variants="out",
     nondiff=(1,),
+    saved="LU! pivots! pivot ~A",
 )
 def lu_factor(A, pivot):
     """(LU, pivots): both triangular factors in one matrix, and the row exchanges, counted from 1.
@@ -44,6 +45,7 @@ def lu_factor(A, pivot):
     " -> (Tensor LU, Tensor pivots, Tensor info)",
     variants="out",
     nondiff=(1, 2),
+    saved="LU! pivots! pivot ~A",
 )
 def lu_factor_ex(A, pivot, check_errors):
     """(LU, pivots, info): info is 0, or the place of the first zero pivot."""
@@ -100,6 +102,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
 @op(
     "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
     variants="out",
+    saved="LU adjoint left pivots result! ~B",
 )
 def lu_solve(LU, pivots, B, left, adjoint):
     """The X with ``A @ X = B`` from the factors of A that ``torch.linalg.lu_factor`` gives.

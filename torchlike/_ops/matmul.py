@@ -175,7 +175,7 @@ def _expandable(name, x, shape):
             )
 
 
-@product("mm(Tensor self, Tensor mat2) -> Tensor")
+@product("mm(Tensor self, Tensor mat2) -> Tensor", saved="mat2 mat2_sym_sizes self self_sym_sizes")
 def mm(self, mat2):
     """The product of two matrices, [n, k] and [k, m] to [n, m]; nothing is broadcast.
 
@@ -307,7 +307,8 @@ def _batches(a, b):
             )
 
 
-@blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes")  # fmt: skip
 def addmm(self, mat1, mat2, beta, alpha):
     """``beta * self + alpha * (mat1 @ mat2)``; ``self`` is broadcast to [n, m], ignored where beta is 0.
 
@@ -330,7 +331,8 @@ def addmv(self, mat, vec, beta, alpha):
     return _blend("addmv", self, _mv("addmv", mat, vec), beta, alpha)
 
 
-@blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@blend("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       saved="alpha batch1 batch1_sym_argsize_0 batch1_sym_argsize_1 batch2 batch2_sym_argsize_2 beta")  # fmt: skip
 def addbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * sum_b (batch1[b] @ batch2[b])``; ``self`` is broadcast to [n, m].
 

@@ -7,10 +7,15 @@ from torchlike._decl.op import op, reduction
 from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse, spread
 
 
+def shared(grad, tie, ties):
+    """The gradient divided by the number of ties where there is one, NaN where nothing ties."""
+    return jnp.where(tie, grad / ties, grad * jnp.where(ties == 0, jnp.nan, 0))
+
+
 def even_split(grad, self, result, axes, keepdim):
     """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0)."""
-    tie = (self == spread(result, axes, keepdim)).astype(grad.dtype)
-    return tie * (spread(grad, axes, keepdim) / jnp.sum(tie, axes, keepdims=True))
+    tie, grad = self == spread(result, axes, keepdim), spread(grad, axes, keepdim)
+    return shared(grad, tie, jnp.sum(tie, axes, keepdims=True))
 
 
 def place(grad, indices, axis, keepdim, shape):
@@ -126,6 +131,7 @@ def max_other(self, other):
     node="MaxBackward",
     vjp={"self": _dim_vjp},
     nondiff=(1,),
+    saved="dim indices keepdim self_sym_sizes",
 )
 def max_dim(self, dim, keepdim):
     return _along("max", self, dim, keepdim, jnp.max)
@@ -156,6 +162,7 @@ def min_other(self, other):
     node="MinBackward",
     vjp={"self": _dim_vjp},
     nondiff=(1,),
+    saved="dim indices keepdim self_sym_sizes",
 )
 def min_dim(self, dim, keepdim):
     return _along("min", self, dim, keepdim, jnp.min)
@@ -326,7 +333,8 @@ def median(self):
 
 
 @reduction("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-           node="MedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+           node="MedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,),
+           saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def median_dim(self, dim, keepdim):
     return _median_along("median", self, dim, keepdim, False)
 
@@ -343,13 +351,14 @@ def nanmedian(self):
 
 
 @reduction("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-           node="NanmedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+           node="NanmedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,),
+           saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def nanmedian_dim(self, dim, keepdim):
     return _median_along("nanmedian", self, dim, keepdim, True)
 
 
 @reduction("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+           vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def kthvalue(self, k, dim, keepdim):
     """The ``k``-th smallest element (from 1) along ``dim``, and its place. NaN is largest.
 
@@ -372,7 +381,7 @@ def kthvalue(self, k, dim, keepdim):
 
 
 @reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
-           vjp={"self": _dim_vjp}, nondiff=(1,))  # fmt: skip
+           vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def mode(self, dim, keepdim):
     """The most frequent element along ``dim`` (the smallest of several), and the place of its last one.
 

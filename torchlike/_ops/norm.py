@@ -142,7 +142,9 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     "result2, Tensor running_mean, Tensor running_var)",
     variants="",
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
-    nondiff=(1, 2, 3, 4))  # fmt: skip
+    nondiff=(1, 2, 3, 4), saved={
+        **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
+    })  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 
@@ -185,7 +187,9 @@ def _fixed(mean, variance, eps, dtype):
     "running_var, "
     "float eps) -> Tensor", variants="", node="NativeBatchNormBackward",
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
-         "running_var": lambda running_var: _frozen(running_var)})  # fmt: skip
+         "running_var": lambda running_var: _frozen(running_var)},
+    saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
+           "training": lambda: False})  # fmt: skip
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")
@@ -238,7 +242,8 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
 @op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
     variants="", autocast="fp32",
-    vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2))  # fmt: skip
+    vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2),
+    saved="bias! input normalized_shape result1 result2 weight")  # fmt: skip
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
@@ -270,7 +275,11 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
     variants="", autocast="fp32",
-    vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2))  # fmt: skip
+    vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2), saved={
+        "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
+        "group": "num_groups", "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
+        "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
+    })  # fmt: skip
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
     if input.ndim < 2:
@@ -335,7 +344,7 @@ def rms_norm(input, normalized_shape, weight, eps):
 
 
 @op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor", variants="",
-    node="DivBackward")  # fmt: skip
+    node="DivBackward", saved="")  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""
     squares = jnp.square(input)

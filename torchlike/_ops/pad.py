@@ -16,7 +16,7 @@ def _pairs(pad, ndim):
     return pairs
 
 
-@op("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", variants="function")
+@op("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", variants="function", saved="pad")
 def constant_pad_nd(self, pad, value):
     """``input`` with ``value`` around it: ``pad`` lists (before, after) from the last dimension on; "
     "negative cuts."""
@@ -100,7 +100,7 @@ def _mode(name, title, dims):
         def kernel(self, padding):
             return _padded(name, self, padding)
 
-    return op(schema, variants="", node=node)(kernel)
+    return op(schema, variants="", node=node, saved="" if name == "circular" else "padding self!")(kernel)
 
 
 REFLECT = {d: _mode("reflect", "reflection", d) for d in (1, 2, 3)}

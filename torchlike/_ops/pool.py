@@ -256,7 +256,8 @@ def _declare(n):
     @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
         f"padding=0, int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
         variants="", node=f"MaxPool{n}DWithIndicesBackward",
-        vjp={"self": backward}, nondiff=(1,))  # fmt: skip
+        vjp={"self": backward}, nondiff=(1,),
+        saved="ceil_mode dilation kernel_size padding result1 self! stride")  # fmt: skip
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

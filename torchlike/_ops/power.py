@@ -46,8 +46,14 @@ def power(base, exponent):
 def _power_jvp(primals, tangents):
     (base, exponent), (db, de) = primals, tangents
     result = power(base, exponent)
-    to_base = jnp.where(exponent == 0, 0, db * (exponent * power(base, exponent - 1)))
+    to_base = _unless_constant(db, exponent, exponent * power(base, exponent - 1))
     return result, to_base + de * jnp.where(_still(base, exponent), 0, result * lax.log(base))
+
+
+def _unless_constant(tangent, exponent, slope):
+    """``tangent * slope``, 0 for exponent 0; each factor is masked, so that the transpose is too."""
+    constant = exponent == 0
+    return jnp.where(constant, 0, tangent) * jnp.where(constant, 0, slope)
 
 
 def _still(base, exponent):
@@ -90,7 +96,7 @@ def number_power(base, exponent):
 def _number_power_jvp(primals, tangents):
     (base, exponent), (db, _) = primals, tangents
     slope = exponent * number_power(base, exponent - 1)
-    return number_power(base, exponent), jnp.where(exponent == 0, 0, db * slope)
+    return number_power(base, exponent), _unless_constant(db, exponent, slope)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

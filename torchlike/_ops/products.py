@@ -11,7 +11,7 @@ from torchlike._ops.matmul import demand_same, precision, product
 # -- products of two tensors -------------------------------------------------------------------------
 
 
-@product("inner(Tensor self, Tensor other) -> Tensor", node="ViewBackward")
+@product("inner(Tensor self, Tensor other) -> Tensor", node="ViewBackward", saved="")
 def inner(self, other):
     """The products summed over the last dimension of both; a 0-dim tensor scales the other.
 
@@ -46,6 +46,7 @@ def _outer(name, a, b):
     dtype="promote",
     node="MulBackward",
     variants="function method out",
+    saved={"other": "vec2"},
 )
 def outer(self, vec2):
     """All products of an element of one vector and one of another, [n] and [m] to [n, m].
@@ -73,6 +74,7 @@ def ger(self, vec2):
     "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
     node="ViewBackward",
     variants="function",
+    saved="",
 )
 def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""
@@ -102,7 +104,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 
 @op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward",
-    variants="function method out")  # fmt: skip
+    variants="function method out", saved="~self ~other")  # fmt: skip
 def kron(self, other):
     """The Kronecker product: every element of the first times the whole second.
 
@@ -282,7 +284,7 @@ def _narrowed(tensors, inputs):
 
 
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
-    autocast="lower_precision_fp")  # fmt: skip
+    autocast="lower_precision_fp", saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
     inputs, output = parse(equation, [x.ndim for x in tensors])
@@ -301,7 +303,7 @@ def einsum(equation, tensors, path):
     )
 
 
-@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out")
+@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out", saved="")
 def multi_dot(tensors):
     """The product of several matrices, in the order of multiplication that costs least.
 
@@ -344,7 +346,7 @@ def chain(name, tensors):
 # -- parts of matrices -------------------------------------------------------------------------------
 
 
-@op("trace(Tensor self) -> Tensor", dtype="bool_to_int")
+@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes")
 def trace(self):
     """The sum of the diagonal of a matrix.
 

@@ -313,6 +313,7 @@ def _zeros(aval):
     variants="",
     node="NormalBackward1",
     vjp={"mean": lambda mean_aval: _zeros(mean_aval)},
+    saved="mean_sym_sizes",
 )
 def normal_tensor_float(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(mean))
@@ -335,6 +336,7 @@ def normal_float_tensor(mean, words, std):
     node="NormalBackward3",
     vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},
     check=lambda mean, words, std: (jnp.any(std < 0), _bad_std),
+    saved="mean_sym_sizes std_sym_sizes",
 )
 def normal_tensor_tensor(mean, words, std):
     return _scaled(words, mean, std, _normal_kind(mean))
@@ -445,6 +447,7 @@ def _dropped(x, keep, p):
     nondiff=(1,),
     node="MulBackward",
     vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)},
+    saved="",
 )
 def dropout(input, words, p, channels):
     """The elements that stay, scaled by 1 / (1 - p), zeros in place of the others; and which stay. p < 1."""
@@ -462,6 +465,7 @@ _SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
     nondiff=(1, 2),
     node="AddBackward",
     vjp={"input": lambda grads, scale: grads[0] * scale},
+    saved={"alpha": lambda: 1},
 )
 def alpha_dropout(input, words, p, channels):
     """``input * scale + shift``: dropped elements take SELU's lower bound, then all are scaled and shifted

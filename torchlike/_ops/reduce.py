@@ -13,7 +13,8 @@ def _sum(x, axes, keepdim):
     return jnp.sum(x, axes, keepdims=keepdim, dtype=x.dtype)
 
 
-@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int")
+@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+           saved="self_sym_sizes")  # fmt: skip
 def sum(self, dtype):
     """The sum of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
 
@@ -31,6 +32,7 @@ def sum(self, dtype):
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     dtype="bool_to_int",
     node="SumBackward1",
+    saved="dim keepdim self_sym_sizes",
 )
 def sum_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
@@ -53,10 +55,11 @@ def _mean(name, x, dim, keepdim, dtype):
     x = cast(x, dtype)
     axes = axes_of(dim, x.ndim)
     wide = jnp.promote_types(x.dtype, jnp.float32)  # halves are summed in float32
-    return (jnp.sum(x, axes, keepdims=keepdim, dtype=wide) / count(x.shape, axes)).astype(x.dtype)
+    total, n = jnp.sum(x, axes, keepdims=keepdim, dtype=wide), count(x.shape, axes)
+    return (total / n if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
 
 
-@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor")
+@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", saved="self_sym_numel self_sym_sizes")
 def mean(self, dtype):
     """The mean of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
 
@@ -70,12 +73,13 @@ def mean(self, dtype):
 
 
 @reduction("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           node="MeanBackward1")  # fmt: skip
+           node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes")  # fmt: skip
 def mean_dim(self, dim, keepdim, dtype):
     return _mean("mean", self, dim, keepdim, dtype)
 
 
-@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int")
+@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+           saved="result! self!")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
 
@@ -90,7 +94,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           dtype="bool_to_int", node="ProdBackward1")  # fmt: skip
+           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     axis = axis_of(dim, self.ndim)
@@ -115,6 +119,7 @@ def nansum(self, dim, keepdim, dtype):
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     node="DivBackward",
     vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)},
+    saved="",
 )
 def nanmean(self, dim, keepdim, dtype):
     """The mean over ``dim`` (all dimensions by default) of the elements that are not NaN.
@@ -144,7 +149,7 @@ def _nanmean_vjp(grad, self, dim, keepdim):
     there = self == self
     n = jnp.sum(there, axes, keepdims=True)
     share = spread(grad, axes, keepdim) / n
-    return jnp.where(n == 0, jnp.nan, jnp.where(there, share, 0))
+    return jnp.where(there, share, share * jnp.where(n == 0, jnp.nan, 0))
 
 
 def _nan_to_zero(x):
@@ -361,9 +366,22 @@ def _moment_family(name, pick, rule, doc, saves_result=False):
     )
     return tuple(
         reduction(f"{text} -> {returns}", node=node, vjp={"self": formula}, variants=variants,
-                  static="correction" if "correction" in text else "")(kernel)
+                  static="correction" if "correction" in text else "",
+                  saved=_moment_names(text, saves_result, returns))(kernel)
         for (text, kernel), formula in zip(signatures, _formulas(rule, saves_result), strict=True)
     )  # fmt: skip
+
+
+def _moment_names(text, saves_result, returns):
+    """What nodes show: of every overload the arguments of the last one."""
+    shown = {"dim": "dim", "keepdim": "keepdim", "correction": lambda unbiased: int(unbiased)}
+    if "correction" in text:
+        shown["correction"] = "correction"
+    elif "dim" not in text:
+        shown |= {"dim": lambda: None, "keepdim": lambda: False}
+    if saves_result:
+        shown["result" if returns == "Tensor" else "result0"] = "result"
+    return shown | {"self": "self"}
 
 
 def _deviation(var, mean, wide):

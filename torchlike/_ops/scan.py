@@ -45,7 +45,8 @@ def _cumprod_vjp(grad, self, dim, dtype):
     return before * sums
 
 
-@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, vjp={"self": _cumprod_vjp})
+@op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, vjp={"self": _cumprod_vjp},
+    saved="dim result! self")  # fmt: skip
 def cumprod(self, dim, dtype):
     """The running product along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
 
@@ -56,7 +57,7 @@ def cumprod(self, dim, dtype):
     return _scan("cumprod", self, dim, dtype, lax.cumprod)
 
 
-@op("logcumsumexp(Tensor self, int dim) -> Tensor", variants="function method out")
+@op("logcumsumexp(Tensor self, int dim) -> Tensor", variants="function method out", saved="dim result! self")
 def logcumsumexp(self, dim):
     """The logarithm of the running sum of exponentials along ``dim``, without overflow.
 
@@ -100,7 +101,7 @@ def _running_vjp(grads, indices, self_aval, dim):
 
 
 @op("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,))  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self!")  # fmt: skip
 def cummax(self, dim):
     """The largest element so far along ``dim`` and its place (the last of equal ones). NaN is largest.
 
@@ -112,7 +113,7 @@ def cummax(self, dim):
 
 
 @op("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function method out",
-    vjp={"self": _running_vjp}, nondiff=(1,))  # fmt: skip
+    vjp={"self": _running_vjp}, nondiff=(1,), saved="dim indices self!")  # fmt: skip
 def cummin(self, dim):
     """The smallest element so far along ``dim`` and its place (the last of equal ones). NaN is smallest.
 
@@ -129,6 +130,7 @@ def cummin(self, dim):
     node="SubBackward",
     variants="function method out",
     strides=True,
+    saved={"alpha": lambda: 1},
 )
 def diff(self, n, dim, prepend, append):
     """The ``n``-th differences of neighbours along ``dim``, between ``prepend`` and ``append``.

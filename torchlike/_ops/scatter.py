@@ -16,6 +16,7 @@ from torchlike._ops.index import (
     out_of_range,
     take_along,
 )
+from torchlike._ops.minmax import shared
 from torchlike._ops.shape import cast
 
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
@@ -233,9 +234,8 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
     if reduce == "prod":
         return _prod_shares(grad, self, dim, index, src, include_self)
     mine, same = self == result, src == read(result)
-    mine, same = mine.astype(grad.dtype), same.astype(grad.dtype)
-    each = grad / _into(mine, dim, index, "add", same)  # a NaN result ties with nothing: 0 * inf
-    return mine * each, same * read(each)
+    ties = _into(mine.astype(grad.dtype), dim, index, "add", same.astype(grad.dtype))
+    return shared(grad, mine, ties), shared(read(grad), same, read(ties))
 
 
 def _other_factors(self, src, where):
@@ -329,7 +329,7 @@ def _take_slices(grad, dim, index, source_aval):
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
-    })  # fmt: skip
+    }, saved="alpha dim index source? source_dim")  # fmt: skip
 def index_add(self, dim, index, source, alpha):
     """``input`` with the slices of ``source`` (times ``alpha``) added at ``index`` along ``dim``."""
     dim = wrap_dim(dim, self.ndim)
@@ -377,7 +377,7 @@ def _blank(grad, dim, index):
 
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
-    vjp={"self": _blank, "source": _take_slices})  # fmt: skip
+    vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim")  # fmt: skip
 def index_copy(self, dim, index, source):
     """``input`` with the slices of ``source`` in place of those at ``index`` along ``dim``."""
     dim = wrap_dim(dim, self.ndim)
@@ -470,7 +470,7 @@ def _put_source(grad, index, source_aval):
         "self": lambda grad, index, accumulate: grad if accumulate
         else grad.reshape(-1).at[index.reshape(-1)].set(0, unique_indices=True).reshape(grad.shape),
         "source": _put_source,
-    })  # fmt: skip
+    }, saved="accumulate index source?")  # fmt: skip
 def put(self, index, source, accumulate):
     """``input``, seen as one row, with ``source`` written (or added) at ``index``."""
     demand_long("put_", index)

@@ -6,12 +6,14 @@ from jax import lax
 from torchlike._decl.op import op
 
 
-@op("split.Tensor(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]", variants="", node="SplitBackward")
+@op("split.Tensor(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]", variants="", node="SplitBackward",
+    saved="dim self_sym_sizes split_size")  # fmt: skip
 def split(self, split_size, dim):
     return _cut(self, split_size, dim)
 
 
-@op("split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]", variants="")
+@op("split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]", variants="",
+    saved="dim self_sym_sizes split_sizes")  # fmt: skip
 def split_with_sizes(self, split_sizes, dim):
     return _cut(self, split_sizes, dim)
 
@@ -29,7 +31,7 @@ def unbind(self, dim):
     return tuple(lax.index_in_dim(self, i, dim, keepdims=False) for i in range(self.shape[dim]))
 
 
-@op("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", variants="", strides=True)
+@op("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", variants="", strides=True, saved="")
 def clone(self, memory_format):
     return jnp.copy(self)
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from torchlike._base.dims import wrap_dim
 from torchlike._decl.op import op
-from torchlike._ops._elementwise import broadcast, scalar_name
+from torchlike._ops._elementwise import broadcast, direction, scalar_name
 from torchlike._ops.distance import norm_along, vector_norm
 from torchlike._ops.loss import by_reduction, positive_part, raised
 
@@ -17,6 +17,7 @@ _norm_back = vector_norm.formulas["self",]
     dtype="promote",
     variants="function",
     autocast="fp32",
+    saved="",
 )
 def cosine_similarity(x1, x2, dim, eps):
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""
@@ -56,6 +57,7 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     dtype="int_to_float",
     autocast="fp32",
     vjp={"x1, x2": _distance_back},
+    saved={"p": "p", "keepdim": "keepdim", "result": "result", "dim": lambda: (1,), "~x1": "x1", "~x2": "x2"},
 )
 def pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
@@ -76,6 +78,7 @@ def _triplet(swap, suffix):
         "ClampMinBackward",
         dtype="promote",
         static="p",
+        apart="anchor positive negative",
     )
     def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
         if not anchor.ndim == positive.ndim == negative.ndim:
@@ -119,5 +122,10 @@ def _pairs(x):
 
 def _pdist_back(grad, self, result, p):
     first, second = _pairs(self)
-    to_first = _norm_back(grad, self[first] - self[second], result, p, (-1,), False)
+    between = self[first] - self[second]
+    if p == jnp.inf:  # here every one of several largest differences counts in full
+        largest = jnp.abs(between) == result[:, None]
+        to_first = jnp.where(largest, direction(between) * grad[:, None], 0)
+    else:
+        to_first = _norm_back(grad, between, result, p, (-1,), False)
     return jnp.zeros_like(self).at[first].add(to_first).at[second].add(-to_first)

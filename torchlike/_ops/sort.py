@@ -35,7 +35,8 @@ def _sorted(x, dim, descending):
 
 
 @reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           vjp={"self": _scatter}, nondiff=(1,), strides=True)  # fmt: skip
+           vjp={"self": _scatter}, nondiff=(1,), strides=True,
+           saved="dim indices self_sym_sizes")  # fmt: skip
 def sort(self, dim, descending):
     """The elements along ``dim`` in order, and where each came from. NaN is largest; the sort is stable.
 
@@ -48,7 +49,8 @@ def sort(self, dim, descending):
 
 @reduction("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
            " -> (Tensor values, Tensor indices)",
-           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", strides=True)  # fmt: skip
+           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", strides=True,
+           saved="dim indices self_sym_sizes")  # fmt: skip
 def sort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)
 
@@ -71,7 +73,8 @@ def argsort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)[1]
 
 
-@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", strides=True)
+@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", strides=True,
+    saved={"dim": lambda: 0, "self_sym_sizes": "self_sym_sizes", "~self": "self"})  # fmt: skip
 def msort(self):
     """The elements sorted along the first dimension.
 
@@ -86,7 +89,7 @@ def msort(self):
 
 @reduction("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True)"
            " -> (Tensor values, Tensor indices)",
-           vjp={"self": _scatter}, nondiff=(1,))  # fmt: skip
+           vjp={"self": _scatter}, nondiff=(1,), saved="dim indices self_sym_sizes")  # fmt: skip
 def topk(self, k, dim, largest, sorted):
     """The ``k`` largest (or smallest) elements along ``dim`` and their places, in order. NaN is largest.
 

@@ -46,7 +46,7 @@ def _full_qr_jvp(values, dots):
     )
 
 
-@op('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', variants="out")
+@op('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', variants="out", saved="Q! R! mode ~A")
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
 
@@ -70,7 +70,8 @@ def linalg_qr(A, mode):
 
 
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
-    variants="function method out")  # fmt: skip
+    variants="function method out",
+    saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"})  # fmt: skip
 def qr(self, some):
     """(Q, R); the older form of ``torch.linalg.qr`` (``some=False``: Q is square)."""
     matrices("linalg.qr", self)
@@ -171,7 +172,8 @@ def _no_driver(name, driver):
 
 
 @op("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", variants="out", node="LinalgSvdBackward",
-    check=_not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)})  # fmt: skip
+    check=_not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)},
+    saved={"S": "result", "result!": None, "~A": "A"})  # fmt: skip
 def linalg_svdvals(A, driver):
     """The singular values in descending order.
 
@@ -241,7 +243,8 @@ def linalg_eigh(A, UPLO):
 
 
 @op("linalg_eigvalsh(Tensor A, str UPLO=\"L\") -> Tensor", variants="out", node="LinalgEighBackward",
-    vjp={"A": lambda grad, A, UPLO: _eigvalsh_vjp(grad, A, UPLO)})  # fmt: skip
+    vjp={"A": lambda grad, A, UPLO: _eigvalsh_vjp(grad, A, UPLO)},
+    saved={"eigenvalues": "result", "result!": None, "~A": "A"})  # fmt: skip
 def linalg_eigvalsh(A, UPLO):
     """The eigenvalues of Hermitian matrices, in ascending order; only one triangle is read.
 
@@ -302,7 +305,8 @@ def linalg_eig(self):
 
 
 @op("linalg_eigvals(Tensor self) -> Tensor", variants="out", node="LinalgEigBackward", check=_eig_finite,
-    vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)})  # fmt: skip
+    vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
+    saved={"eigenvalues": "result", "result!": None, "~self": "self"})  # fmt: skip
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no particular order. Only on the CPU.
 

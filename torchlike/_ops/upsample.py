@@ -87,7 +87,14 @@ def _declare(mode, n):
         f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> "
         "Tensor"
     )
-    return op(schema, variants="", node=_NODES[mode].format(n=n))(interpolate)
+    return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n))(interpolate)
+
+
+def _saved(mode, n):
+    shown = {"output_size": "output_size", "self_sym_sizes": "self_sym_sizes"}
+    for i, name in enumerate(("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[3 - n :]):
+        shown[name] = lambda scales, i=i: None if scales is None else scales[i]
+    return shown if mode.startswith("nearest") else shown | {"align_corners": "align_corners"}
 
 
 _DIMS = {"linear": (1,), "bilinear": (2,), "trilinear": (3,), "bicubic": (2,), "lanczos": (2,)}
@@ -263,7 +270,8 @@ def _only_floating(name, x):
 
 @op("im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
     variants="",
-    node="Im2ColBackward")  # fmt: skip
+    node="Im2ColBackward",
+    saved="dilation kernel_size padding self_sym_argsize_minus_1 self_sym_argsize_minus_2 stride")  # fmt: skip
 def im2col(self, kernel_size, dilation, padding, stride):
     """Sliding blocks: [N, C, H, W] to [N, C * kernel elements, blocks]."""
     if self.ndim not in (3, 4) or 0 in self.shape[self.ndim - 3 :]:

@@ -344,15 +344,52 @@ def _prepare_conj(t):
     return t._layout, (), ()
 
 
-@view("_conj(Tensor(a) self) -> Tensor(a)", prepare=_prepare_conj, node="ConjBackward", variants="",
+@view("_conj(Tensor(a) self) -> Tensor(a)", prepare=_prepare_conj, node="ConjBackward",
       write=lambda value, new: jnp.conj(new))  # fmt: skip
 def conj(self):
+    """The complex conjugate; a view."""
     return jnp.conj(self)
+
+
+def _prepare_neg(t):
+    if t.dtype.name == "bool":
+        raise NotImplementedError(
+            "\"neg\" not implemented for 'Bool': _neg_view takes numbers; use logical_not() or .to(dtype)"
+        )
+    return t._layout, (), ()
+
+
+@view("_neg_view(Tensor(a) self) -> Tensor(a)", prepare=_prepare_neg, node="NegViewBackward",
+      write=lambda value, new: -new)  # fmt: skip
+def neg_view(self):
+    """The negative; a view."""
+    return -self
+
+
+def is_conj(t):
+    """Whether ``t`` reads the conjugate of what its storage holds."""
+    return t.dtype.is_complex and _applied(conj, t)
+
+
+def is_neg(t):
+    """Whether ``t`` reads the negative of what its storage holds."""
+    return _applied(neg_view, t)
+
+
+def _applied(op, t):
+    """Whether an odd number of the view's steps is ``op``, of which two cancel."""
+    view = t._view
+    return view is not None and sum(step[0] is op for step in view.steps) % 2 == 1
 
 
 def _prepare_view_as_real(t):
     if not t.dtype.is_complex:
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if is_conj(t):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors; use .resolve_conj() first, which gives a "
+            "copy that does not alias the original"
+        )
     return g.view_as_real(t._layout), (), (), real_np(t.dtype.np)
 
 
@@ -404,6 +441,12 @@ def _words(x, dtype):
 
 
 def _prepare_view_dtype(t, dtype):
+    if is_conj(t) or is_neg(t):
+        what, way = ("conjugate view tensors", "conj") if is_conj(t) else ("tensors with negative bit set", "neg")
+        raise RuntimeError(
+            f"torch.Tensor.view is not supported for {what} when converting to a different dtype; use "
+            f".resolve_{way}() first"
+        )
     old = t.dtype
     layout = g.view_dtype(t._layout, old.itemsize, dtype.itemsize, old.scalar_name, dtype.scalar_name)
     return layout, (dtype.np,), (), dtype.np

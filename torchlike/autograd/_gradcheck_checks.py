@@ -14,7 +14,7 @@ from torchlike._core.factories import as_tensor
 from torchlike._core.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike.autograd import _gradcheck_jacobian as jac
-from torchlike.autograd._gradcheck_jacobian import PARTS, Function, Part, host, pulled
+from torchlike.autograd._gradcheck_jacobian import Function, Part, host, pulled
 
 
 class GradcheckError(RuntimeError):
@@ -41,10 +41,9 @@ class Tolerances(NamedTuple):
 def check_jacobians(function: Function, inputs: tuple, outputs: tuple, which: list[int], tol: Tolerances) -> None:
     """Compare the Jacobians of the outputs numbered ``which`` by every input."""
     numerical = [function.jacobians(x, outputs, which) for x in inputs]
-    for part in PARTS:
-        chosen = [k for k, i in enumerate(which) if part.concerns(outputs[i])]
-        analytical = {k: _reentrant_jacobians(part.of(outputs[which[k]]), inputs, tol) for k in chosen}
-        for k in chosen:
+    for chosen in jac.passes([outputs[i] for i in which]):
+        analytical = {k: _reentrant_jacobians(part.of(outputs[which[k]]), inputs, tol) for k, part in chosen}
+        for k, part in chosen:
             for j in range(len(inputs)):
                 expected, got = jac.joined(part, numerical[j][k]), analytical[k][j]
                 if not tol.close(got, expected):
@@ -100,11 +99,10 @@ def check_projections(function: Function, inputs: tuple, outputs: tuple, which: 
     steps = [_unit(rng, (2 if x.is_complex() else 1, *x.shape), x.ndim) for x in inputs]
     weights = [_unit(rng, outputs[i].shape, outputs[i].ndim) for i in which]
     numerical = [function.along(x, u, outputs, which) for x, u in zip(inputs, steps, strict=True)]
-    for part in PARTS:
-        chosen = [k for k, i in enumerate(which) if part.concerns(outputs[i])]
-        analytical = {k: _reentrant_pull(part.of(outputs[which[k]]), inputs, weights[k], tol) for k in chosen}
+    for chosen in jac.passes([outputs[i] for i in which]):
+        analytical = {k: _reentrant_pull(part.of(outputs[which[k]]), inputs, weights[k], tol) for k, part in chosen}
         for j, u in enumerate(steps):
-            for k in chosen:
+            for k, part in chosen:
                 expected = jac.joined(part, numerical[j][k]) @ weights[k].ravel()
                 got = _along(analytical[k][j], u)
                 if not tol.close(got, expected, weights[k].sum() * u.sum()):

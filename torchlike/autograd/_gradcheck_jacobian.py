@@ -48,16 +48,19 @@ class Part(NamedTuple):
             return FUNCTIONS["imag" if self.name == "imaginary" else "real"](x)
         return x.imag if self.name == "imaginary" else x.real
 
-    def concerns(self, out: Tensor) -> bool:
-        return out.is_complex() == bool(self.name)
-
     @property
     def remark(self) -> str:
         """How messages begin."""
         return f"While considering the {self.name} part of complex outputs only, " if self.name else ""
 
 
-PARTS = Part(""), Part("imaginary"), Part("real")
+ALL, IMAGINARY, REAL = Part(""), Part("imaginary"), Part("real")
+
+
+def passes(outputs: Sequence[Tensor]) -> list[list[tuple[int, Part]]]:
+    """The parts to check, in order: first real outputs and imaginary parts, then real parts."""
+    first = [(k, IMAGINARY if out.is_complex() else ALL) for k, out in enumerate(outputs)]
+    return [first, [(k, REAL) for k, out in enumerate(outputs) if out.is_complex()]]
 
 
 # -- From values ----------------------------------------------------------------------------------------

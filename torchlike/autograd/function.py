@@ -224,7 +224,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """The function on batches of arguments, for ``torch.func.vmap``."""
         raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap static method or set "
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
         )
 
@@ -255,22 +255,18 @@ def _signature(forward: Any) -> inspect.Signature:
 
 
 def _positional(forward: Any, args: tuple, kwargs: dict) -> tuple:
-    """The arguments of ``forward(ctx, *args, **kwargs)`` by position."""
+    """The arguments of ``forward(ctx, *args, **kwargs)`` by position; those given by name leave no gap."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [p for p in _signature(forward).parameters.values() if p.kind in kinds][1:]
+    names = [p.name for p in _signature(forward).parameters.values() if p.kind in kinds][1:]
     rest, given = dict(kwargs), list(args)
-    for i, p in enumerate(parameters):
+    for i, name in enumerate(names):
         if i < len(args):
-            if p.name in rest:
-                raise TypeError(f"forward() got multiple values for argument '{p.name}'")
-        elif p.name in rest:
-            given.append(rest.pop(p.name))
-        elif not rest:
-            break
-        elif p.default is p.empty:
-            raise TypeError(f"forward() missing required argument: '{p.name}' (position {i})")
-        else:
-            given.append(p.default)
+            if name in rest:
+                raise TypeError(f"forward() got multiple values for argument '{name}'")
+        elif name in rest:
+            given.append(rest.pop(name))
+        elif any(later in rest for later in names[i:]):
+            raise TypeError(f"forward() missing required argument: '{name}' (position {i})")
     if rest:
         raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(rest))}'")
     return tuple(given)

@@ -236,9 +236,8 @@ def get_numerical_jacobian(fn, inputs, target=None, eps=1e-3, grad_out=1.0):
     outputs = function()
     _refuse("get_numerical_jacobian", grad_out, outputs)
     perturbed = arguments if target is None else as_tuple(target)
-    part = jac.PARTS[0]
     return tuple(
-        _tensor(jac.joined(part, function.jacobians(x, outputs, [0])[0]), x)
+        _tensor(jac.joined(jac.ALL, function.jacobians(x, outputs, [0])[0]), x)
         for x in perturbed
         if isinstance(x, Tensor) and x.requires_grad
     )
@@ -264,7 +263,7 @@ def get_numerical_jacobian_wrt_specific_input(fn, input_idx, inputs, outputs, ep
         raise AssertionError("Expected ds_dx to be real-valued, not complex")
     function = Function(fn, tuple(inputs), eps)
     found = function.jacobians(x, outputs, range(len(outputs)))
-    return tuple(_tensor(jac.joined(jac.PARTS[0], j), x) for j in found)
+    return tuple(_tensor(jac.joined(jac.ALL, j), x) for j in found)
 
 
 def _tensor(jacobian: Any, x: Tensor) -> Tensor:

@@ -163,8 +163,25 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Count a change in place of the tensor (or of each), as a kernel of your own that wrote it would."""
-    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+    """Count a change in place of the tensor (or of each), as a kernel of your own that wrote it would.
+
+    Raises RuntimeError for anything but a tensor or an iterable of tensors.
+
+    >>> import torchlike as torch
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    if not isinstance(tensor, Tensor | Iterable):
+        raise RuntimeError(f"increment_version expect a Iterable[Tensor] as input, not {type(tensor).__name__}")
+    tensors = (tensor,) if isinstance(tensor, Tensor) else tuple(tensor)
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise RuntimeError(
+                f"increment_version expects each element of the iterable to be a tensor, not {type(t).__name__}"
+            )
+    for t in tensors:
         bump(t)
 
 

@@ -20,6 +20,7 @@ class BackwardHookFunctionBackward(nodes.Node):
     """The identity over several tensors. A gradient that did not arrive counts as zeros."""
 
     __slots__ = ("metas", "arity")
+    fills = True
 
     def __init__(self, tensors: Sequence[Tensor]):
         self.metas = tuple(immediate.Abstract(tuple(t.shape), t.dtype.np) for t in tensors)
@@ -52,7 +53,7 @@ def _identity(tensors: Sequence[Tensor]) -> tuple[list[Tensor], BackwardHookFunc
 
 
 def _whole_view(t: Tensor, node: nodes.Node, nr: int) -> Tensor:
-    new, diff = alias(t), t._diff
+    new, diff = alias(t, type(t) if t._keeps_class else Tensor), t._diff
     if t._view is None:
         new._view = View((), (), t._layout)
     if diff is None:

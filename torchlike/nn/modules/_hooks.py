@@ -131,6 +131,8 @@ class HookMethods:
     Requires the dicts that ``Module.__init__`` makes (``_forward_hooks`` and the rest) and ``forward``.
     """
 
+    _is_full_backward_hook: bool | None
+
     def register_forward_pre_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
