@@ -17,6 +17,7 @@ from torchlike import optim as optim
 from torchlike import random as random
 from torchlike import serialization as serialization
 from torchlike import special as special
+from torchlike import testing as testing
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403

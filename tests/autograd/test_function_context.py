@@ -387,8 +387,8 @@ def test_the_node_is_the_context():
         y = f.apply(x)
         fn, kinds = y.grad_fn, t.autograd.function
         return (
-            fn is kept[0], fn is y.grad_fn, fn.n, fn.__dict__, fn.name(), type(fn).__name__, type(fn) is f._backward_cls,
-            isinstance(fn, t.autograd.graph.Node), isinstance(fn, kinds.BackwardCFunction),
+            fn is kept[0], fn is y.grad_fn, fn.n, fn.__dict__, fn.name(), type(fn).__name__,
+            type(fn) is f._backward_cls, isinstance(fn, t.autograd.graph.Node), isinstance(fn, kinds.BackwardCFunction),
             isinstance(fn, kinds.FunctionCtx), isinstance(fn, t.autograd.Function), fn._forward_cls is f,
             [c.__name__ for c in type(fn).__bases__], fn.requires_grad, fn.metadata, fn == y.grad_fn, fn in {fn},
             fn.next_functions[0][0].variable is x, f.apply(y).grad_fn.next_functions[0][0] is fn, repr(y),
@@ -430,8 +430,8 @@ def test_nodes_cannot_be_copied():
 def test_node_hooks():
     def run(t, post=lambda gi, go: None, pre=lambda go: None):
         x, log = leaf(t), []
-        f = function(t, lambda ctx, a, n, b: a * 2, lambda ctx, g: last(log.append(("backward", g)), (g * 3, None, None)))
-        y = f.apply(x, 3, t.ones(2))
+        backward = lambda ctx, g: last(log.append(("backward", g)), (g * 3, None, None))  # noqa: E731
+        y = function(t, lambda ctx, a, n, b: a * 2, backward).apply(x, 3, t.ones(2))
         fn = y.grad_fn
         y.register_hook(lambda g: last(log.append(("tensor", g)), g * 10))
         fn.register_prehook(lambda go: last(log.append(("pre", go)), pre(go)))

@@ -1,8 +1,10 @@
-"""Custom Functions that change their inputs in place: mark_dirty with leaves, views, bases, hooks and kept gradients."""
+"""Custom Functions that change inputs in place: mark_dirty with leaves, views, bases, hooks and kept gradients."""
 
 import pytest
 from both import agree, agree_error, attempt
 from function_kit import doubled_in_place, facts, function, last, leaf
+
+import torchlike
 
 
 def copied(t):
@@ -83,7 +85,7 @@ def test_views_that_are_refused():
             v = b[:1]
         return doubled_in_place(t).apply(v)
 
-    agree_error(lambda t: doubled_in_place(t).apply((leaf(t) * 1).unbind()[0]), "output of a function that returns mult")
+    agree_error(lambda t: doubled_in_place(t).apply((leaf(t) * 1).unbind()[0]), "function that returns multiple views")
     agree_error(lambda t: made_in(t, t.no_grad()), "a leaf Variable that requires grad has been used")
     as_is = lambda t: function(t, lambda ctx, a: a).apply(leaf(t))  # noqa: E731
     agree_error(lambda t: doubled_in_place(t).apply(as_is(t)), "This view was created inside a custom Function")
@@ -222,8 +224,7 @@ def test_the_old_value_keeps_its_gradient():
 
 def test_no_gradient_for_the_old_value_of_a_view():
     """Zero for the view's part and what comes for the rest: PyTorch loses the rest."""
-    import torchlike as t
-
+    t = torchlike
     x, w = leaf(t), leaf(t, 3.0, 5.0)
     b = x * 1
     function(t, lambda ctx, a, b: last(ctx.mark_dirty(a), a.copy_(b)), lambda ctx, g: (None, g)).apply(b[0:1], w[1:])
@@ -233,8 +234,7 @@ def test_no_gradient_for_the_old_value_of_a_view():
 
 def test_a_changed_view_need_not_be_the_first_argument():
     """Each argument gets its own gradient: PyTorch takes the first for the view's."""
-    import torchlike as t
-
+    t = torchlike
     x, w = leaf(t), leaf(t, 3.0, 5.0)
     b = x * 1
     f = function(t, lambda ctx, a, v: last(ctx.mark_dirty(v), v.mul_(a)), lambda ctx, g: (g * 10, g * 100))
@@ -248,7 +248,7 @@ def test_a_changed_view_must_be_the_only_output():
         f = function(t, lambda ctx, a, b: last(ctx.mark_dirty(a), a.mul_(2), (a, b)), lambda ctx, g, h: (g, h))
         return f.apply(make(leaf(t) * 1), leaf(t))
 
-    agree_error(lambda t: run(t, lambda b: b[:1]), "is a view of another Tensor, your Function cannot return more than one")
+    agree_error(lambda t: run(t, lambda b: b[:1]), "is a view of another Tensor, your Function cannot return more")
     agree(lambda t: run(t, lambda b: b))
 
 
@@ -284,7 +284,7 @@ def test_saved_before_the_change():
         q.sum().backward()
 
     match = r"modified by an inplace operation: \[torch.FloatTensor \[2\]\]"
-    agree_error(lambda t: run(t, lambda z: z), match + ", which is output 0 of MyFn, is at version 2; expected version 0")
+    agree_error(lambda t: run(t, lambda z: z), match + ", which is output 0 of MyFn, is at version 2; expected ")
     agree_error(lambda t: run(t, lambda z: z[:1]), match + ".*CopySlices, is at version 2; expected version 0")
 
 

@@ -329,3 +329,11 @@ def test_refused_matrices(name):
 def test_hessian_wants_a_scalar():
     agree_error(lambda t: functional(t).hessian(lambda a: a, one(t)), "hessian should contain a single element")
     agree_error(lambda t: functional(t).hessian(lambda a: (scalar(a),), one(t)), "hessian should return a single")
+
+
+def test_unit_vectors():
+    def script(t):
+        tensors = t.ones(2, 3), t.ones((), dtype=t.float64), t.ones(0)
+        return functional(t)._construct_standard_basis_for(tensors, [6, 1, 0])
+
+    agree(script)

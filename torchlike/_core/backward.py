@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import jax
 
+from torchlike._base.layout import is_dense
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
+from torchlike._core.follow import restride
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._ops import join
@@ -94,7 +96,24 @@ def _seeds(roots, grads, create, batched):
         else:
             g = _checked_seed(i, root, g, batched)
             out.append(g if create else value_of(g))
+    if batched:
+        _demand_one_batch(grads)
     return out
+
+
+def _demand_one_batch(grads):
+    """Refuse grad outputs whose first dimensions differ, and those that have none to count."""
+    sizes = [None if g is None else g.shape[0] for g in grads]
+    if None in sizes:
+        raise ValueError(
+            f"is_grads_batched=True: grad_outputs[{sizes.index(None)}] is None, which has no first dimension to count "
+            "independent gradients; pass a tensor of ones for a scalar output"
+        )
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "is_grads_batched=True: Expected all tensors to have the same size in the mapped dimension, the first, but "
+            f"got sizes {sizes}"
+        )
 
 
 def _implicit_seed(root):
@@ -109,7 +128,12 @@ def _implicit_seed(root):
 def _checked_seed(i, root, g, batched):
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
-    if batched and (not g.ndim or g.shape[1:] != root.shape):
+    if batched and (not g.ndim or not g.shape[0]):
+        raise IndexError(
+            f"is_grads_batched=True: grad_outputs[{i}] of shape {g.shape} holds no gradient; its first dimension must "
+            "count at least one"
+        )
+    if batched and g.shape[1:] != root.shape:
         raise RuntimeError(
             "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
             "The sizes of the remaining dimensions are expected to match the shape of corresponding output, but a "
@@ -190,10 +214,13 @@ _CYCLE = (
 
 def _start(roots, grads, create, batched=False):
     """The edges and gradients that a backward starts from."""
-    grads = _as_tuple(grads) or (None,) * len(roots)
-    if len(grads) != len(roots):
+    for root in roots:
+        if not isinstance(root, Tensor | GradientEdge):
+            raise AssertionError(f"Expected output to be a torch.Tensor or a GradientEdge, not {type(root).__name__}")
+    grads = (None,) * len(roots) if grads is None else _as_tuple(grads)
+    if len(grads) < len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
-    return _root_edges(roots), _seeds(roots, grads, create, batched)
+    return _root_edges(roots), _seeds(roots, grads[: len(roots)], create, batched)  # PyTorch ignores more of them
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
@@ -250,7 +277,13 @@ def _batched(roots, seeds, keep, create, captures):
         present[:] = [got is not None for got in found]
         return tuple(value_of(got) for got in found if got is not None)
 
-    results = iter(jax.vmap(one)(*(value_of(s) for s in seeds)))
+    try:
+        results = iter(jax.vmap(one)(*(value_of(s) for s in seeds)))
+    except jax.errors.JAXTypeError as error:
+        raise RuntimeError(
+            "is_grads_batched=True: a backward or a hook asks for the numbers of a gradient (item(), bool(), numpy()), "
+            "which stands for several at once; propagate them one after the other instead"
+        ) from error
     return [wrap(next(results)) if yes else None for yes in present]
 
 
@@ -272,16 +305,20 @@ def _found(got, i, x, allow_unused, materialize):
         )
     if got is None and materialize:
         root = _root(x)
-        return wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
+        got = wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
+        if isinstance(x, Tensor) and x._view is not None and is_dense(x._view.layout):
+            restride(got, x._view.layout.strides)
     return got
 
 
-def method_backward(t, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+def method_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
-    backward(t, gradient, retain_graph, create_graph, inputs=inputs)
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def call_node(node, *grads):
-    """What the node makes of gradients of its outputs."""
+    """What the node makes of gradients of its outputs; TypeError where their number is another."""
+    if len(grads) != node.arity:
+        raise TypeError(f"{node.name()}: expected {node.arity} arguments, got {len(grads)} instead")
     results = node.apply_tensors(list(grads), call)
     return results[0] if len(results) == 1 else tuple(results)

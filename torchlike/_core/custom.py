@@ -150,9 +150,7 @@ def _counted(node, got):
 def _accepted(node, got):
     """The gradients with the shapes and dtypes of what they are gradients of."""
     for i, (g, expected) in enumerate(zip(got, node._expected, strict=True)):
-        if expected is None:
-            got[i] = None
-        elif g is not None:
+        if expected is not None and g is not None:
             shape, dtype, device = expected
             if g._layout.shape != shape or g.dtype is not dtype:
                 got[i] = _fitted(node, i, g, shape, dtype)
@@ -405,12 +403,12 @@ def _save(node, outputs):
 class Error(nodes.Node):
     """The history of what must not be differentiated: its backward raises."""
 
-    __slots__ = ("message",)
+    __slots__ = ("message", "arity")
     namespace = "torch::autograd::"
     python = True
 
     def __init__(self, message, edges):
-        self.message, self.edges = message, edges
+        self.message, self.edges, self.arity = message, edges, len(edges)
         self.seq = nodes.next_sequence()
         self._ex = None
 
@@ -421,9 +419,19 @@ class Error(nodes.Node):
         """Nothing is saved."""
 
 
-def guarded(t, message):
-    """An alias of ``t`` whose gradient cannot be computed: that raises RuntimeError with ``message``."""
-    sink, new = t.detach(), t.detach()
-    sink._rg = True
-    new._edge, new._rg = (Error(message, [nodes.edge_of(sink)]), 0), True
-    return new
+def guarded(outputs, message):
+    """Aliases of the tensors whose gradients cannot be computed: that raises RuntimeError with ``message``."""
+    node = Error(message, [None if t is None else _sink(t) for t in outputs])
+    got = []
+    for i, t in enumerate(outputs):
+        got.append(None if t is None else t.detach())
+        if t is not None:
+            got[i]._edge, got[i]._rg = (node, i), True
+    return got
+
+
+def _sink(t):
+    """An edge to where no one looks."""
+    leaf = t.detach()
+    leaf.requires_grad = True
+    return nodes.edge_of(leaf)

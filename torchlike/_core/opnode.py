@@ -17,9 +17,8 @@ class OpNode(SavesTensors):
 
     @property
     def next_functions(self):
-        plan = self.plan
-        by_input = dict(zip(plan.wanted, self.edges, strict=True))
-        return tuple(by_input.get(i, (None, 0)) or (None, 0) for i in plan.tensors)
+        by_input = dict(zip(self.plan.wanted, self.edges, strict=True))
+        return tuple([by_input.get(i) or (None, 0) for i in shown.edges(self.plan)])
 
     def __getattr__(self, attribute):
         """``_saved_<name>``: a saved value, as a tensor with its history; ``_raw_saved_<name>``: its slot."""
@@ -119,13 +118,15 @@ def _zeros(out):
 
 
 _classes: dict = {}
+_IN_AUTOGRAD = ("CopyBackwards", "NotImplemented")  # PyTorch's name() of these tells where they are from
 
 
 def node_class(name):
     """The class of nodes called ``name``; one per name."""
     found = _classes.get(name)
     if found is None:
-        found = _classes[name] = type(name, (OpNode,), {"__slots__": ()})
+        namespace = {"namespace": "torch::autograd::"} if name in _IN_AUTOGRAD else {}
+        found = _classes[name] = type(name, (OpNode,), {"__slots__": (), **namespace})
     return found
 
 
@@ -133,6 +134,8 @@ def _class_of(op, plan):
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
     choose = getattr(getattr(op, "op", op), "node_of", None)
     name = op.node if choose is None else choose(*plan.avals)
+    if plan.refuses:
+        name = "NotImplemented"
     return node_class(name + "0" if name.endswith("Backward") else name)
 
 

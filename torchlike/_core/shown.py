@@ -87,10 +87,34 @@ def _default(op, plan):
         asked = {p for f in op.formulas.values() for p in parameters(f)}
         known = {a.name for a in op.schema.args if a.kind != "dtype"}
         return sorted(n for n in asked if n in known or _result(op, n) is not None)
-    wanted = tuple(i for i, a in enumerate(plan.avals) if a is not None and rules.differentiable(a.dtype))
+    avals = zip(op.dynamic, plan.avals, strict=False)
+    wanted = tuple(i for i, (arg, a) in enumerate(avals) if a and arg.is_tensor and rules.differentiable(a.dtype))
     everything = op.derivative(plan.static, plan.avals, wanted)
     others = [a.name for a in op.schema.args if not a.is_tensor and a.kind != "dtype"]
     return sorted({*(n for n in everything.names if n.isidentifier()), *others})
+
+
+_INDICES = frozenset({"index", "indices", "mask", "condition", "words"})  # these have no gradient by definition
+
+
+def edges(plan):
+    """The indices of the inputs that ``next_functions`` tells of, in order."""
+    op = _operator(plan)
+    if getattr(op, "edges_of", None) is not None:
+        return op.edges_of(*plan.avals)
+    if not hasattr(op, "schema") or not _INDICES & {a.name for a in op.dynamic}:
+        return plan.tensors
+    hidden = {i for start, count, arg in _spans(op, plan) if arg.name in _INDICES for i in range(start, start + count)}
+    return [i for i in plan.tensors if i not in hidden]
+
+
+def _spans(op, plan):
+    """(first index, how many, argument) of the runtime inputs of each argument."""
+    i, lens = 0, iter(plan.static[len(op.static)] if op.lists else ())
+    for arg in op.dynamic:
+        count = max(next(lens), 0) if arg.is_list else 1
+        yield i, count, arg
+        i += count
 
 
 # -- tensors ---------------------------------------------------------------------------------------------
@@ -105,14 +129,9 @@ def _slots(plan, source):
     output = _result(op, source)
     if output is not None:
         return len(plan.inputs) + plan.outputs.index(output) if output in plan.outputs else None
-    i, lens = 0, iter(plan.static[len(op.static)] if op.lists else ())
-    for arg in op.dynamic:
-        count = max(next(lens), 0) if arg.is_list else None
-        if arg.name == source:
-            if not arg.is_tensor:
-                break
-            return _saved_at(plan, i) if count is None else [_saved_at(plan, i + k) for k in range(count)]
-        i += 1 if count is None else count
+    for i, count, arg in _spans(op, plan):
+        if arg.name == source and arg.is_tensor:
+            return [_saved_at(plan, i + k) for k in range(count)] if arg.is_list else _saved_at(plan, i)
     return _NO_TENSOR
 
 
@@ -168,9 +187,11 @@ def _fact(node, name):
         return _unsigned(node.given[op.schema.args.index(arg) - 1])
     if arg in op.static:
         got = plan.static[op.static.index(arg)]
-        return got if arg.kind == "Scalar" else _unsigned(got)
-    got = _number(node, op.dynamic.index(arg), arg.default)
-    return float(got) if arg.kind == "float" and isinstance(got, int) else got
+    else:
+        got = _number(node, op.dynamic.index(arg), arg.default)
+    if arg.kind == "Scalar":
+        return got
+    return float(got) if arg.kind == "float" and isinstance(got, int) else _unsigned(got)
 
 
 def _is_given(node, source):

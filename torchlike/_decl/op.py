@@ -23,7 +23,7 @@ class Op(Kernel):
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "kept", "apart", "node_of",
+        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node",
     )  # fmt: skip
 
     @property
@@ -127,7 +127,7 @@ class Inplace(Kernel):
     __slots__ = ("op", "verdict", "examine")
 
     def __init__(self, op):
-        super().__init__(op.name + "_", op.node)
+        super().__init__(op.name + "_", op.inplace_node)
         self.op = op
         self.verdict, self.examine = op.verdict, op.examine
 
@@ -161,7 +161,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None):  # fmt: skip
+       strides=False, saved=None, edges=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -171,8 +171,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
             the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
-        node: class name of recorded nodes, without the trailing 0; or a function that gives it from the
-            shapes and dtypes of the runtime inputs.
+        node: class name of recorded nodes, without the trailing 0, and after a space that of the in-place
+            form where it differs; or a function that gives it from the shapes and dtypes of the runtime inputs.
         numbers: whether Python numbers are accepted where the schema says Tensor (or the names of the
             arguments that accept them).
         static, runtime: names moved from runtime to static, or back.
@@ -187,12 +187,15 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             marked ``self!`` is saved though the derivative does not read it, ``self?`` if its own gradient is
             wanted: changing it in place is an error in PyTorch. One marked ``~self`` is saved by value and not
             shown: PyTorch saves something made of it.
+        edges: a function from shapes and dtypes to the indices of the inputs that ``next_functions`` tells of,
+            where that is not every tensor in order but for indices and masks.
     """
     schema = Schema(schema)
 
     def declare(kernel):
-        new = Op(schema.name, node if isinstance(node, str) else _camel(schema.name) + "Backward")
-        new.node_of = node if callable(node) else None
+        names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
+        new = Op(schema.name, names[0])
+        new.node_of, new.edges_of = node if callable(node) else None, edges
         new.saved, new.kept, new.apart = _marks(saved)
         new.result_names = _result_names(schema)
         moved, back = set(static.split()), set(runtime.split())
@@ -207,6 +210,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         new.policy_names = (
             tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
         )
+        new.inplace_node = names[-1]
         new.inplace = Inplace(new) if "inplace" in new.variants else None
         _demand_consistent(new)
         REGISTRY[new.full_name] = new
@@ -222,8 +226,7 @@ def _marks(saved):
     sources = {word: word for word in saved.split()} if isinstance(saved, str) else saved
     apart = frozenset(name[1:] for name in sources if name[0] == "~")
     kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
-    marked = kept | dict.fromkeys(f"~{name}" for name in apart)
-    shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name not in marked}
+    shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name[0] != "~"}
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
 
 
@@ -285,7 +288,8 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.read, new.write, new.prepare = read, write, prepare
-        new.saved, new.kept, new.apart, new.node_of = saved, {}, frozenset(), None
+        new.saved, new.kept, new.apart = saved, {}, frozenset()
+        new.node_of = new.edges_of = None
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

@@ -18,6 +18,11 @@ from torchlike._ops._elementwise import (
 )
 
 
+def _number_last(self, other, alpha=None):
+    """The operands as PyTorch has them: a number on the left has changed places."""
+    return (1, 0) if self.weak_type else (0, 1)
+
+
 def _scale(name, self, alpha):
     """``alpha`` as an array of the result's dtype, after PyTorch's checks of its type."""
     given = kind(alpha)
@@ -47,7 +52,8 @@ def _plus(name, self, other, alpha, combine):
 
 
 @pointwise(
-    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", dtype="promote", operator="+"
+    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", dtype="promote", operator="+",
+    saved="alpha", edges=_number_last
 )
 def add(self, other, alpha):
     """Elementwise ``input + alpha * other``; shapes broadcast, dtypes promote.
@@ -77,7 +83,7 @@ def _without_bools(self, other):
     return bound["self"], bound["other"]
 
 
-@pointwise("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", operator="-")
+@pointwise("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", operator="-", saved="alpha")
 def sub(self, other, alpha):
     """Elementwise ``input - alpha * other``; shapes broadcast, dtypes promote.
 
@@ -96,12 +102,14 @@ def _rsub(self, other, alpha):
 
 
 rsub = op(
-    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True, variants="function"
+    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True, variants="function",
+    saved="alpha",
 )(_rsub)
 rsub_scalar = op(
     "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
     strides=True,
     node="RsubBackward1",
+    saved="alpha",
     variants="function",
 )(_rsub)
 
@@ -120,7 +128,11 @@ def _product(a, b):
     return a & b if a.dtype == np.bool_ else a * b
 
 
-@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*")
+def _factors(self, other):
+    return {"self": "other", "other": "self"} if self.weak_type else "self other"
+
+
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last)
 def mul(self, other):
     """Elementwise product; shapes broadcast, dtypes promote.
 

@@ -126,7 +126,8 @@ def index_put(self, indices, values, accumulate):
     return self.at[_at(indices)].add(values)
 
 
-@op("_index_true(Tensor self, Tensor index, int dim, int width) -> Tensor", variants="", node="IndexBackward")
+@op("_index_true(Tensor self, Tensor index, int dim, int width) -> Tensor", variants="", node="IndexBackward",
+    saved="self_sym_sizes")  # fmt: skip
 def index_true(self, index, dim, width):
     """``self[mask]``: ``index`` says where the mask, which covers ``width`` dimensions from ``dim``, is true."""
     flat = self.reshape((*self.shape[:dim], -1, *self.shape[dim + width :])) if self.size else self

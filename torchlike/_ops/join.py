@@ -142,13 +142,15 @@ def _counts(self, dims):
 
 
 @op("tile(Tensor self, int[] dims) -> Tensor", node="RepeatBackward",
-    saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims), "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
+    saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims),
+           "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
 def tile(self, dims):
     """The tensor repeated; missing counts are ones. See ``repeat``."""
     return _tiled("tile", self, _counts(self, dims))
 
 
-@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="")
+@op("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None) -> Tensor", variants="",
+    node="ViewBackward", saved="")  # fmt: skip
 def repeat_interleave(self, repeats, dim):
     if repeats < 0:
         raise RuntimeError(f"Repeats must be non-negative (repeat_interleave got {repeats})")

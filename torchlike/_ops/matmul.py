@@ -250,7 +250,24 @@ def vdot(self, other):
     return _dot("vdot", jnp.conj(self) if jnp.iscomplexobj(self) else self, other)
 
 
-@product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node="MmBackward")
+def _last_step(self, other):
+    """The node of the last of the steps that PyTorch takes for operands of these ranks."""
+    ranks = len(self.shape), len(other.shape)
+    named = {(1, 1): "DotBackward", (2, 1): "MvBackward", (2, 2): "MmBackward", (1, 2): "SqueezeBackward4"}
+    return named.get(ranks) or ("CloneBackward" if ranks[0] == 2 else "UnsafeViewBackward")
+
+
+def _last_saved(self, other):
+    """What that node saves."""
+    matrices = {name: name for name in ("self", "self_sym_sizes")}
+    return {
+        "DotBackward": {"self": "self", "tensor": "other"},
+        "MvBackward": {"self": "self", "vec": "other"},
+        "MmBackward": matrices | {"mat2": "other", "mat2_sym_sizes": "other_sym_sizes"},
+    }.get(_last_step(self, other), {})
+
+
+@product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node=_last_step, saved=_last_saved)
 def matmul(self, other):
     """The matrix product, over the last two dimensions; leading dimensions are broadcast.
 
@@ -320,7 +337,8 @@ def addmm(self, mat1, mat2, beta, alpha):
     return _blend("addmm", self, _mm("addmm", mat1, mat2, "mat1"), beta, alpha)
 
 
-@blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       saved="alpha beta mat vec")  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
 
@@ -343,7 +361,8 @@ def addbmm(self, batch1, batch2, beta, alpha):
     return _blend("addbmm", self, jnp.sum(_bmm("addbmm", batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
-@blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+@blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+       saved="alpha batch1 batch2 beta")  # fmt: skip
 def baddbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * (batch1 @ batch2)``, matrix by matrix; ``self`` is broadcast to [b, n, m].
 
@@ -355,7 +374,8 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 
 
 @blend(
-    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote"
+    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote",
+    saved="alpha beta vec1 vec2",
 )
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].
@@ -373,8 +393,30 @@ def addr(self, vec1, vec2, beta, alpha):
     return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
 
 
-@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node="AddmmBackward",
-    autocast="lower_precision_fp")  # fmt: skip
+def _last_step_of_linear(input, weight, bias):
+    ranks = len(input.shape), len(weight.shape)
+    if bias is None:
+        return _last_step(input, weight) if ranks != (1, 2) else "SqueezeBackward4"
+    if ranks[1] == 1:
+        return "AddBackward"
+    return "AddmmBackward" if ranks[0] == 2 else "ViewBackward"
+
+
+def _saved_by_linear(input, weight, bias):
+    """The weight shows as PyTorch's second matrix, which is its transpose."""
+    def turned(weight_aval):
+        return weight_aval.shape[::-1]
+
+    return {
+        "AddmmBackward": {"mat1": "input", "mat1_sym_sizes": "input_sym_sizes", "mat2_sym_sizes": turned,
+                          "beta": lambda: 1, "alpha": lambda: 1},
+        "MmBackward": {"self": "input", "self_sym_sizes": "input_sym_sizes", "mat2_sym_sizes": turned},
+    }.get(_last_step_of_linear(input, weight, bias), {})  # fmt: skip
+
+
+@op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node=_last_step_of_linear,
+    autocast="lower_precision_fp", saved=_saved_by_linear,
+    edges=lambda input, weight, bias: (0, 1) if bias is None else (2, 0, 1))  # fmt: skip
 def linear(input, weight, bias):
     """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
     if input.ndim == 0 or weight.ndim not in (1, 2):

@@ -140,6 +140,7 @@ pow_tensor = pointwise(
         "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, power),
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
+    saved="exponent result! self",
 )(_pow)
 pow_scalar = pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
@@ -174,6 +175,7 @@ def _special_grad(grad, self, exponent):
     static="exponent",
     variants="inplace",
     vjp={"self": _special_grad},
+    saved={"self": "self", "exponent": lambda exponent: int(exponent) if exponent % 1 == 0 else exponent},
 )
 def pow_special(self, exponent):
     """``self ** exponent`` for the exponents of ``SPECIAL_EXPONENTS``, compiled for each."""

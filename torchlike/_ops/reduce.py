@@ -378,7 +378,8 @@ def _moment_names(text, saves_result, returns):
     if "correction" in text:
         shown["correction"] = "correction"
     elif "dim" not in text:
-        shown |= {"dim": lambda: None, "keepdim": lambda: False}
+        shown |= {"dim": lambda: None, "keepdim": lambda: False,
+                  "correction": lambda unbiased: None if unbiased else 0}  # fmt: skip
     if saves_result:
         shown["result" if returns == "Tensor" else "result0"] = "result"
     return shown | {"self": "self"}

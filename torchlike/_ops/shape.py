@@ -7,7 +7,8 @@ from torchlike._decl.op import op
 
 
 @op("split.Tensor(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]", variants="", node="SplitBackward",
-    saved="dim self_sym_sizes split_size")  # fmt: skip
+    saved={"dim": "dim", "self_sym_sizes": "self_sym_sizes",
+           "split_size": lambda split_size: split_size[0]})  # fmt: skip
 def split(self, split_size, dim):
     return _cut(self, split_size, dim)
 
@@ -90,7 +91,7 @@ def fill_number(self, value):
     return jnp.broadcast_to(cast(jnp.asarray(value), self.dtype), self.shape)
 
 
-@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", node="FillBackward1", strides=True, vjp={
+@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", node="FillBackward1 FillBackward3", strides=True, vjp={
         "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)})  # fmt: skip
 def fill_tensor(self, value):
     if value.ndim:

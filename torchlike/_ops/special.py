@@ -200,11 +200,20 @@ def _no_derivative(what):
     return rules.undefined(NotImplementedError(f"the derivative for '{what}' is not implemented"))
 
 
+def _at_edges(value, a, x, low, high):
+    """PyTorch's values at orders 0, inf and NaN: ``low`` is that at x = 0, ``high`` that at x = inf."""
+    value = jnp.where(((a == 0) & (x > 0)) | ((a != a) & (x == np.inf)), high, value)
+    value = jnp.where((a != a) & (x == 0), low, value)
+    return jnp.where((a == np.inf) & ~(x < 0), jnp.where(x == np.inf, np.nan, low), value)
+
+
 def _incomplete(name, f, sign, doc):
+    low, high = (0, 1) if sign > 0 else (1, 0)
+
     def kernel(self, other):
         self, other = broadcast(name, self, other)
         demand(name, self, "f")
-        return widely(f, self, other)
+        return widely(lambda a, x: _at_edges(f(a, x), a, x, low, high), self, other)
 
     kernel.__doc__ = doc
     return pointwise(

@@ -148,6 +148,10 @@ def _embedded(d):
     variants="out",
     check=_not_finite("linalg.svd"),
     vjp={"A": _svd_vjp},
+    saved={
+        "S_sym_argsize_minus_1": lambda A_aval: min(A_aval.shape[-2:]),
+        **{n: n for n in ("S", "U", "Vh", "full_matrices")},
+    },
 )
 def linalg_svd(A, full_matrices, driver):
     """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: the singular values in descending order, and their vectors.

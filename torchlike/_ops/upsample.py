@@ -90,10 +90,14 @@ def _declare(mode, n):
     return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n))(interpolate)
 
 
+def _scale_of(i):
+    return lambda scales: None if scales is None else scales[i]
+
+
 def _saved(mode, n):
     shown = {"output_size": "output_size", "self_sym_sizes": "self_sym_sizes"}
     for i, name in enumerate(("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[3 - n :]):
-        shown[name] = lambda scales, i=i: None if scales is None else scales[i]
+        shown[name] = _scale_of(i)
     return shown if mode.startswith("nearest") else shown | {"align_corners": "align_corners"}
 
 

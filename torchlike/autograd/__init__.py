@@ -14,10 +14,13 @@ from torchlike._core.preserve import is_view_replay_enabled as is_view_replay_en
 from torchlike._core.saved import SavedTensor as SavedTensor
 from torchlike.autograd import anomaly_mode as anomaly_mode
 from torchlike.autograd import function as function
+from torchlike.autograd import functional as functional
 from torchlike.autograd import grad_mode as grad_mode
 from torchlike.autograd import graph as graph
 from torchlike.autograd import variable as variable
 from torchlike.autograd.function import Function as Function
+from torchlike.autograd.gradcheck import gradcheck as gradcheck
+from torchlike.autograd.gradcheck import gradgradcheck as gradgradcheck
 from torchlike.autograd.variable import Variable as Variable
 from torchlike.interop.alias import missing_names
 
@@ -25,6 +28,6 @@ __getattr__ = missing_names(__name__)
 
 __all__ = [
     "Function", "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "function",
-    "grad", "grad_mode", "graph", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad",
+    "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad",
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]  # fmt: skip

@@ -297,8 +297,8 @@ def once_differentiable(fn: Any) -> Any:
             return outputs
         message = "trying to differentiate twice a function that was marked with @once_differentiable"
         given = outputs if isinstance(outputs, tuple) else (outputs,)
-        got = tuple(None if g is None else custom.guarded(g, message) for g in given)
-        return got if isinstance(outputs, tuple) else got[0]
+        got = custom.guarded(given, message)
+        return tuple(got) if isinstance(outputs, tuple) else got[0]
 
     return wrapper
 

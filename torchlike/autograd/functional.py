@@ -4,7 +4,7 @@ The functions take a function of tensors and the point where to differentiate it
 several inputs to several outputs, the Jacobian is a tuple over outputs of tuples over inputs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlike._base.state import enable_grad
@@ -12,8 +12,11 @@ from torchlike._core.backward import grad
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.tensor import Tensor
 from torchlike._functions.like import zeros_like
+from torchlike.interop.alias import missing_names
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
+
+__getattr__ = missing_names(__name__)
 
 Tensors = Tensor | tuple[Tensor, ...]
 _OUTPUTS = "outputs of the user-provided function"
@@ -383,15 +386,17 @@ def _rows_at_once(outputs: tuple[Tensor, ...], points: tuple[Tensor, ...], creat
 
 def _unit_vectors(outputs: tuple[Tensor, ...], sizes: list[int]) -> list[Tensor | None]:
     """For each differentiable output, its part of every unit vector of all outputs together."""
-    total, before, parts = sum(sizes), 0, []
-    for out, size in zip(outputs, sizes, strict=True):
-        part = None
-        if out.requires_grad:
-            eye = FUNCTIONS["eye"](total, dtype=out.dtype, device=out.device)
-            part = eye[:, before : before + size].reshape((total, *out.shape))
-        parts.append(part)
-        before += size
-    return parts
+    parts = zip(outputs, _construct_standard_basis_for(outputs, sizes), strict=True)
+    return [part.reshape((part.shape[0], *out.shape)) if out.requires_grad else None for out, part in parts]
+
+
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> tuple[Tensor, ...]:
+    """The columns of a unit matrix, ``tensor_numels`` of them for each tensor, in its dtype and on its device."""
+    total, before, parts = sum(tensor_numels), 0, []
+    for t, n in zip(tensors, tensor_numels, strict=True):
+        parts.append(FUNCTIONS["eye"](total, dtype=t.dtype, device=t.device)[:, before : before + n])
+        before += n
+    return tuple(parts)
 
 
 def hessian(

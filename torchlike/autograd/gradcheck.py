@@ -10,11 +10,14 @@ from torchlike.autograd import _gradcheck_checks as checks
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances
 from torchlike.autograd._gradcheck_jacobian import Function, as_tuple, differentiable
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     "gradcheck", "gradgradcheck", "GradcheckError", "get_numerical_jacobian", "get_analytical_jacobian",
     "get_numerical_jacobian_wrt_specific_input",
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)
 
 Tensors = Tensor | Sequence[Tensor]
 

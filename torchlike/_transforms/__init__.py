@@ -1,0 +1,1 @@
+"""Transformations of whole functions: their capture as one program."""

@@ -1,0 +1,66 @@
+"""The graph of a program's outputs: one node, whose backward is the second half of the program."""
+
+from torchlike._core import node as nodes
+from torchlike._core.saved import FREED, SavesTensors
+from torchlike._executor import immediate
+
+
+class CompiledFunctionBackward(nodes.Node):
+    """The history of what a compiled function returned.
+
+    Attributes:
+        program: maps residuals and gradients of the roots to those of ``edges``; None if the function ran
+            backward itself and freed its graph. residuals: what the first half left for it.
+        metas: (shape, dtype) of each root.
+    """
+
+    __slots__ = ("program", "residuals", "metas", "arity")
+
+    def __init__(self, program, residuals, metas, edges):
+        self.program, self.residuals, self.metas, self.edges = program, residuals, metas, edges
+        self.arity, self.seq, self._ex = len(metas), nodes.next_sequence(), None
+        if nodes.WATCHERS:
+            nodes.watch(self)
+
+    def outs(self):
+        return self.metas
+
+    def release(self):
+        self.residuals = None
+
+    def apply(self, grads):
+        residuals = self.residuals
+        if residuals is None:
+            raise RuntimeError(FREED)
+        pairs = zip(grads, self.metas, strict=True)
+        seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
+        return self.program(*residuals, *seeds)
+
+    def apply_tensors(self, grads, call, made_by=None):
+        raise RuntimeError(
+            "torch.compile does not support double backward: the backward of a compiled function is not recorded; call "
+            "torch.autograd.grad inside the compiled function"
+        )
+
+
+def explore(roots, start):
+    """(sinks, freed): the edges at which the graph below ``roots`` leaves the trace, and whether it was freed.
+
+    Nodes numbered below ``start`` existed before; leaves are sinks too.
+    """
+    sinks, seen, stack = {}, set(), [edge for edge in roots if edge is not None]
+    freed = False
+    while stack:
+        edge = stack.pop()
+        node = edge[0]
+        if node is None:
+            continue
+        if isinstance(node, nodes.AccumulateGrad) or node.seq < start:
+            sinks[edge] = None
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        freed = freed or (isinstance(node, SavesTensors) and node.saved is None)
+        stack.extend(e for e in node.edges if e is not None)
+    return list(sinks), freed

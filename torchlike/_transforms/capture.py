@@ -1,0 +1,180 @@
+"""Capture: a function is traced once, with what it reads as inputs and what it writes as outputs.
+
+The function runs under ``jax.make_jaxpr``. Every array of the outside that a kernel reads appears as a
+constant of the jaxpr, under its identity; the storages that hold those arrays are the inputs of the
+program. What the function wrote is found by comparing the storages and tensors with what they held
+before, and put back: a trace leaves no trace. Each call then runs the program and does the writing.
+"""
+
+import weakref
+
+import jax
+from jax.extend.core import ClosedJaxpr, Literal
+
+from torchlike._core import engine
+from torchlike._core import node as nodes
+from torchlike._core.tensor import Tensor, alias, value_of, wrap
+from torchlike._executor import immediate
+from torchlike._transforms.boundary import explore
+from torchlike._transforms.outputs import Alias, Constant, New, Same
+from torchlike._transforms.recording import Recording, recording
+from torchlike._transforms.world import World, traced_storages
+
+
+class Unsupported(Exception):
+    """The function does something that a program cannot do again."""
+
+
+def substitute(t):
+    """The tensor that stands for an argument while tracing: a leaf over its value."""
+    if t._view is not None and t._view.steps:
+        new = wrap(value_of(t))
+        new._view = None
+    else:
+        new = alias(t)
+    new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
+    new.__class__ = type(t)
+    return new
+
+
+class Trace:
+    """One trace: what went in and what came out.
+
+    Attributes:
+        jaxpr: from the arrays read (``consts``) to the values of ``slots``. result: the structure of the
+            results, and how each is made. writes: (storage, slot). arg_writes: (argument, slot).
+        grads: (holder, how its ``.grad`` is made). bumps: (version counter, how often it was bumped).
+        roots: edges of the results that require grad. sinks: the edges where their gradients go, a
+            pair (argument or None, edge). seeds: the arrays that stand for the gradients of the roots.
+        n_early: how many outputs are not gradients.
+    """
+
+    def __init__(self, function, leaves, tree):
+        self.leaves = leaves
+        self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
+        self.positions = {id(t): i for i, t in self.stand_ins.items()}
+        self.world = World()
+        self.record = Recording(nodes.next_sequence())
+        self.slots, self.index = [], {}
+        self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
+        self.survivors = []
+
+        def body():
+            arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
+            args, kwargs = jax.tree.unflatten(tree, arguments)
+            self._describe(function(*args, **kwargs))
+            return tuple(self.slots)
+
+        try:
+            with recording(self.record):
+                closed = jax.make_jaxpr(body)()
+        finally:
+            self.world.restore()
+            for storage, value in self.record.adopted:
+                storage.value = value
+        self.jaxpr, self.consts = closed.jaxpr, closed.consts
+        self.slots = None
+
+    # -- inside the trace ------------------------------------------------------------------------
+    def slot(self, storage):
+        """The output of the program that is the new value of ``storage``."""
+        found = self.index.get(id(storage))
+        if found is None:
+            found = self.index[id(storage)] = len(self.slots)
+            self.slots.append(storage.value)
+        return found
+
+    def _describe(self, out):
+        self.outside = {id(t): t for t, _ in self.world.tensors}
+        self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
+        self._writes()
+        self._fields()
+        out_leaves, self.out_tree = jax.tree.flatten(out)
+        self._graph(out_leaves)
+        self.result = [self._made(x) for x in out_leaves]
+        known = set(self.index)
+        self.n_kept = len(self.slots)
+        for storage in traced_storages():
+            if id(storage) not in known:
+                self.survivors.append(weakref.ref(storage))
+        self._gradients()
+
+    def _writes(self):
+        self.writes, self.arg_writes = [], []
+        adopted = [s for s, value in self.record.adopted if s.value is not value]
+        for storage in [*self.world.written(), *adopted]:
+            arg = self.argument_storages.get(id(storage))
+            if arg is None:
+                self.writes.append((storage, self.slot(storage)))
+            else:
+                self.arg_writes.append((arg, self.slot(storage)))
+        of_arguments = {id(t._vc) for t in self.stand_ins.values()}
+        self.bumps = [(c, n) for c, n in self.world.bumped() if id(c) not in of_arguments]
+
+    def _fields(self):
+        self.grads = []
+        for t, before in self.world.changed():
+            others = set(before) - {"_grad"}
+            if others:
+                raise Unsupported(f"changes {sorted(others)} of a tensor that was made outside")
+            holder = Same(self.positions.get(id(t)), t)
+            self.grads.append((holder, before["_grad"], None if t._grad is None else self._made(t._grad)))
+
+    def _made(self, x):
+        if not isinstance(x, Tensor):
+            return Constant(x)
+        arg = self.positions.get(id(x))
+        if arg is not None or id(x) in self.outside:
+            return Same(arg, None if arg is not None else x)
+        root = self.root_of.get(id(x)) if hasattr(self, "root_of") else None
+        storage = x._storage
+        arg = self.argument_storages.get(id(storage))
+        if arg is not None:
+            return Alias(arg, None, x._view, root)
+        if id(storage) in self.world.storages:
+            return Alias(None, self._owner(storage), x._view, root)
+        return New(self.slot(storage), storage.strides, x._view, root)
+
+    def _owner(self, storage):
+        """A tensor from outside over the storage."""
+        for t, fields in self.world.tensors:
+            if fields[0] is storage:
+                return t
+        raise Unsupported("returns a view of a tensor that is no more")
+
+    def _graph(self, out_leaves):
+        tensors = [t for t in out_leaves if isinstance(t, Tensor) and id(t) not in self.outside]
+        roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
+        self.root_of = {id(t): k for k, t in enumerate(roots)}
+        self.roots = [t._edge for t in roots]
+        self.metas = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in roots]
+        if roots:
+            sinks, self.freed = explore(self.roots, self.record.start)
+            self.edges = [] if self.freed else sinks
+
+    def _gradients(self):
+        """Run the backward of the results inside the trace, from arrays that stand for their gradients."""
+        self.n_early = len(self.slots)
+        if not self.roots or self.freed:
+            return
+        with jax.ensure_compile_time_eval():
+            self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
+        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges)
+        for edge in self.edges:
+            grad = found.get(edge)
+            if grad is not None:
+                self.slots.append(value_of(grad))
+                variable = getattr(edge[0], "variable", None)
+                arg = None if variable is None else self.positions.get(id(variable))
+                self.sinks.append((arg, variable if arg is None else None, edge))
+
+
+def drop_unread(jaxpr, n):
+    """``jaxpr`` with its first ``n`` outputs, as a jaxpr without constants."""
+    return jaxpr.replace(
+        constvars=(), invars=list(jaxpr.constvars), outvars=jaxpr.outvars[:n],
+        debug_info=jaxpr.debug_info._replace(arg_names=None, result_paths=None),
+    )  # fmt: skip
+
+
+__all__ = ["ClosedJaxpr", "Literal", "Trace", "Unsupported", "drop_unread"]

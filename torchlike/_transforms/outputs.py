@@ -1,0 +1,76 @@
+"""How a program's tensors are made again in every call: those it returns, and gradients it leaves behind."""
+
+from typing import NamedTuple
+
+from torchlike._base.state import state
+from torchlike._core.storage import UNTRACKED, Storage
+from torchlike._core.tensor import Tensor, alias, wrap
+
+
+class New(NamedTuple):
+    """A tensor whose storage the program makes.
+
+    Attributes:
+        slot: which output of the program is the storage's value. strides: the storage's strides or None.
+        view: the View of the tensor, or None. root: which root of the graph it is, None if it needs no grad.
+    """
+
+    slot: int
+    strides: tuple | None
+    view: object
+    root: int | None
+
+
+class Alias(NamedTuple):
+    """A new tensor over a storage from outside, an argument's (``arg``) or a fixed one."""
+
+    arg: int | None
+    tensor: Tensor | None
+    view: object
+    root: int | None
+
+
+class Same(NamedTuple):
+    """A tensor from outside as it is: an argument or a fixed one."""
+
+    arg: int | None
+    tensor: Tensor | None
+
+
+class Constant(NamedTuple):
+    """Anything that is no tensor."""
+
+    value: object
+
+
+class Maker:
+    """Makes the tensors of one call: ``values`` are the program's outputs, ``leaves`` the arguments."""
+
+    def __init__(self, values, leaves, history):
+        self.values, self.leaves, self.history = values, leaves, history
+        self.storages = {}
+
+    def make(self, what):
+        if isinstance(what, Constant):
+            return what.value
+        if isinstance(what, Same):
+            return what.tensor if what.arg is None else self.leaves[what.arg]
+        if isinstance(what, New):
+            t = self._new(what)
+        else:
+            t = alias(what.tensor if what.arg is None else self.leaves[what.arg], Tensor)
+        t._view, t._cache = what.view, None
+        if what.root is not None:
+            t._rg, t._edge = True, self.history(what.root)
+        return t
+
+    def _new(self, what):
+        storage = self.storages.get(what.slot)
+        if storage is None:
+            storage = self.storages[what.slot] = Storage(self.values[what.slot])
+            storage.strides = what.strides
+        t = wrap(None)
+        t._storage = t._vc = storage
+        if state.inference:
+            t._vc = UNTRACKED
+        return t

@@ -1,0 +1,59 @@
+"""What a function needs of the outside while it is traced: numbers that change from call to call, and checks."""
+
+import jax
+import numpy as np
+
+from torchlike._base.state import state
+
+
+class Recording:
+    """The inputs of a program that are not tensors, collected while its function is traced.
+
+    Attributes:
+        dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
+            later calls. checks: (getter, value): the program is valid while they agree.
+        cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
+        adopted: storages made while tracing that hold an array, not a tracer: state made on first use.
+        start: nodes with a lower number existed before. draws: how many random draws were made.
+    """
+
+    def __init__(self, start):
+        self.dynamic, self.checks, self.adopted = {}, [], []
+        self.cleared = set()
+        self.start = start
+
+    def input(self, value, getter):
+        """An array that stands for a number or array which ``getter`` gives anew in every later call."""
+        with jax.ensure_compile_time_eval():
+            array = jax.numpy.array(value)
+        self.dynamic[id(array)] = array, getter
+        return array
+
+    def check(self, getter):
+        """``getter()``, which every later call must find unchanged."""
+        value = getter()
+        self.checks.append((getter, value))
+        return value
+
+    def adopt(self, storage):
+        """Let the program read and write ``storage``, whose value is an array made while tracing."""
+        self.adopted.append(storage)
+
+    def concrete(self, value):
+        """A numpy array as a jax array, although jax is tracing."""
+        with jax.ensure_compile_time_eval():
+            return jax.numpy.array(np.asarray(value))
+
+
+class recording:
+    """The context in which ``state.capture`` is ``rec``."""
+
+    def __init__(self, rec):
+        self.rec = rec
+
+    def __enter__(self):
+        self._before, state.capture = state.capture, self.rec
+        return self.rec
+
+    def __exit__(self, *exc):
+        state.capture = self._before

@@ -1,0 +1,54 @@
+"""Splitting a jaxpr into what does not depend on some of its inputs, and the rest."""
+
+from jax.extend.core import ClosedJaxpr, Literal
+
+
+def split(jaxpr, late, n_early):
+    """(early, late) halves of ``jaxpr``, whose first ``n_early`` outputs do not depend on the inputs ``late``.
+
+    The early half maps the other inputs to the first outputs and to residuals; the late half maps
+    residuals and the late inputs to the other outputs. Equations are not taken apart.
+    """
+    unknown = {v for v, is_late in zip(jaxpr.invars, late, strict=True) if is_late}
+    early_eqns, late_eqns = [], []
+    for eqn in jaxpr.eqns:
+        if any(not isinstance(v, Literal) and v in unknown for v in eqn.invars):
+            unknown.update(eqn.outvars)
+            late_eqns.append(eqn)
+        else:
+            early_eqns.append(eqn)
+    outs = jaxpr.outvars[n_early:]
+    late_eqns, needed = _pruned(late_eqns, outs)
+    late_in = [v for v, is_late in zip(jaxpr.invars, late, strict=True) if is_late]
+    residuals = [v for v in needed if v not in unknown]
+    early_in = [v for v, is_late in zip(jaxpr.invars, late, strict=True) if not is_late]
+    early_out = [*jaxpr.outvars[:n_early], *residuals]
+    early_eqns, _ = _pruned(early_eqns, early_out)
+    early = jaxpr.replace(invars=early_in, outvars=early_out, eqns=early_eqns, debug_info=_no_names(jaxpr))
+    after = jaxpr.replace(invars=[*residuals, *late_in], outvars=outs, eqns=late_eqns, debug_info=_no_names(jaxpr))
+    return ClosedJaxpr(early, ()), ClosedJaxpr(after, ())
+
+
+def _no_names(jaxpr):
+    return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+
+
+def _pruned(eqns, outs):
+    """The equations that ``outs`` depend on, and the variables they need that none of them defines, in order."""
+    wanted = {v for v in outs if not isinstance(v, Literal)}
+    kept = []
+    for eqn in reversed(eqns):
+        if any(v in wanted for v in eqn.outvars) or eqn.effects:
+            kept.append(eqn)
+            wanted.update(v for v in eqn.invars if not isinstance(v, Literal))
+    kept.reverse()
+    defined = {v for eqn in kept for v in eqn.outvars}
+    needed = {}
+    for eqn in kept:
+        for v in eqn.invars:
+            if not isinstance(v, Literal) and v not in defined:
+                needed[v] = None
+    for v in outs:
+        if not isinstance(v, Literal) and v not in defined:
+            needed[v] = None
+    return kept, list(needed)

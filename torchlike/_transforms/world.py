@@ -1,0 +1,87 @@
+"""The tensors and storages that exist: noted before a function is traced, compared and put back after it."""
+
+import gc
+
+import jax
+
+from torchlike._core.storage import UNTRACKED, Storage, Version
+from torchlike._core.tensor import Tensor
+
+Tracer = jax.core.Tracer
+
+
+def _subclasses(cls):
+    found = {cls}
+    for sub in cls.__subclasses__():
+        found |= _subclasses(sub)
+    return found
+
+
+def _living(kinds):
+    return [o for o in gc.get_objects() if type(o) in kinds]
+
+
+class World:
+    """What every storage and tensor holds.
+
+    Attributes:
+        storages: {id of a storage: (storage, value, strides)}. owners: {id of a value: its storages}.
+        tensors: (tensor, its fields) of each tensor. counters: (counter, version) of each version counter.
+    """
+
+    _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff")
+
+    def __init__(self):
+        tensor_kinds = _subclasses(Tensor)
+        self.storages, self.owners, self.tensors = {}, {}, []
+        counters = {}
+        for o in _living(tensor_kinds | {Storage, Version}):
+            if type(o) is Storage:
+                self.add(o)
+                counters[id(o)] = o
+            elif type(o) is Version:
+                counters[id(o)] = o
+            else:
+                self.tensors.append((o, tuple(getattr(o, f, None) for f in self._FIELDS)))
+        self.counters = [(c, c.version) for c in counters.values()]
+
+    def add(self, storage):
+        """Note a storage made since, whose value is an array."""
+        self.storages[id(storage)] = storage, storage.value, storage.strides
+        self.owners.setdefault(id(storage.value), []).append(storage)
+
+    def written(self):
+        """The storages that hold something else now."""
+        return [s for s, value, _ in self.storages.values() if s.value is not value]
+
+    def bumped(self):
+        """(counter, how often it was bumped) of the version counters that changed."""
+        return [(c, c.version - version) for c, version in self.counters if c.version != version]
+
+    def changed(self):
+        """(tensor, {field: value before}) of the tensors of which a field changed."""
+        found = []
+        for t, before in self.tensors:
+            now = {f: old for f, old in zip(self._FIELDS, before, strict=True) if getattr(t, f, None) is not old}
+            if now:
+                found.append((t, now))
+        return found
+
+    def restore(self):
+        """Give every storage, counter and tensor what it had."""
+        for s, value, strides in self.storages.values():
+            if s.value is not value:
+                s.value, s.strides = value, strides
+                s.epoch += 1
+        for counter, version in self.counters:
+            if counter is not UNTRACKED:
+                counter.version = version
+        for t, before in self.changed():
+            for field, value in before.items():
+                setattr(t, field, value)
+            t._cache = None
+
+
+def traced_storages():
+    """The living storages whose value is a tracer."""
+    return [s for s in _living({Storage}) if isinstance(s.value, Tracer)]
