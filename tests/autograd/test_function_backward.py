@@ -334,6 +334,50 @@ def test_accumulation_and_captures():
     agree(run)
 
 
+@pytest.mark.parametrize("materialize", [True, False])
+def test_a_function_runs_where_no_gradient_arrives(materialize):
+    def run(t):
+        x, log = leaf(t), []
+
+        def forward(ctx, a):
+            ctx.set_materialize_grads(materialize)
+            return a * 2
+
+        y = function(t, forward, lambda ctx, g: last(log.append(("backward", g)), g)).apply(x)
+        y.register_hook(lambda g: log.append(("tensor", g)))
+        y.grad_fn.register_prehook(lambda g: log.append(("pre", g)))
+        y.grad_fn.register_hook(lambda gi, go: log.append(("post", gi, go)))
+        function(t, lambda ctx, a: a * 3, lambda ctx, g: None).apply(y).sum().backward()
+        return log, x.grad
+
+    agree(run)
+
+
+def test_hooks_see_fitted_gradients_and_those_nobody_needs():
+    def run(t):
+        x, log = leaf(t), []
+        f = function(t, lambda ctx, a, b: a * 3, lambda ctx, g: (g.double().expand(3, 2), g))
+        y = f.apply(x, t.ones(2))
+        y.grad_fn.register_hook(lambda gi, go: log.append(gi))
+        y.sum().backward()
+        return log, x.grad
+
+    agree(run)
+
+
+def test_gradcheck():
+    def run(t):
+        x, w = (t.tensor(v, dtype=t.float64, requires_grad=True) for v in ([1.0, 2.0], [3.0, 4.0]))
+        f = function(
+            t,
+            lambda ctx, a, b: last(ctx.save_for_backward(a, b), (a * b, a + b)),
+            lambda ctx, g, h: (g * ctx.saved_tensors[1] + h, g * ctx.saved_tensors[0] + h),
+        )
+        return t.autograd.gradcheck(f.apply, (x, w)), t.autograd.gradgradcheck(f.apply, (x, w))
+
+    agree(run)
+
+
 def anomalous(t, backward, *, look=lambda y: None):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

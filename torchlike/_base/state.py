@@ -4,6 +4,7 @@ import functools
 import inspect
 import threading
 import warnings
+from typing import Any
 
 
 class State(threading.local):
@@ -13,7 +14,7 @@ class State(threading.local):
     and the executor has work to do (modes, transforms, autocast). ``inference``: whether new tensors
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
-    backward that runs, or None.
+    backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
     """
 
     grad = True
@@ -23,6 +24,7 @@ class State(threading.local):
     pack_refused: str | None = None
     task = None
     selective = None
+    capture: Any = None
     multithreading = True
     view_replay = False
 

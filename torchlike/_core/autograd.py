@@ -65,6 +65,8 @@ def _get_grad(t):
 def _set_grad(t, value):
     if value is not None:
         _check_grad(t, value)
+    elif state.capture is not None:
+        state.capture.cleared.add(id(t))
     t._grad = value
 
 

@@ -304,9 +304,14 @@ def _found(got, i, x, allow_unused, materialize):
             "if this is the desired behavior."
         )
     if got is None and materialize:
+        if isinstance(x, GradientEdge):
+            raise RuntimeError(
+                f"materialize_grads cannot be used when the given input is a GradientEdge (inputs[{i}]), which does "
+                "not lead to the outputs; pass the tensor, or allow_unused=True"
+            )
         root = _root(x)
         got = wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
-        if isinstance(x, Tensor) and x._view is not None and is_dense(x._view.layout):
+        if x._view is not None and is_dense(x._view.layout):
             restride(got, x._view.layout.strides)
     return got
 

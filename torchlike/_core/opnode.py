@@ -36,10 +36,10 @@ class OpNode(SavesTensors):
 
     def spread(self, grads):
         by_input = dict(zip(self.plan.wanted, grads, strict=True))
-        return tuple(by_input.get(i) for i in self.plan.tensors)
+        return tuple(by_input.get(i) for i in shown.edges(self.plan))
 
     def gather(self, grads):
-        by_input = dict(zip(self.plan.tensors, grads, strict=True))
+        by_input = dict(zip(shown.edges(self.plan), grads, strict=True))
         return [by_input[i] for i in self.plan.wanted]
 
     def output_of(self, position):

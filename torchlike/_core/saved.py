@@ -94,7 +94,7 @@ class SavesTensors(nodes.Node):
         raise RuntimeError(modified(t, version, self, self.output_of(position)))
 
     def pack(self, position, pack, unpack, bare=False):
-        """Let ``pack`` take the tensor saved at ``position`` (``bare``: without its history); ``unpack`` gives it back."""
+        """Let ``pack`` take the tensor saved at ``position``, which ``unpack`` gives back; ``bare``: without history."""
         t = self.saved[position]
         whole = self.saved_tensor(position)
         given = alias(whole) if bare else whole

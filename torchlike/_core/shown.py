@@ -36,7 +36,13 @@ def value(node, name):
     if not _is_given(node, source):
         raise KeyError(name)
     if callable(source):
-        return _unsigned(source(**{p: _fact(node, p) for p in parameters(source)}))
+        return source(**{p: _value(node, p) for p in parameters(source)})
+    got = _value(node, source)
+    kinds = {a.name: a.kind for a in _operator(node.plan).schema.args}
+    return got if kinds.get(source) == "Scalar" else _unsigned(got)
+
+
+def _value(node, source):
     slots = _slots(node.plan, source)
     if slots is _NO_TENSOR:
         return _fact(node, source)
@@ -100,6 +106,8 @@ _INDICES = frozenset({"index", "indices", "mask", "condition", "words"})  # thes
 def edges(plan):
     """The indices of the inputs that ``next_functions`` tells of, in order."""
     op = _operator(plan)
+    if plan.refuses:
+        return [i for i in plan.tensors if not plan.avals[i].weak_type]
     if getattr(op, "edges_of", None) is not None:
         return op.edges_of(*plan.avals)
     if not hasattr(op, "schema") or not _INDICES & {a.name for a in op.dynamic}:
@@ -184,14 +192,12 @@ def _fact(node, name):
         tensor, ending = next((n, name[len(n) :]) for n in args if name[len(n) :] in _OF_AVAL and name.startswith(n))
         return _OF_AVAL[ending](plan.avals[op.dynamic.index(args[tensor])])
     if hasattr(op, "prepare"):
-        return _unsigned(node.given[op.schema.args.index(arg) - 1])
+        return node.given[op.schema.args.index(arg) - 1]
     if arg in op.static:
         got = plan.static[op.static.index(arg)]
     else:
         got = _number(node, op.dynamic.index(arg), arg.default)
-    if arg.kind == "Scalar":
-        return got
-    return float(got) if arg.kind == "float" and isinstance(got, int) else _unsigned(got)
+    return float(got) if arg.kind == "float" and isinstance(got, int) else got
 
 
 def _is_given(node, source):

@@ -7,8 +7,9 @@ import numpy as np
 
 import torchlike._base.device as devices
 from torchlike._base import rng
+from torchlike._base.state import state
 from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, fresh
+from torchlike._core.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._functions._install import function
 
@@ -95,6 +96,8 @@ def draw(name, generator, device=None):
         target = devices.jax_device(device)
         if target != jax.devices()[0]:
             return fresh(jax.device_put(source.draw(), target))
+    if state.capture is not None:
+        return wrap(state.capture.input(source.draw(), source.draw))
     return source.draw().view(_Words)
 
 

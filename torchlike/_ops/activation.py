@@ -61,6 +61,7 @@ leaky_relu = _activation(
     "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
+    node="LeakyReluBackward LeakyReluBackward1",
 )
 
 # in evaluation, by the mean slope
@@ -69,7 +70,7 @@ rrelu = _activation(
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
     dispatched="leaky_relu_cpu",
-    node="RreluWithNoiseBackward",
+    node="RreluWithNoiseBackward RreluWithNoiseBackward1",
     strides=False,
     saved={"self": "self", "training": lambda: False},
 )
@@ -88,7 +89,8 @@ def _elu_back(x, grad, alpha, scale, input_scale):
 
 
 elu = _activation(
-    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back
+    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back,
+    node="EluBackward EluBackward1",
 )
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -97,7 +99,7 @@ selu = _activation(
     lambda x: _elu(x, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
     lambda x, grad: _elu_back(x, grad, x.dtype.type(_ALPHA), x.dtype.type(_SCALE), 1),
     dispatched="elu_cpu",
-    node="EluBackward",
+    node="EluBackward EluBackward1",
     saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
     variants="function",
     doc="The scaled :func:`elu` that keeps mean 0 and variance 1 from layer to layer.",
@@ -108,7 +110,7 @@ celu = _activation(
     "celu(Tensor self, Scalar alpha=1.) -> Tensor",
     lambda x, alpha: _elu(x, alpha, 1, 1 / alpha),
     lambda x, grad, alpha: _elu_back(x, grad, alpha, 1, 1 / alpha),
-    dispatched="elu_cpu", variants="function",
+    dispatched="elu_cpu", variants="function", node="CeluBackward CeluBackward1",
     doc="As :func:`elu`, with a slope that is 1 at 0 whatever ``alpha``.",
 )  # fmt: skip
 

@@ -147,15 +147,27 @@ def _bce_share(grad, like, weight, reduction):
 _LEAST = float(np.float32(1e-12))
 
 
+@jax.custom_jvp
+def _bce_slope(grad, x, t):
+    """Divided by at least 1e-12; PyTorch's second derivatives divide by 1e-12 more instead."""
+    return grad * (x - t) / at_least((1 - x) * x, _LEAST)
+
+
+@_bce_slope.defjvp
+def _bce_slope_jvp(primals, tangents):
+    (grad, x, t), (dgrad, dx, dt) = primals, tangents
+    width = (1 - x) * x + _LEAST
+    curve = (x * x - 2 * x * t + t) / (width * width)
+    return _bce_slope(*primals), dgrad * ((x - t) / width) + grad * (dx * curve - dt / at_least((1 - x) * x, _LEAST))
+
+
 @op(
     "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
     variants="",
     check=_outside,
     vjp={
-        "self": lambda grad, self, target, weight, reduction: (
-            _bce_share(grad, self, weight, reduction)
-            * (wide(self) - wide(target))
-            / at_least((1 - wide(self)) * wide(self), _LEAST)
+        "self": lambda grad, self, target, weight, reduction: _bce_slope(
+            _bce_share(grad, self, weight, reduction), wide(self), wide(target)
         ),
         "target": lambda grad, self, weight, reduction: (
             _bce_share(grad, self, weight, reduction) * (jnp.log1p(-wide(self)) - jnp.log(wide(self)))

@@ -404,13 +404,14 @@ def _last_step_of_linear(input, weight, bias):
 
 def _saved_by_linear(input, weight, bias):
     """The weight shows as PyTorch's second matrix, which is its transpose."""
-    def turned(weight_aval):
-        return weight_aval.shape[::-1]
-
+    turned = {
+        "mat2": lambda weight: None if weight is None else weight.t(),
+        "mat2_sym_sizes": lambda weight_aval: weight_aval.shape[::-1],
+    }
     return {
-        "AddmmBackward": {"mat1": "input", "mat1_sym_sizes": "input_sym_sizes", "mat2_sym_sizes": turned,
-                          "beta": lambda: 1, "alpha": lambda: 1},
-        "MmBackward": {"self": "input", "self_sym_sizes": "input_sym_sizes", "mat2_sym_sizes": turned},
+        "AddmmBackward": turned | {"mat1": "input", "mat1_sym_sizes": "input_sym_sizes",
+                                   "beta": lambda: 1, "alpha": lambda: 1},
+        "MmBackward": turned | {"self": "input", "self_sym_sizes": "input_sym_sizes"},
     }.get(_last_step_of_linear(input, weight, bias), {})  # fmt: skip
 
 

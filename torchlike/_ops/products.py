@@ -46,7 +46,7 @@ def _outer(name, a, b):
     dtype="promote",
     node="MulBackward",
     variants="function method out",
-    saved={"other": "vec2"},
+    saved={"other": "vec2", "self": lambda self: None if self is None else self.unsqueeze(1)},
 )
 def outer(self, vec2):
     """All products of an element of one vector and one of another, [n] and [m] to [n, m].

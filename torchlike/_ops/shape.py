@@ -80,19 +80,20 @@ def onto(x, like):
 
 
 @op("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="inplace", node="CopyBackwards",
-    numbers=True)  # fmt: skip
+    numbers=True, saved="")  # fmt: skip
 def copy(self, src, non_blocking):
     return onto(src, self)
 
 
 @op("fill.Scalar(Tensor self, Scalar value) -> Tensor", vjp={"self": lambda grad: jnp.zeros_like(grad)},
-    variants="inplace", strides=True)  # fmt: skip
+    variants="inplace", strides=True, node="FillBackward FillBackward2")  # fmt: skip
 def fill_number(self, value):
     return jnp.broadcast_to(cast(jnp.asarray(value), self.dtype), self.shape)
 
 
-@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", node="FillBackward1 FillBackward3", strides=True, vjp={
-        "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)})  # fmt: skip
+@op("fill.Tensor(Tensor self, Tensor value) -> Tensor", variants="inplace", strides=True, vjp={
+        "self": lambda grad: jnp.zeros_like(grad), "value": lambda grad: jnp.sum(grad)},
+    node="FillBackward1 FillBackward3")  # fmt: skip
 def fill_tensor(self, value):
     if value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")

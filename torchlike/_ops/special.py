@@ -152,6 +152,7 @@ digamma = unary(
     "polygamma(int n, Tensor self) -> Tensor",
     dtype="int_to_float",
     variants="function inplace out",
+    node="PolygammaBackward PolygammaBackward1",
     strides=True,
     vjp={"self": lambda grad, self, n: grad * polygamma_value(n + 1, self)},
 )

@@ -366,6 +366,7 @@ def relu(self):
     "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
     numbers="",
     variants="function out inplace",
+    node="ThresholdBackward ThresholdBackward1",
     vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
 )
 def threshold(self, threshold, value):

@@ -34,7 +34,7 @@ class CompiledFunctionBackward(nodes.Node):
             raise RuntimeError(FREED)
         pairs = zip(grads, self.metas, strict=True)
         seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
-        return self.program(*residuals, *seeds)
+        return self.program(residuals, seeds)
 
     def apply_tensors(self, grads, call, made_by=None):
         raise RuntimeError(

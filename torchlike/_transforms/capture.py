@@ -9,7 +9,6 @@ before, and put back: a trace leaves no trace. Each call then runs the program a
 import weakref
 
 import jax
-from jax.extend.core import ClosedJaxpr, Literal
 
 from torchlike._core import engine
 from torchlike._core import node as nodes
@@ -43,9 +42,9 @@ class Trace:
     Attributes:
         jaxpr: from the arrays read (``consts``) to the values of ``slots``. result: the structure of the
             results, and how each is made. writes: (storage, slot). arg_writes: (argument, slot).
-        grads: (holder, how its ``.grad`` is made). bumps: (version counter, how often it was bumped).
-        roots: edges of the results that require grad. sinks: the edges where their gradients go, a
-            pair (argument or None, edge). seeds: the arrays that stand for the gradients of the roots.
+        grads: (holder, how its ``.grad`` is made). demanded: (holder, ``.grad`` that it must have had). bumps: (version counter, how often it was bumped).
+        roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
+            leaf or None, edge). seeds: the arrays that stand for the gradients of the roots.
         n_early: how many outputs are not gradients.
     """
 
@@ -57,7 +56,8 @@ class Trace:
         self.record = Recording(nodes.next_sequence())
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
-        self.survivors = []
+        self.survivors: list = []
+        self.root_of: dict[int, int] = {}
 
         def body():
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
@@ -73,7 +73,7 @@ class Trace:
             for storage, value in self.record.adopted:
                 storage.value = value
         self.jaxpr, self.consts = closed.jaxpr, closed.consts
-        self.slots = None
+        self.slots = self.roots = self.stand_ins = None
 
     # -- inside the trace ------------------------------------------------------------------------
     def slot(self, storage):
@@ -87,16 +87,20 @@ class Trace:
     def _describe(self, out):
         self.outside = {id(t): t for t, _ in self.world.tensors}
         self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
+        self.grad_storages = {}
+        for t, fields in self.world.tensors:
+            grad = fields[World.GRAD]
+            if grad is not None and grad._view is None and id(t) not in self.positions:
+                self.grad_storages.setdefault(id(grad._storage), t)
         self._writes()
         self._fields()
         out_leaves, self.out_tree = jax.tree.flatten(out)
         self._graph(out_leaves)
         self.result = [self._made(x) for x in out_leaves]
-        known = set(self.index)
         self.n_kept = len(self.slots)
         for storage in traced_storages():
-            if id(storage) not in known:
-                self.survivors.append(weakref.ref(storage))
+            if id(storage) not in self.index:
+                self.survivors.append((weakref.ref(storage), self.slot(storage)))
         self._gradients()
 
     def _writes(self):
@@ -112,13 +116,16 @@ class Trace:
         self.bumps = [(c, n) for c, n in self.world.bumped() if id(c) not in of_arguments]
 
     def _fields(self):
-        self.grads = []
+        self.grads, self.demanded = [], []
         for t, before in self.world.changed():
             others = set(before) - {"_grad"}
             if others:
                 raise Unsupported(f"changes {sorted(others)} of a tensor that was made outside")
-            holder = Same(self.positions.get(id(t)), t)
-            self.grads.append((holder, before["_grad"], None if t._grad is None else self._made(t._grad)))
+            arg = self.positions.get(id(t))
+            holder = Same(arg, t if arg is None else None)
+            if id(t) not in self.record.cleared:
+                self.demanded.append((holder, before["_grad"]))
+            self.grads.append((holder, None if t._grad is None else self._made(t._grad)))
 
     def _made(self, x):
         if not isinstance(x, Tensor):
@@ -126,7 +133,7 @@ class Trace:
         arg = self.positions.get(id(x))
         if arg is not None or id(x) in self.outside:
             return Same(arg, None if arg is not None else x)
-        root = self.root_of.get(id(x)) if hasattr(self, "root_of") else None
+        root = self.root_of.get(id(x))
         storage = x._storage
         arg = self.argument_storages.get(id(storage))
         if arg is not None:
@@ -167,14 +174,3 @@ class Trace:
                 variable = getattr(edge[0], "variable", None)
                 arg = None if variable is None else self.positions.get(id(variable))
                 self.sinks.append((arg, variable if arg is None else None, edge))
-
-
-def drop_unread(jaxpr, n):
-    """``jaxpr`` with its first ``n`` outputs, as a jaxpr without constants."""
-    return jaxpr.replace(
-        constvars=(), invars=list(jaxpr.constvars), outvars=jaxpr.outvars[:n],
-        debug_info=jaxpr.debug_info._replace(arg_names=None, result_paths=None),
-    )  # fmt: skip
-
-
-__all__ = ["ClosedJaxpr", "Literal", "Trace", "Unsupported", "drop_unread"]

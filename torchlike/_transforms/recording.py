@@ -13,8 +13,9 @@ class Recording:
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
         cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
-        adopted: storages made while tracing that hold an array, not a tracer: state made on first use.
-        start: nodes with a lower number existed before. draws: how many random draws were made.
+        adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
+            on first use.
+        start: nodes with a lower number existed before.
     """
 
     def __init__(self, start):
@@ -37,7 +38,7 @@ class Recording:
 
     def adopt(self, storage):
         """Let the program read and write ``storage``, whose value is an array made while tracing."""
-        self.adopted.append(storage)
+        self.adopted.append((storage, storage.value))
 
     def concrete(self, value):
         """A numpy array as a jax array, although jax is tracing."""

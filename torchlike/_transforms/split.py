@@ -1,4 +1,4 @@
-"""Splitting a jaxpr into what does not depend on some of its inputs, and the rest."""
+"""Cutting jaxprs: into what does not depend on some of the inputs and the rest, and down to some outputs."""
 
 from jax.extend.core import ClosedJaxpr, Literal
 
@@ -24,9 +24,25 @@ def split(jaxpr, late, n_early):
     early_in = [v for v, is_late in zip(jaxpr.invars, late, strict=True) if not is_late]
     early_out = [*jaxpr.outvars[:n_early], *residuals]
     early_eqns, _ = _pruned(early_eqns, early_out)
-    early = jaxpr.replace(invars=early_in, outvars=early_out, eqns=early_eqns, debug_info=_no_names(jaxpr))
-    after = jaxpr.replace(invars=[*residuals, *late_in], outvars=outs, eqns=late_eqns, debug_info=_no_names(jaxpr))
-    return ClosedJaxpr(early, ()), ClosedJaxpr(after, ())
+    early = _with(jaxpr, early_in, early_out, early_eqns)
+    return early, _with(jaxpr, [*residuals, *late_in], outs, late_eqns)
+
+
+def without_constants(jaxpr, outs):
+    """``jaxpr`` with its constants as inputs, and only the outputs with these numbers."""
+    outs = [jaxpr.outvars[i] for i in outs]
+    return _with(jaxpr, list(jaxpr.constvars), outs, _pruned(jaxpr.eqns, outs)[0])
+
+
+def bind(jaxpr, values):
+    """The closed jaxpr whose inputs are given here, {position: array}, are constants again."""
+    left = [v for i, v in enumerate(jaxpr.invars) if i not in values]
+    fixed = jaxpr.replace(constvars=[jaxpr.invars[i] for i in values], invars=left, debug_info=_no_names(jaxpr))
+    return ClosedJaxpr(fixed, list(values.values()))
+
+
+def _with(jaxpr, invars, outvars, eqns):
+    return jaxpr.replace(constvars=(), invars=invars, outvars=outvars, eqns=eqns, debug_info=_no_names(jaxpr))
 
 
 def _no_names(jaxpr):

@@ -29,6 +29,7 @@ class World:
         tensors: (tensor, its fields) of each tensor. counters: (counter, version) of each version counter.
     """
 
+    GRAD = 5  # the position of ``.grad`` among the fields
     _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff")
 
     def __init__(self):

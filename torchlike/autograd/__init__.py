@@ -28,6 +28,7 @@ __getattr__ = missing_names(__name__)
 
 __all__ = [
     "Function", "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "function",
-    "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+    "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled", "variable",
 ]  # fmt: skip

@@ -203,7 +203,14 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
         mode: "all": ``fn(gradients)`` when all that this backward computes are there, None for the
             others; "any": ``fn(gradient)`` with the first one.
 
-    Raises ValueError for another mode, AssertionError for a tensor without a gradient function.
+    Raises ValueError for another mode, AssertionError for a tensor that does not require grad (which
+    mode "any" leaves out). The handle that it returns removes all hooks.
+
+    >>> import torchlike as torch
+    >>> a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), lambda grads: print(grads))
+    >>> (a * 2).sum().backward()
+    [tensor([2., 2.]), None]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -226,7 +233,7 @@ def _first_hooks(tensors: Sequence[Tensor], fn: Callable) -> list[RemovableHandl
         if first:
             fn(grad)
 
-    return [t.register_hook(hook) for t in tensors]
+    return [t.register_hook(hook) for t in tensors if t.requires_grad]
 
 
 def _all_hooks(tensors: Sequence[Tensor], fn: Callable, graph_nodes: list[Node]) -> list[RemovableHandle]:

@@ -1,5 +1,7 @@
 """Variable: the name that Tensor once had, and the engine behind it."""
 
+import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +30,14 @@ class Variable(metaclass=_VariableMeta):
 
     _execution_engine = _Engine()
 
-    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+        if volatile and requires_grad:
+            raise ValueError("Variable can't be volatile and require_grad at the same time!")
+        if volatile:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2
+            )
+        data = Tensor() if data is None else data
         if not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
-        return data.data.requires_grad_(requires_grad)
+        return data.detach().requires_grad_(bool(operator.index(requires_grad)))

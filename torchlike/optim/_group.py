@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from torchlike._base.dtypes import float32, float64, get_default_dtype
-from torchlike._base.state import enable_grad
+from torchlike._base.state import enable_grad, state
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._decl.derive import Derived
@@ -17,9 +17,19 @@ from torchlike._ops.optim import update_all
 from torchlike.optim.optimizer import Optimizer
 
 
+def _kept(array):
+    """A state tensor that starts from a numpy array, for which no kernel has to be compiled."""
+    capture = state.capture
+    if capture is None:
+        return wrap(jax.device_put(array))
+    t = wrap(capture.concrete(array))
+    capture.adopt(t._storage)
+    return t
+
+
 def zeros(shape, dtype):
-    """A tensor of zeros that no kernel had to be compiled for."""
-    return wrap(jax.device_put(np.zeros(shape, dtype.np)))
+    """A tensor of zeros."""
+    return _kept(np.zeros(shape, dtype.np))
 
 
 def zeros_like(p):
@@ -29,13 +39,13 @@ def zeros_like(p):
 
 def filled_like(p, number):
     """One number in the shape and dtype of a parameter."""
-    return wrap(jax.device_put(np.full(tuple(p.shape), number, p.dtype.np)))
+    return _kept(np.full(tuple(p.shape), number, p.dtype.np))
 
 
 def scalar_count(value=0.0):
     """A 0-dim tensor that counts steps: float32, or float64 if that is the default dtype."""
     dtype = float64 if get_default_dtype() is float64 else float32
-    return wrap(jax.device_put(np.asarray(number(value), dtype.np)))
+    return _kept(np.asarray(number(value), dtype.np))
 
 
 def step_count():
@@ -133,14 +143,25 @@ class GroupOptimizer(Optimizer):
         return loss
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state = self.state[p]
-        if not state:
-            state.update(self._start(p, group))
-        return state
+        kept = self.state[p]
+        if not kept:
+            kept.update(self._start(p, group))
+        return kept
 
     def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         states = [self._state_of(p, group) for p in params]
-        self._advance(group, params, states, self._numbers(group))
+        self._advance(group, params, states, self._numbers_now(group))
+
+    def _numbers_now(self, group: dict[str, Any]) -> dict[str, Any]:
+        """The group's numbers; while a step is traced, inputs that every later call reads anew."""
+        numbers, capture = self._numbers(group), state.capture
+        if capture is None:
+            return numbers
+        capture.check(lambda: (self._options(group), group.get("maximize"), len(group["params"])))
+        return {
+            k: v if isinstance(v, Tensor) else capture.input(v, lambda k=k: self._numbers(group)[k])
+            for k, v in numbers.items()
+        }
 
     def _advance(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):

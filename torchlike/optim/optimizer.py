@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from torchlike._base.dtypes import float32
+from torchlike._base.state import state
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.tensor import Tensor
 
@@ -75,6 +76,8 @@ class Optimizer:
         TypeError: ``params`` is a tensor, or holds what is no tensor.
     """
 
+    _unguarded = ("state", "param_groups", "defaults", "_opt_called")  # by torch.compile
+
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -119,6 +122,8 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
+            if set_to_none and state.capture is not None:
+                state.capture.cleared.add(id(parameter))
             if parameter.grad is None:
                 continue
             if set_to_none:

@@ -1,8 +1,9 @@
 """Stochastic gradient descent."""
 
+from torchlike._base.state import state
 from torchlike._core.tensor import value_of, wrap
 from torchlike._ops import optim as rules
-from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate
+from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, zeros_like
 
 __all__ = ["SGD"]
 
@@ -82,7 +83,7 @@ class SGD(GroupOptimizer):
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
     def _step_group(self, group, params):
-        numbers = self._numbers(group)
+        numbers = self._numbers_now(group)
         if group["momentum"] == 0:
             self._advance(group, params, [{}] * len(params), numbers)
             return
@@ -92,7 +93,17 @@ class SGD(GroupOptimizer):
             chosen = [i for i, f in enumerate(fresh) if f == first]
             for i in chosen:
                 if first:  # any array of this shape will do: the rule ignores it
-                    states[i]["momentum_buffer"] = wrap(value_of(params[i].grad))
+                    states[i]["momentum_buffer"] = _buffer(params[i])
             if chosen:
                 now = [params[i] for i in chosen], [states[i] for i in chosen]
-                self._advance(group, *now, numbers | {"first": float(first)})
+                self._advance(group, *now, numbers | {"first": _first(first)})
+
+
+def _buffer(p):
+    """A momentum buffer whose values do not matter yet."""
+    return wrap(value_of(p.grad)) if state.capture is None else zeros_like(p)
+
+
+def _first(first):
+    """1 in the first step of a buffer; in a traced step an input, which is 0 from the second call on."""
+    return float(first) if state.capture is None else state.capture.input(float(first), float)

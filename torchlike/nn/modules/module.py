@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (
@@ -405,6 +406,8 @@ class Module(HookMethods, StateMethods, ConvertMethods):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of every parameter, or fill them with zeros."""
         for parameter in self.parameters():
+            if set_to_none and state.capture is not None:
+                state.capture.cleared.add(id(parameter))
             if parameter.grad is None:
                 continue
             if set_to_none:

@@ -1,0 +1,146 @@
+"""Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
+
+import functools
+import logging
+import os
+import traceback
+import warnings
+
+import jax
+
+from torchlike._base.dtypes import get_default_dtype
+from torchlike._base.state import state
+from torchlike._core.tensor import Tensor
+from torchlike._transforms.capture import Trace, Unsupported
+from torchlike._transforms.guards import Guards
+from torchlike._transforms.program import Program
+
+log = logging.getLogger("torchlike.compile")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+LIMIT = 8  # programs of one function before it is left to eager execution
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Unfit(RuntimeError):
+    """``fullgraph=True``: the function cannot be one program."""
+
+
+def _kind(x):
+    """What of an argument selects a program."""
+    if isinstance(x, Tensor):
+        view = x._view
+        value = x._storage.value
+        dtype = value.dtype if view is None or view.dtype is None else view.dtype
+        layout = value.shape if view is None else view.layout
+        return type(x), layout, dtype, x._rg, x._edge is None, x._grad is None
+    if isinstance(x, _PLAIN):
+        return type(x), x
+    try:
+        hash(x)
+    except TypeError:
+        return type(x), id(x)
+    return x
+
+
+class CompiledFunction:
+    """A function that runs as one program; see ``torch.compile``.
+
+    Attributes:
+        programs: {kind of arguments: [(guards, program)]}. eager: why it is not compiled any more, or None.
+    """
+
+    def __init__(self, function, fullgraph=False):
+        self.function, self.fullgraph = function, fullgraph
+        functools.update_wrapper(self, function, updated=())
+        self.reset()
+
+    def reset(self):
+        """Forget every program."""
+        self.programs, self.count, self.eager, self.single = {}, 0, None, 0
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if self.eager is not None or state.capture is not None or not Switch.on:
+            return self.function(*args, **kwargs)
+        leaves, tree = jax.tree.flatten((args, kwargs))
+        aliases = _aliases(leaves)
+        key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        failed = None
+        for guards, program in self.programs.get(key, ()):
+            failed = guards.failed() or (None if program.holds() else "which tensors share a value, or have a .grad")
+            if failed is None:
+                return program(leaves)
+        return self._new(key, leaves, tree, args, kwargs, failed)
+
+    def _new(self, key, leaves, tree, args, kwargs, failed):
+        if failed is not None:
+            log.info("recompiling %s: %s has changed", self._name(), failed)
+        if self.count >= LIMIT:
+            self._give_up(f"it was compiled {LIMIT} times, the last time because {failed or 'its arguments'} changed")
+            return self.function(*args, **kwargs)
+        try:
+            trace = Trace(self.function, leaves, tree)
+            program = Program(trace)
+        except Exception as error:
+            return self._break(error, args, kwargs)
+        guards = Guards()
+        guards.reach(self.function, self._name())
+        guards.reach(args, "the arguments")
+        guards.others += trace.record.checks
+        del trace
+        self.count += 1
+        if program.again:
+            self.programs.setdefault(key, []).append((guards, program))
+        else:
+            self.single += 1
+            if self.single > 2:
+                self._give_up("it keeps tensors that it made, beyond what it returns")
+        return program(leaves, first=True)
+
+    def _break(self, error, args, kwargs):
+        """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
+        reason = _reason(error)
+        where = _user_line(error)
+        if self.fullgraph:
+            result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
+            raise result_error from error
+        result = self.function(*args, **kwargs)
+        self.eager = f"{where}{reason}"
+        log.warning("%s runs in eager: %s", self._name(), self.eager)
+        return result
+
+    def _give_up(self, reason):
+        self.eager = reason
+        warnings.warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}", stacklevel=4)
+
+    def _name(self):
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+class Switch:
+    """Whether compiled functions use their programs."""
+
+    on = True
+
+
+def _reason(error):
+    if isinstance(error, Unsupported):
+        return f"it {error}"
+    if isinstance(error, jax.errors.JAXTypeError):
+        return "it needs the value of a tensor while it is traced (item, bool, numpy, a shape that depends on values)"
+    return f"{type(error).__name__}: {error}"
+
+
+def _aliases(leaves):
+    """For each tensor argument, the first that shares its storage: the same pattern means the same aliasing."""
+    seen: dict[int, int] = {}
+    return tuple([seen.setdefault(id(x._storage), i) for i, x in enumerate(leaves) if isinstance(x, Tensor)])
+
+
+def _user_line(error):
+    """Where in the user's code the error arose."""
+    own = (_PACKAGE, "<torchlike", os.path.dirname(jax.__file__) + os.sep)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(own)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
