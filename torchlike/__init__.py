@@ -10,6 +10,7 @@ tensor([2., 2., 2.])
 from torchlike import _setup as _setup  # settings of jax; first
 from torchlike import autograd as autograd
 from torchlike import backends as backends
+from torchlike import compiler as compiler
 from torchlike import cuda as cuda
 from torchlike import linalg as linalg
 from torchlike import nn as nn
@@ -21,6 +22,7 @@ from torchlike import testing as testing
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403
+from torchlike.compiler import compile as compile
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
 from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch

@@ -4,10 +4,16 @@ Left out, because PyTorch's own answer depends on where in a tensor an element l
 ``EDGED`` activations. Left out too: arithmetic of complex infinities and the sign of complex zeros.
 """
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from both import agree, agree_error
 from kink_kit import INF, NAN, cases, kink, pairs, repeated
+
+import torchlike
 
 NUMBERS = [-INF, -6.0, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, INF]
 POINTS = repeated([*NUMBERS, NAN])
@@ -290,3 +296,17 @@ def test_results_of_integers_and_bools_do_not_require_grad():
 def test_constant_derivatives_are_zero_not_missing():
     agree(lambda t: [t.autograd.grad(f(x).sum(), x)[0] for x in [t.tensor([-1.5, 0.0, 2.0], requires_grad=True)]
                      for f in (t.floor, t.ceil, t.round, t.trunc, t.sign, t.sgn)])  # fmt: skip
+
+
+# -- the page ------------------------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+MAKER = runpy.run_path(str(DOCS / "make_kinks.py"), run_name="make_kinks")
+
+
+def test_the_page_is_current():
+    assert (DOCS / "kinks.md").read_text() == MAKER["page"](torchlike), "run python docs/make_kinks.py"
+
+
+def test_the_table_is_that_of_pytorch():
+    assert list(MAKER["rows"](torchlike)) == list(MAKER["rows"](torch))

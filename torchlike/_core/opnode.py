@@ -4,7 +4,7 @@ import weakref
 
 from torchlike._core import node as nodes
 from torchlike._core import shown
-from torchlike._core.saved import FREED, SavesTensors
+from torchlike._core.saved import FREED, SavedTensor, SavesTensors
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor import immediate
 
@@ -26,10 +26,17 @@ class OpNode(SavesTensors):
             if attribute.startswith("_saved_"):
                 return shown.value(self, attribute[7:])
             if attribute.startswith("_raw_saved_"):
-                return shown.slot(self, attribute[11:])
+                return self._slots(shown.slots(self, attribute[11:]))
         except KeyError:
             pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
+
+    def _slots(self, found):
+        if found.__class__ is not list:
+            return SavedTensor(self, found)
+        if self.saved is None:
+            raise RuntimeError(FREED)
+        return tuple([SavedTensor(self, position) for position in found])
 
     def __dir__(self):
         return [*super().__dir__(), *shown.names(self)]
@@ -132,8 +139,9 @@ def node_class(name):
 
 def _class_of(op, plan):
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
-    choose = getattr(getattr(op, "op", op), "node_of", None)
-    name = op.node if choose is None else choose(*plan.avals)
+    declared = getattr(op, "op", op)
+    choose = getattr(declared, "node_of", None)
+    name = op.node if choose is None else declared.chosen(choose, plan.avals, plan.static)
     if plan.refuses:
         name = "NotImplemented"
     return node_class(name + "0" if name.endswith("Backward") else name)

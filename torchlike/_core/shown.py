@@ -8,7 +8,6 @@ import math
 
 import jax.numpy as jnp
 
-from torchlike._core.saved import FREED, SavedTensor
 from torchlike._core.tensor import Tensor, wrap
 from torchlike._decl import rules
 from torchlike._decl.op import parameters
@@ -43,22 +42,22 @@ def value(node, name):
 
 
 def _value(node, source):
-    slots = _slots(node.plan, source)
-    if slots is _NO_TENSOR:
+    found = _slots(node.plan, source)
+    if found is _NO_TENSOR:
         return _fact(node, source)
-    return tuple([_tensor(node, i) for i in slots]) if slots.__class__ is list else _tensor(node, slots)
+    return tuple([_tensor(node, i) for i in found]) if found.__class__ is list else _tensor(node, found)
 
 
-def slot(node, name):
-    """``node._raw_saved_<name>``: the slot of a tensor, or a tuple of those of a list."""
-    slots = _slots(node.plan, sources(node.plan)[name])
-    if slots is _NO_TENSOR:
+def slots(node, name):
+    """The position in ``node.saved`` that ``node._raw_saved_<name>`` is of, or a list of them; None: not saved.
+
+    Raises KeyError for a name that is not of a tensor.
+    """
+    source = sources(node.plan)[name]
+    found = _NO_TENSOR if callable(source) else _slots(node.plan, source)
+    if found is _NO_TENSOR:
         raise KeyError(name)
-    if slots.__class__ is not list:
-        return SavedTensor(node, slots)
-    if node.saved is None:
-        raise RuntimeError(FREED)
-    return tuple([SavedTensor(node, i) for i in slots])
+    return found
 
 
 def sources(plan):
@@ -81,7 +80,7 @@ def _operator(plan):
 def _declared(op, plan):
     saved = op.saved
     if callable(saved):
-        saved = saved(*plan.avals)
+        saved = op.chosen(saved, plan.avals, plan.static)
     if saved is None:
         saved = " ".join(_default(op, plan))
     return {name: name for name in saved.split()} if isinstance(saved, str) else saved
@@ -109,7 +108,7 @@ def edges(plan):
     if plan.refuses:
         return [i for i in plan.tensors if not plan.avals[i].weak_type]
     if getattr(op, "edges_of", None) is not None:
-        return op.edges_of(*plan.avals)
+        return op.chosen(op.edges_of, plan.avals, plan.static)
     if not hasattr(op, "schema") or not _INDICES & {a.name for a in op.dynamic}:
         return plan.tensors
     hidden = {i for start, count, arg in _spans(op, plan) if arg.name in _INDICES for i in range(start, start + count)}

@@ -43,6 +43,12 @@ class Op(Kernel):
 
         return run
 
+    def chosen(self, choose, avals, static):
+        """What the function ``choose`` gives for a call; see ``node`` of :func:`op`."""
+        facts = dict(zip((a.name for a in self.dynamic), avals, strict=False))
+        facts |= zip((a.name for a in self.static), static, strict=False)
+        return choose(*(facts[p] for p in parameters(choose)))
+
     def verdict(self, static):
         """The traceable function from runtime values to the flag of ``check``: True if PyTorch raises."""
         return lambda *values: self.examine(static, values)[0]
@@ -172,7 +178,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
             the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
         node: class name of recorded nodes, without the trailing 0, and after a space that of the in-place
-            form where it differs; or a function that gives it from the shapes and dtypes of the runtime inputs.
+            form where it differs; or a function that gives it from arguments: of the runtime ones it gets shape
+            and dtype.
         numbers: whether Python numbers are accepted where the schema says Tensor (or the names of the
             arguments that accept them).
         static, runtime: names moved from runtime to static, or back.
@@ -183,12 +190,12 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
-            where a source may be a function of them; or a function from shapes and dtypes to that. A tensor
+            where a source may be a function of them; or a function, as ``node``, that gives that. A tensor
             marked ``self!`` is saved though the derivative does not read it, ``self?`` if its own gradient is
             wanted: changing it in place is an error in PyTorch. One marked ``~self`` is saved by value and not
             shown: PyTorch saves something made of it.
-        edges: a function from shapes and dtypes to the indices of the inputs that ``next_functions`` tells of,
-            where that is not every tensor in order but for indices and masks.
+        edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of,
+            where those are not every tensor in order but for indices and masks.
     """
     schema = Schema(schema)
 

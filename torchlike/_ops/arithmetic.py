@@ -18,7 +18,7 @@ from torchlike._ops._elementwise import (
 )
 
 
-def _number_last(self, other, alpha=None):
+def _number_last(self, other):
     """The operands as PyTorch has them: a number on the left has changed places."""
     return (1, 0) if self.weak_type else (0, 1)
 

@@ -67,8 +67,12 @@ def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pa
     return out.reshape(*lead, *windows.out).astype(self.dtype)
 
 
+_SQUEEZED = {"dim": lambda: -2 % 2**64, "self!": None}  # in one dimension PyTorch pools in two, then squeezes
+
+
 @op("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
-    "bool count_include_pad=True) -> Tensor", variants="function", node="AvgPool1DBackward")  # fmt: skip
+    "bool count_include_pad=True) -> Tensor", variants="function", node="SqueezeBackward1",
+    saved=_SQUEEZED)  # fmt: skip
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window of the last dimension of [N, C, L] or [C, L].
 
@@ -178,8 +182,9 @@ def _declare_adaptive(n):
     def adaptive(self, output_size):
         return _adaptive_avg_pool(n, self, output_size)
 
+    node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
     schema = f"_adaptive_avg_pool{n}d(Tensor self, int[] output_size) -> Tensor"
-    return op(schema, variants="", node=f"AdaptiveAvgPool{n}DBackward", saved="self!")(adaptive)
+    return op(schema, variants="", node=node, saved=saved)(adaptive)
 
 
 adaptive_avg_pool = {n: _declare_adaptive(n) for n in (1, 2, 3)}
@@ -229,8 +234,10 @@ def _declare_adaptive_max(n):
         return _adaptive_max_pool(n, self, output_size)
 
     schema = f"_adaptive_max_pool{n}d(Tensor self, int[] output_size) -> (Tensor result0, Tensor result1)"
-    node = f"AdaptiveMaxPool{n}DBackward"
-    return op(schema, variants="", node=node, vjp={"self": backward}, nondiff=(1,), saved="result1 self!")(adaptive)
+    node, saved = f"AdaptiveMaxPool{n}DBackward", "result1 self!"
+    if n == 1:
+        node, saved = "SqueezeBackward1", _SQUEEZED
+    return op(schema, variants="", node=node, vjp={"self": backward}, nondiff=(1,), saved=saved)(adaptive)
 
 
 adaptive_max_pool = {n: _declare_adaptive_max(n) for n in (1, 2, 3)}
@@ -259,7 +266,7 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
 
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
-    node="MaxUnpoolBackward",
+    node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
     check=_check_unpool, vjp={"self": _max_unpool_backward})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""

@@ -177,7 +177,7 @@ def _over_classes(name, kernel, back, node, saved):
     arguments = "Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100"
     schema = f"{name}({arguments}) -> Tensor"
     return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check,
-              saved=saved, edges=lambda *avals: (0,))(kernel)  # fmt: skip
+              saved=saved, edges=lambda: (0,))(kernel)  # fmt: skip
 
 
 _SAVED = "ignore_index reduction self! target weight"

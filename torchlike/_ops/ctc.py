@@ -75,6 +75,12 @@ def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_i
     variants="",
     node="CtcLossBackward",
     vjp={"log_probs": _back},
+    saved={
+        **{n: n for n in ("blank", "input_lengths", "log_probs", "target_lengths", "targets", "zero_infinity")},
+        **{"result0": "result", "result!": None},
+        **{"~input_lengths": "input_lengths", "~target_lengths": "target_lengths"},
+    },
+    edges=lambda: (0,),
     autocast="fp32",
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):

@@ -51,7 +51,8 @@ def _check_bag(weight, indices, offsets, **_):
 @op("_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, Tensor? per_sample_weights, int mode, "
     "bool include_last_offset, int padding_idx) -> Tensor", variants="", node="EmbeddingBagBackward",
     check=_check_bag,
-    saved="indices mode offsets padding_idx per_sample_weights weight weight_sym_argsize_0")  # fmt: skip
+    saved="indices mode offsets padding_idx per_sample_weights weight weight_sym_argsize_0",
+    edges=lambda: (0, 3))  # fmt: skip
 def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_last_offset, padding_idx):
     """Sums, means or maxima of rows of ``weight``: bag i has the indices from ``offsets[i]`` to the next
     offset."""

@@ -175,7 +175,8 @@ def gathered(self, index, dim):
 # -- sequences -----------------------------------------------------------------------------------
 
 
-@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function")
+@op("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function",
+    node="CatBackward", saved={"x!": None, "dim": lambda: -1 % 2**64})  # fmt: skip
 def vander(x, N, increasing):
     """The matrix of powers of a vector: columns ``x**(N-1), ..., x, 1``, or the other way when ``increasing``."""
     if x.ndim != 1:

@@ -176,6 +176,8 @@ def _bce_slope_jvp(primals, tangents):
             _bce_share(grad, self, None, reduction) * _bce(wide(self), wide(target))
         ),
     },
+    saved="reduction self target weight",
+    edges=lambda: (0, 1),
 )
 def binary_cross_entropy(self, target, weight, reduction):
     _beside("binary_cross_entropy", self, target, weight)
@@ -196,6 +198,8 @@ def _bce(x, t):
     variants="",
     dtype="promote",
     autocast="fp32",
+    saved="pos_weight reduction self target weight",
+    edges=lambda: (0, 1),
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     demand("log_sigmoid_cpu", self, "f")
@@ -210,7 +214,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     return reduce(losses, reduction).astype(self.dtype)
 
 
-@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="")
+@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", edges=lambda: (0,))
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
     x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
@@ -355,7 +359,7 @@ def _poisson(name, node, log_input, full):
         node,
         dtype="int_to_float",
         autocast="fp32",
-        apart="input",
+        apart="" if log_input else "input",
     )
     def poisson_nll_loss(input, target, eps):
         x, t = broadcast("poisson_nll_loss", input, target)
@@ -437,6 +441,7 @@ def _outside_classes(name, self, target, lowest):
     "multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     variants="",
     check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
+    edges=lambda: (0,),
 )
 def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
@@ -470,6 +475,8 @@ def multilabel_margin_loss(self, target, reduction):
     check=lambda self, target, p, margin, weight, reduction: _outside_classes(
         "multi_margin_loss", self, target, 0
     ),
+    saved="margin p reduction self target weight",
+    edges=lambda: (0,),
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     x, single = _rows("multi_margin_loss", self)

@@ -60,7 +60,8 @@ def _triangles(factors):
     return low, jnp.triu(factors[..., :k, :])
 
 
-@op("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", variants="out", nondiff=(0,))
+@op("linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", variants="out", nondiff=(0,),
+    saved="P! L! U! pivot ~A")  # fmt: skip
 def lu(A, pivot):
     """(P, L, U) with ``A = P @ L @ U``: a permutation, a lower and an upper triangular matrix.
 
@@ -102,7 +103,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
 @op(
     "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
     variants="out",
-    saved="LU adjoint left pivots result! ~B",
+    saved="LU! adjoint left pivots! result! ~B",
+    edges=lambda: (0, 2),
 )
 def lu_solve(LU, pivots, B, left, adjoint):
     """The X with ``A @ X = B`` from the factors of A that ``torch.linalg.lu_factor`` gives.

@@ -144,7 +144,7 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
-    })  # fmt: skip
+    }, edges=lambda: (0, 1, 2))  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 
@@ -189,7 +189,7 @@ def _fixed(mean, variance, eps, dtype):
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
          "running_var": lambda running_var: _frozen(running_var)},
     saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
-           "training": lambda: False})  # fmt: skip
+           "training": lambda: False}, edges=lambda: (0, 1, 2))  # fmt: skip
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")

@@ -245,6 +245,9 @@ def _unpadded(x, windows):
     return lax.pad(x, jnp.zeros((), x.dtype), ((0, 0, 0), *((-lo, -hi, 0) for lo, hi in edges)))
 
 
+_SAVED = "ceil_mode dilation kernel_size padding result1 self! stride"
+
+
 def _declare(n):
     name = f"max_pool{n}d"
 
@@ -255,9 +258,8 @@ def _declare(n):
 
     @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
         f"padding=0, int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
-        variants="", node=f"MaxPool{n}DWithIndicesBackward",
-        vjp={"self": backward}, nondiff=(1,),
-        saved="ceil_mode dilation kernel_size padding result1 self! stride")  # fmt: skip
+        variants="", node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
+        vjp={"self": backward}, nondiff=(1,), saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None})
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

@@ -3,6 +3,7 @@
 import math
 
 import jax.numpy as jnp
+from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
@@ -288,8 +289,9 @@ def _var_vjp(grads, self, result, dim, correction, keepdim):
     n = count(self.shape, axes)
     wide = self.astype(jnp.promote_types(self.dtype, jnp.float32))
     off = wide - jnp.sum(wide, axes, keepdims=True) / n
-    scale = 2 / (n - correction) if n != correction else math.inf
-    return scale * spread(grads[0], axes, keepdim) * off
+    if n == correction:  # NaN or infinite, and constant for PyTorch
+        return math.inf * spread(grads[0], axes, keepdim) * lax.stop_gradient(off)
+    return 2 / (n - correction) * spread(grads[0], axes, keepdim) * off
 
 
 def _std_vjp(grads, self, result, dim, correction, keepdim):

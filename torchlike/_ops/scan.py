@@ -231,10 +231,12 @@ def _integral(name, total, doc):
         return _by_dx(name, y, dx, dim, total)
 
     over.__doc__ = doc
-    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "node": "DivBackward"}
+    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function"}
+    of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2, "~y": "y", "~x": "x"}}
+    of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (
-        op(f"{name}.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", **settings | {"policy": "y x"})(over),
-        op(f"{name}.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", **settings)(even),
+        op(f"{name}.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", **settings | of_x)(over),
+        op(f"{name}.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", **settings | of_dx)(even),
     )
 
 

@@ -376,6 +376,8 @@ ndtr = _special(
     lambda x: 0.5 * lax.erfc(-x * math.sqrt(0.5)),
     lambda grad, self: grad / math.sqrt(2 * math.pi) * lax.exp(-lax.square(self) / 2),
     "The distribution function of the standard normal distribution.",
+    node="MulBackward1",
+    saved={"other": lambda: 0.5, "~self": "self"},
     shows="0.5 -> 0.6915",
 )
 erfcx = _special(

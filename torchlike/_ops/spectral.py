@@ -373,6 +373,7 @@ def _pinv_vjp(grad, self, result):
     policy="self",
     check=_not_finite("linalg.svd"),
     vjp={"self": _pinv_vjp},
+    edges=lambda: (0,),
 )
 def linalg_pinv(self, atol, rtol, hermitian):
     """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero.

@@ -16,12 +16,8 @@ from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.outputs import Alias, Constant, New, Same
-from torchlike._transforms.recording import Recording, recording
+from torchlike._transforms.recording import Recording, Unsupported, recording
 from torchlike._transforms.world import World, traced_storages
-
-
-class Unsupported(Exception):
-    """The function does something that a program cannot do again."""
 
 
 def substitute(t):
@@ -42,7 +38,8 @@ class Trace:
     Attributes:
         jaxpr: from the arrays read (``consts``) to the values of ``slots``. result: the structure of the
             results, and how each is made. writes: (storage, slot). arg_writes: (argument, slot).
-        grads: (holder, how its ``.grad`` is made). demanded: (holder, ``.grad`` that it must have had). bumps: (version counter, how often it was bumped).
+        grads: (holder, how its ``.grad`` is made).
+        demanded: (holder, ``.grad`` that it must have had). bumps: (version counter, how often it was bumped).
         roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
             leaf or None, edge). seeds: the arrays that stand for the gradients of the roots.
         n_early: how many outputs are not gradients.
@@ -99,7 +96,7 @@ class Trace:
         self.result = [self._made(x) for x in out_leaves]
         self.n_kept = len(self.slots)
         for storage in traced_storages():
-            if id(storage) not in self.index:
+            if id(storage) not in self.index and id(storage) not in self.world.storages:
                 self.survivors.append((weakref.ref(storage), self.slot(storage)))
         self._gradients()
 

@@ -1,19 +1,22 @@
 """Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
 
+import copy
 import functools
 import logging
 import os
 import traceback
 import warnings
+import weakref
 
 import jax
 
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
-from torchlike._transforms.capture import Trace, Unsupported
+from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
 from torchlike._transforms.program import Program
+from torchlike._transforms.recording import Unsupported
 
 log = logging.getLogger("torchlike.compile")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -49,10 +52,14 @@ class CompiledFunction:
         programs: {kind of arguments: [(guards, program)]}. eager: why it is not compiled any more, or None.
     """
 
-    def __init__(self, function, fullgraph=False):
-        self.function, self.fullgraph = function, fullgraph
+    def __init__(self, function, fullgraph=False, limit=None):
+        self.function, self.fullgraph, self.limit = function, fullgraph, limit or LIMIT
         functools.update_wrapper(self, function, updated=())
         self.reset()
+        _compiled.add(self)
+
+    def __deepcopy__(self, memo):
+        return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.limit)
 
     def reset(self):
         """Forget every program."""
@@ -77,8 +84,8 @@ class CompiledFunction:
     def _new(self, key, leaves, tree, args, kwargs, failed):
         if failed is not None:
             log.info("recompiling %s: %s has changed", self._name(), failed)
-        if self.count >= LIMIT:
-            self._give_up(f"it was compiled {LIMIT} times, the last time because {failed or 'its arguments'} changed")
+        if self.count >= self.limit:
+            self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return self.function(*args, **kwargs)
         try:
             trace = Trace(self.function, leaves, tree)
@@ -117,6 +124,15 @@ class CompiledFunction:
 
     def _name(self):
         return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+_compiled: weakref.WeakSet = weakref.WeakSet()
+
+
+def reset_all():
+    """Forget the programs of every compiled function."""
+    for function in list(_compiled):
+        function.reset()
 
 
 class Switch:

@@ -6,6 +6,10 @@ import numpy as np
 from torchlike._base.state import state
 
 
+class Unsupported(Exception):
+    """The function does something that a program cannot do again."""
+
+
 class Recording:
     """The inputs of a program that are not tensors, collected while its function is traced.
 
@@ -39,6 +43,10 @@ class Recording:
     def adopt(self, storage):
         """Let the program read and write ``storage``, whose value is an array made while tracing."""
         self.adopted.append((storage, storage.value))
+
+    def refuse(self, what):
+        """The function does something that a program cannot."""
+        raise Unsupported(what)
 
     def concrete(self, value):
         """A numpy array as a jax array, although jax is tracing."""

@@ -5,7 +5,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.state import state
 from torchlike._core import engine
+from torchlike._core.backward import backward, grad
 from torchlike._core.tensor import Tensor
 
 __all__ = ["Variable"]
@@ -18,6 +20,29 @@ class _Engine:
     def queue_callback(callback: Callable[[], Any]) -> None:
         """Call ``callback()`` when the backward that is running has finished; RuntimeError where none is."""
         engine.queue_callback(callback)
+
+    @staticmethod
+    def is_checkpoint_valid() -> bool:
+        """Whether no backward with ``inputs`` is running, so that a reentrant checkpoint may run its own."""
+        return state.task is None or engine.is_whole_backward()
+
+    @staticmethod
+    def run_backward(
+        tensors: tuple, grad_tensors: tuple, keep_graph: bool, create_graph: bool, inputs: tuple = (),
+        allow_unreachable: bool = False, accumulate_grad: bool = False,
+    ) -> tuple | None:  # fmt: skip
+        """A backward without defaults: every gradient is given, and ``accumulate_grad`` says where they go.
+
+        With it ``.grad`` of the leaves (of ``inputs`` only, if any); else the gradients of ``inputs`` are
+        returned, None for those that are unreachable (RuntimeError unless ``allow_unreachable``).
+        """
+        for i, gradient in enumerate(grad_tensors):
+            if gradient is None:
+                raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
+        if accumulate_grad or not inputs:
+            backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
+            return None
+        return grad(tensors, inputs, grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
 
 
 class _VariableMeta(type):

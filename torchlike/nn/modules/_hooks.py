@@ -230,11 +230,14 @@ class HookMethods:
         try:
             hooked = (
                 own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"]
-                or own["_backward_pre_hooks"] or _global_any
+                or own["_backward_pre_hooks"] or _global_any or "_compiled_call_impl" in own
             )  # fmt: skip
         except KeyError:  # no Module.__init__(): what follows says so
             hooked = True
-        return self._call_impl(*args, **kwargs) if hooked else self.forward(*args, **kwargs)
+        if not hooked:
+            return self.forward(*args, **kwargs)
+        compiled = own.get("_compiled_call_impl")
+        return self._call_impl(*args, **kwargs) if compiled is None else compiled(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
         called: set[int] = set()

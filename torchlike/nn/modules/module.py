@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
+from torchlike._transforms.compile import CompiledFunction
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (
     HookMethods,
@@ -261,7 +262,7 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         return sorted(name for name in names if not name[:1].isdigit())
 
     def __getstate__(self):
-        return self.__dict__.copy()
+        return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -425,8 +426,8 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         return self
 
     def compile(self, *args, **kwargs) -> None:
-        """Not supported yet: raises NotImplementedError."""
-        raise NotImplementedError("torchlike does not have Module.compile yet; call the module as it is")
+        """Compile this module's calls in place; takes the options of ``torch.compile``."""
+        self.__dict__["_compiled_call_impl"] = CompiledFunction(self._call_impl, kwargs.get("fullgraph", False))
 
     # -- printing ----------------------------------------------------------------------------------
     def _get_name(self) -> str:
