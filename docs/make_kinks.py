@@ -17,7 +17,7 @@ torchlike.
 >>> inf, nan = float("inf"), float("nan")
 >>> def slope(f, *point):
 ...     x = torch.tensor(point, requires_grad=True)
-...     return torch.autograd.grad(f(x).sum(), x)[0].tolist()
+...     return (torch.autograd.grad(f(x).sum(), x)[0] + 0.0).tolist()
 ```
 
 ## The rules
@@ -72,9 +72,11 @@ because equal weights are the shortest of all weights that sum to 1.
 ```python
 >>> slope(torch.sqrt, -1.0), slope(torch.acos, 2.0), slope(torch.atanh, nan)
 ([nan], [nan], [nan])
->>> torch.linalg.inv(torch.zeros(2, 2))
-Traceback (most recent call last):
-torchlike.linalg.LinAlgError: linalg.inv: The diagonal element 1 is zero...
+>>> try:
+...     torch.linalg.inv(torch.zeros(2, 2))
+... except torch.linalg.LinAlgError as error:
+...     print(error)
+linalg.inv: The diagonal element 1 is zero...
 ```
 
 **6. Not a function in the mathematical sense: no derivative.** What returns integers or truth values does not require
@@ -118,7 +120,7 @@ jax.numpy follows the program text. Some points where that matters when code mov
 ([nan, nan], [0.0, 0.0])
 ```
 
-## What is not fixed
+## Where the two may differ
 
 - The gradient of `relu6`, `hardtanh`, `hardswish`, `hardshrink`, `softshrink`, `elu`, `celu` and `selu` at NaN depends
   in PyTorch on where in memory the element lies; here it is always that of PyTorch's vectorized loops.
@@ -126,6 +128,8 @@ jax.numpy follows the program text. Some points where that matters when code mov
 - Arithmetic with complex infinities, and with the sign of complex zeros, is that of XLA.
 - Double backward through `hardsigmoid`, `cdist`, `pdist`, the margin losses, `ctc_loss` and `embedding_bag`, which
   PyTorch refuses, gives the second derivative; that of `det` is exact at singular matrices.
+- The gradient of the norm of order 0 is zeros; PyTorch gives none. A zero second derivative, too, may be zeros where
+  PyTorch has None.
 - Backward through `slogdet` and `logdet` of a singular matrix gives NaN where PyTorch raises.
 
 ## Table
@@ -147,8 +151,8 @@ x.acosh()                              | 1
 x.atanh()                              | 1
 x.sinc()                               | 0, 1
 x.erfinv()                             | 1, -1
-x.lgamma()                             | 0, -1
-x.digamma()                            | 0, -1
+x.lgamma()                             | 0
+x.digamma()                            | 0
 t.special.i1(x)                        | 0
 t.special.entr(x)                      | 0, -1
 x.logit()                              | 0, 1

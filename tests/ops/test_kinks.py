@@ -15,7 +15,8 @@ from kink_kit import INF, NAN, cases, kink, pairs, repeated
 
 import torchlike
 
-NUMBERS = [-INF, -6.0, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0, INF]
+NUMBERS = [-INF, -6.0, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 6.0, 20.0,
+           INF]  # fmt: skip
 POINTS = repeated([*NUMBERS, NAN])
 NO_NAN = repeated(NUMBERS)
 COMPLEX = repeated([0j, 1 + 0j, -1 + 0j, 1j, -1j, 0.5 + 0.5j, -2 + 1j, 2 + 0j, complex(NAN, 1)])
@@ -233,11 +234,13 @@ BINARY = cases("x, y", """
     t.clamp(x, y, y + 1)
     t.clamp(x, t.zeros_like(x), y)
     t.clamp_min(x, y)
+    t.clamp_max(x, y)
     t.where(x > 0, t.log(x), y)
     x.masked_fill(x <= 0, y[3])
     t.lerp(x, y, 0.5)
     t.lerp(x, y, x)
     t.addcdiv(x, y, x, value=2)
+    t.addcmul(x, y, x, value=2)
     t.polar(x, y)
     t.complex(x, y).angle()
 """)  # fmt: skip

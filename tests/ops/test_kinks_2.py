@@ -104,6 +104,16 @@ REDUCTIONS = cases("x", """
     F.interpolate(x[None], 7, mode="linear")
     F.interpolate(x[None, None], (5, 5), mode="bilinear")
     F.local_response_norm(x[None], 2)
+    F.glu(x[:6])
+    F.group_norm(x[:4, :, None], 2, eps=0.0)
+    F.lp_pool3d(x[None, None, None], 2.0, (1, 2, 2))
+    F.adaptive_max_pool3d(x[None, None], (1, 3, 3))
+    F.grid_sample(x[None, None, :4], x[None, :2].reshape(1, 2, 2, 2) / 2, align_corners=True)
+    F.grid_sample(x[None, None, :4], x[None, :2].reshape(1, 2, 2, 2) / 2, mode="nearest", align_corners=False)
+    F.grid_sample(x[None, None, :4], x[None, :2].reshape(1, 2, 2, 2) * 1.5 - 1, padding_mode="border")
+    F.grid_sample(x[None, None, :4], x[None, :2].reshape(1, 2, 2, 2) * 1.5 - 1, padding_mode="reflection")
+    t.rnn_relu_cell(x[:2], x[4:6], t.eye(4).to(x), t.eye(4).to(x))
+    t.linalg.matrix_exp(x[:4] * 0)
     F.embedding(t.tensor([0, 1, 1, 3]), x, padding_idx=1)
     F.scaled_dot_product_attention(x[None, :4], x[None, :4], x[None, :4], t.zeros(4, 4, dtype=t.bool))
     x[:4].scatter_reduce(0, t.zeros(4, 4, dtype=t.int64), x[1:5].clone(), "amax")
@@ -126,6 +136,17 @@ def test_reductions(name):
                                   "F.max_pool1d(x[None], 2)", "x.logsumexp(1)"])  # fmt: skip
 def test_reductions_in_single_precision(name):
     kink(REDUCTIONS[name], ROWS, second=False, low=True)
+
+
+@pytest.mark.parametrize("f", [
+    lambda t, x: t.nn.functional.embedding_bag(t.tensor([0, 1, 1, 3]), x, t.tensor([0, 2]), mode="max"),
+    lambda t, x: t.nn.functional.embedding_bag(t.tensor([0, 1, 1, 3]), x, t.tensor([0, 0, 2]), mode="mean"),
+    lambda t, x: t.linalg.eigvalsh(t.eye(4).to(x) + x[:1] * 0),
+    lambda t, x: x[:4].scatter_reduce(0, t.zeros(4, 4, dtype=t.int64), x[8:12].clone(), "prod"),
+    lambda t, x: x[:4].index_reduce(0, t.tensor([0, 0, 1, 1]), x[8:12].clone(), "prod"),
+])  # fmt: skip
+def test_first_derivatives_alone(f):
+    kink(f, FINITE[[0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5]], second=False)
 
 
 ORDERS = [0.5, 1, 1.5, 2, 2.5, 3, INF, -INF, -1, -0.5]

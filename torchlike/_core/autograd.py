@@ -206,14 +206,6 @@ def register_post_accumulate_grad_hook(t, hook):
     return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
 
 
-def _backward_hooks(t):
-    """The hooks of the tensor by number, or None."""
-    edge = t._edge
-    if edge is None:
-        return (t._ex or {}).get("tensor_hooks", {}).get(0)
-    return None if edge[0] is None else (edge[0]._ex or {}).get("tensor_hooks", {}).get(edge[1])
-
-
 def _undeletable(message):
     def refuse(t):
         raise RuntimeError(message)
@@ -255,7 +247,6 @@ def install():
     )
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
-    Tensor._backward_hooks = property(_backward_hooks)
     Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)
     Tensor.retains_grad = property(_retains_grad)
     Tensor.requires_grad_, Tensor.detach_, Tensor.retain_grad = requires_grad_, detach_, retain_grad

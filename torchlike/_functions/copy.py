@@ -5,10 +5,13 @@ import copy as _copy
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import preserve_strides
+from torchlike._base.state import state
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
+from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
 from torchlike._core.moving import move
+from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format, value_of
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
@@ -19,21 +22,17 @@ from torchlike._ops.cast import to_copy
 def clone(input, *, memory_format=preserve_format):
     """A copy with its own storage, recorded by autograd."""
     out = call(ops.clone, (input,), (None,))
-    if memory_format is contiguous_format:
-        out._view = out._storage.strides = None
-    elif input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
-        restride(out, strides)
-    return out
+    if memory_format is preserve_format or memory_format is None:
+        if input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
+            restride(out, strides)
+        return out
+    return formatted(_flat(out), memory_format)
 
 
 @method()
 def contiguous(self, memory_format=contiguous_format):
-    """The tensor itself if its strides are contiguous, else a contiguous copy."""
-    if self.is_contiguous(memory_format):
-        return self
-    out = call(ops.clone, (self,), (None,))
-    out._view = out._storage.strides = None
-    return out
+    """The tensor itself if its strides are those of ``memory_format``, else a copy that has them."""
+    return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
 
 
 @method()
@@ -48,7 +47,16 @@ def to(self, *args, **kwargs):
     tensor([1])
     """
     device, dtype, copy = parse_to(*args, **kwargs)
-    return _to(self, device, dtype, copy)
+    out = _to(self, device, dtype, copy)
+    asked = kwargs.get("memory_format") or preserve_format
+    if asked is preserve_format or out.is_contiguous(asked):
+        return out
+    return clone(out, memory_format=asked) if out is self else formatted(_flat(out), asked)
+
+
+def _flat(t):
+    t._view = t._storage.strides = None
+    return t
 
 
 def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
@@ -144,11 +152,22 @@ def __deepcopy__(self, memo):
             "moment. If you were "
             "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
-    new = _restored(type(self), value_of(self), preserve_strides(self._layout), self._rg)
+    new = _copied(self, memo)
     new.__dict__.update(_copy.deepcopy(self.__dict__, memo))
     memo[id(self)] = new
     if self._grad is not None:
         new._grad = _copy.deepcopy(self._grad, memo)
+    return new
+
+
+def _copied(t, memo):
+    """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
+    key = "storage", id(t._storage)
+    if key not in memo:
+        memo[key] = Storage(t._storage.value, t._storage.strides)
+    new = alias(t, type(t))
+    new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
+    new._cache = None
     return new
 
 

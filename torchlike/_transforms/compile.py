@@ -94,7 +94,7 @@ class CompiledFunction:
             return self._break(error, args, kwargs)
         guards = Guards()
         guards.reach(self.function, self._name())
-        guards.reach(args, "the arguments")
+        guards.reach([x for x in leaves if not isinstance(x, Tensor)], "the arguments")
         guards.others += trace.record.checks
         del trace
         self.count += 1
