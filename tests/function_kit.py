@@ -41,3 +41,11 @@ def facts(y: Any) -> tuple:
 def last(*values: Any) -> Any:
     """The last of ``values``: for expressions that must do something else on the way."""
     return values[-1]
+
+
+def told(f: Callable) -> Any:
+    """The result of ``f()``, or the type and the message of its error, in words that both libraries share."""
+    try:
+        return f()
+    except Exception as error:
+        return type(error).__name__, str(error).replace("torchlike", "torch")

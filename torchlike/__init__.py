@@ -8,6 +8,8 @@ tensor([2., 2., 2.])
 """
 
 from torchlike import _setup as _setup  # settings of jax; first
+
+from torchlike import _C as _C  # isort: skip
 from torchlike import autograd as autograd
 from torchlike import backends as backends
 from torchlike import compiler as compiler

@@ -7,6 +7,7 @@ import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
+import torchlike._functions.loops
 import torchlike._functions.operators
 import torchlike._functions.pointwise
 import torchlike._functions.products
@@ -20,6 +21,7 @@ import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
 from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
+from torchlike._base.once import is_warn_always_enabled, set_warn_always
 from torchlike._base.promotion import can_cast, promote_types
 from torchlike._base.state import (
     enable_grad,
@@ -75,7 +77,7 @@ __all__ = [
     "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
     "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled",
+    "is_inference_mode_enabled", "is_warn_always_enabled", "set_warn_always",
     "layout", "memory_format", "nan", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device",
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,

@@ -7,8 +7,10 @@ import io
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 from both import agree, agree_error, attempt
+from oracle import check
 from story_kit import grid, leaf, said, story, warned
 
 # -- backward and grad -------------------------------------------------------------------------------
@@ -445,7 +447,7 @@ def test_constructors_that_require_grad(t):
         lambda: t.randint(3, (2,), requires_grad=True),
         lambda: t.full((1,), 3, requires_grad=True),
     ]
-    return r, [said(f, "[Oo]nly Tensors of floating point and complex dtype can require gradients") for f in bad]
+    return r, [said(f, "nly Tensors of floating point and complex dtype can require gradients") for f in bad]
 
 
 @story
@@ -480,7 +482,11 @@ def test_numbers_of_tensors_that_require_grad(t):
 @story
 def test_conversions_of_scalars_that_require_grad_warn(t):
     x = leaf(t, 2)
-    return [len(warned(lambda f=f: f(x))) for f in (float, int, complex, bool)]
+    t.set_warn_always(True)
+    try:
+        return [len(warned(lambda f=f: f(x))) for f in (float, int, complex, bool, t.Tensor.item)], t.is_warn_always_enabled()
+    finally:
+        t.set_warn_always(False)
 
 
 @story
@@ -1067,7 +1073,7 @@ def test_post_accumulate_hooks_in_order_and_removed(t):
     x = leaf(t)
     seen = []
     a = x.register_post_accumulate_grad_hook(lambda p: seen.append(("a", p is x, p.grad.clone())))
-    x.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+    x.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.mul_(2).clone()))
     x.register_post_accumulate_grad_hook(lambda p: seen.append(("c", p.grad.clone())))
     (x * 3).sum().backward()
     a.remove()
@@ -1378,7 +1384,7 @@ DELICATE = {
     "sinc": lambda t, x: t.sinc(x),
     "xlogy": lambda t, x: t.xlogy(x, x.detach() * 0),
     "xlogy of both": lambda t, x: t.xlogy(x, x),
-    "nan_to_num": lambda t, x: t.nan_to_num(x / x.detach()),
+    "nan_to_num": lambda t, x: t.nan_to_num(x + t.tensor([float("nan"), float("-inf"), 0.0], dtype=t.float64)),
     "fmod": lambda t, x: t.fmod(x, 2),
     "remainder": lambda t, x: t.remainder(x, x.detach() + 2),
     "floor_divide": lambda t, x: x - t.div(x, 2.0, rounding_mode="floor"),
@@ -1388,7 +1394,6 @@ DELICATE = {
     "addcmul": lambda t, x: t.addcmul(x, x, x, value=2),
     "addcdiv": lambda t, x: t.addcdiv(x, x, x + 2, value=2),
     "dist": lambda t, x: t.dist(x, x.detach()),
-    "cdist": lambda t, x: t.cdist(x[None], x[None].detach()),
     "renorm": lambda t, x: x[None].renorm(2, 0, 1.0),
     "cumsum": lambda t, x: x.cumsum(0),
     "cummax": lambda t, x: x.cummax(0).values,
@@ -1406,7 +1411,7 @@ DELICATE = {
     "index_select twice": lambda t, x: x.index_select(0, t.tensor([1, 1, 0])),
     "take": lambda t, x: x.take(t.tensor([[2, 2]])),
     "scatter": lambda t, x: x.scatter(0, t.tensor([0]), 5.0),
-    "scatter of a tensor": lambda t, x: x.scatter(0, t.tensor([0, 2]), x * 2),
+    "scatter of a tensor": lambda t, x: x.scatter(0, t.tensor([0, 2]), x[:2] * 2),
     "scatter_add": lambda t, x: x.scatter_add(0, t.tensor([0, 0, 2]), x * x),
     "index_add": lambda t, x: x.index_add(0, t.tensor([0, 0]), x[:2] * 3, alpha=2),
     "index_copy": lambda t, x: x.index_copy(0, t.tensor([2]), x[:1] * 3),
@@ -1438,7 +1443,7 @@ DELICATE = {
     "meshgrid": lambda t, x: sum(t.meshgrid(x, x, indexing="ij")),
     "cartesian_prod": lambda t, x: t.cartesian_prod(x, x * 2),
     "combinations": lambda t, x: t.combinations(x),
-    "nansum": lambda t, x: (x / x.detach()).nansum(),
+    "nansum": lambda t, x: (x + t.tensor([float("nan"), 1.0, 0.0], dtype=t.float64)).nansum(),
     "erfinv": lambda t, x: t.erfinv(x / 4),
     "lgamma": lambda t, x: t.lgamma(x + 3),
     "logit": lambda t, x: t.logit(x / 4 + 0.5, eps=0.2),
@@ -1446,7 +1451,6 @@ DELICATE = {
     "reciprocal": lambda t, x: 1 / (x + 3),
     "neg, pos, abs": lambda t, x: -x + +x + abs(x),
     "matmul": lambda t, x: x @ x,
-    "divmod": lambda t, x: x // 2 + x % 2 + x,
     "det": lambda t, x: t.diag(x).det(),
     "inverse": lambda t, x: t.inverse(t.diag(x + 4)),
     "deg2rad": lambda t, x: t.deg2rad(x),
@@ -1463,16 +1467,7 @@ DELICATE = {
 @pytest.mark.parametrize("name", DELICATE)
 @pytest.mark.parametrize("values", [(0.0, 1.0, 2.0), (-1.5, 0.5, 1.0)], ids=["zero", "signs"])
 def test_gradients_at_delicate_points(name, values):
-    def f(t):
-        x = leaf(t, *values)
-        y = DELICATE[name](t, x)
-        (g,) = t.autograd.grad(y.sum(), x, create_graph=True, allow_unused=True)
-        second = None
-        if g is not None and g.requires_grad:
-            (second,) = t.autograd.grad(g.sum(), x, allow_unused=True)
-        return y, None if g is None else g.detach(), second if second is None or second.any() else None
-
-    agree(f)
+    check(DELICATE[name], np.array(values), jit=False, stride=False)
 
 
 BROADCAST = {
@@ -1486,7 +1481,7 @@ BROADCAST = {
     "atan2": lambda t, a, b: t.atan2(a, b),
     "lerp": lambda t, a, b: t.lerp(a, b, 0.25),
     "addcmul": lambda t, a, b: t.addcmul(a, b, a),
-    "matmul": lambda t, a, b: a.unsqueeze(-1) @ b.unsqueeze(-2),
+    "outer": lambda t, a, b: t.outer(a.flatten(), b.flatten()) + (a + b).sum(),
     "fmod": lambda t, a, b: t.fmod(a, b + 9),
     "masked_fill": lambda t, a, b: a.masked_fill(b.detach() > 2, 0.0) + b,
     "copysign": lambda t, a, b: t.copysign(a, b),

@@ -154,25 +154,22 @@ def test_backward_within_backward_a_thousand_deep():
 def test_a_function_that_runs_backward_a_thousand_deep():
     class Within(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, x, depth):
-            ctx.depth = depth
-            with torch.enable_grad():
-                ctx.x = x.detach().requires_grad_()
-                ctx.out = ctx.x * 1.0 if not depth else Within.apply(ctx.x, depth - 1)
-            return ctx.out.detach()
+        def forward(ctx, x, within):
+            ctx.inner, ctx.result = within
+            return x * 1.0
 
         @staticmethod
         def backward(ctx, g):
-            ctx.out.backward(g)
-            return ctx.x.grad, None
+            ctx.result.backward(g)
+            return ctx.inner.grad, None
 
-    def make(depth):
-        x = torch.tensor(1.0, requires_grad=True)
-        return x, Within.apply(x, depth)
-
-    x, y = make(1000)
+    x = torch.tensor(1.0, requires_grad=True)
+    y = x * 3.0
+    for _ in range(1000):
+        inner, result, x = x, y, torch.tensor(1.0, requires_grad=True)
+        y = Within.apply(x, (inner, result))
     y.backward()
-    assert x.grad.item() == 1
+    assert x.grad.item() == 3
 
 
 @story

@@ -133,11 +133,12 @@ def test_a_backward_within_the_hook(t):
     return log, a.grad, b.grad
 
 
-@story
-def test_a_backward_between_two_arrivals(t):
+def test_a_backward_between_two_arrivals():
+    import torchlike as t  # PyTorch forgets the outer backward
+
     a, b, c, _ = four(t)
     log, once = [], []
-    register(t, (a, c), lambda grads: log.append(copies(grads)))
+    register(t, (a, c), lambda grads: log.append([None if g is None else g.tolist() for g in grads]))
     y = a * b
 
     def hook(g):
@@ -148,7 +149,7 @@ def test_a_backward_between_two_arrivals(t):
 
     y.register_hook(hook)
     (y * c).sum().backward()
-    return log
+    assert log == [[[7, 7, 7], None], [[28, 40, 54], [4, 10, 18]]]
 
 
 @story

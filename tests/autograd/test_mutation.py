@@ -104,7 +104,7 @@ def test_what_the_context_counts(t):
 
         def count():
             gc.collect()
-            seen.append((len(context.original), len(context.cloned)))
+            seen.append((len(context.original), len(context.cloned), len(context.tid_to_weakhandle)))
 
         x = leaf(t)
         b = x.clone()
@@ -115,9 +115,14 @@ def test_what_the_context_counts(t):
         count()
         w = b**2
         count()
+        head, same = b[:2], b[:2]
+        v = head**2 + same**2
+        count()
         b.add_(1)
         count()
         (y + z + w).sum().backward()
+        count()
+        del v
         count()
         del y, z, w
         count()

@@ -607,3 +607,17 @@ def test_nothing_of_a_trace_is_kept():
     del x
     gc.collect()
     assert died() is None
+
+
+def test_value_checks_are_raised_by_the_next_call():
+    """The program cannot raise; reading its flags at once would make every call wait."""
+    table = torch.arange(6.0).reshape(3, 2)
+    f = torch.compile(lambda i: F.embedding(i, table), fullgraph=True)
+    good, bad = torch.tensor([0, 2]), torch.tensor([0, 5])
+    assert f(good).tolist() == [[0, 1], [4, 5]]
+    f(bad)
+    with pytest.raises(
+        (IndexError, RuntimeError), match="found after a compiled program had run(.|\n)*test_compile.py"
+    ):
+        f(good)
+    assert f(good).tolist() == [[0, 1], [4, 5]]

@@ -321,6 +321,9 @@ def method_backward(self, gradient=None, retain_graph=None, create_graph=False, 
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+method_backward.__name__, method_backward.__qualname__ = "backward", "Tensor.backward"
+
+
 def call_node(node, *grads):
     """What the node makes of gradients of its outputs; TypeError where their number is another."""
     if len(grads) != node.arity:

@@ -1,5 +1,7 @@
 """The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import Layout, is_dense
+from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
@@ -47,6 +50,23 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     tensor([[1, 2],
             [3, 4]])
     """
+    warn_of_copy(data, "torch.tensor")
+    return new_tensor(data, dtype, device, requires_grad)
+
+
+def warn_of_copy(data, name):
+    """Warn that a tensor is copied by a function meant for other data."""
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}(sourceTensor).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def new_tensor(data, dtype=None, device=None, requires_grad=False):
+    """A new tensor with a copy of ``data``."""
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor | jax.Array):
         value = value_of(data) if isinstance(data, Tensor) else data
@@ -68,7 +88,7 @@ def as_tensor(data, dtype=None, device=None):
     """
     if isinstance(data, Tensor):
         return data.to(device=device or data.device, dtype=dtype or data.dtype)
-    return tensor(data, dtype=dtype, device=device)
+    return new_tensor(data, dtype, device)
 
 
 def from_numpy(array):
@@ -192,8 +212,19 @@ def index(t):
     return int(item(t))
 
 
+def _warn_of_grad(t):
+    if t.requires_grad:
+        warn_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            stacklevel=4,
+        )
+
+
 def _python_number(t, kind):
     """``int(t)`` and ``float(t)``; a complex number must have no imaginary part."""
+    if kind is float:
+        _warn_of_grad(t)
     if t.numel() != 1:
         raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
     number = item(t)
@@ -206,6 +237,7 @@ def _python_number(t, kind):
 
 
 def to_complex(t):
+    _warn_of_grad(t)
     if t.numel() != 1:
         raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
     return complex(item(t))

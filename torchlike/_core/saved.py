@@ -28,7 +28,7 @@ class Packed:
 
     def tensor(self, node, position, made_by):
         """The unpacked tensor, with the history of the one that was packed."""
-        got = self.unpack(self.object)
+        got = self._unpacked(node)
         if not isinstance(got, Tensor):
             raise TypeError(
                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
@@ -44,6 +44,17 @@ class Packed:
         else:
             new._edge = self.edge
         return new
+
+    def _unpacked(self, node):
+        """What the hook gives; in a backward, ``node`` is the node that runs meanwhile."""
+        task = state.task
+        if task is None or task.node is not None:
+            return self.unpack(self.object)
+        task.node = node
+        try:
+            return self.unpack(self.object)
+        finally:
+            task.node = None
 
 
 class SavesTensors(nodes.Node):

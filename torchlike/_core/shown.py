@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from torchlike._core.tensor import Tensor, wrap
 from torchlike._decl import rules
-from torchlike._decl.op import parameters
+from torchlike._decl.op import REGISTRY, parameters
 
 _NUMBERS = {bool: jnp.bool_, int: jnp.int64, float: jnp.float64, complex: jnp.complex128}
 
@@ -21,7 +21,7 @@ def names(node):
     for name, source in sources(plan).items():
         if _is_given(node, source):
             found.append(f"_saved_{name}")
-            if not callable(source) and _slots(plan, source) is not _NO_TENSOR:
+            if _slots(plan, _tensor_of(plan, source)) is not _NO_TENSOR:
                 found.append(f"_raw_saved_{name}")
     return found
 
@@ -53,11 +53,17 @@ def slots(node, name):
 
     Raises KeyError for a name that is not of a tensor.
     """
-    source = sources(node.plan)[name]
-    found = _NO_TENSOR if callable(source) else _slots(node.plan, source)
+    found = _slots(node.plan, _tensor_of(node.plan, sources(node.plan)[name]))
     if found is _NO_TENSOR:
         raise KeyError(name)
     return found
+
+
+def _tensor_of(plan, source):
+    """The tensor that a source is, or that a function makes it of; otherwise an empty name."""
+    if not callable(source):
+        return source
+    return next((p for p in parameters(source) if _slots(plan, p) is not _NO_TENSOR), "")
 
 
 def sources(plan):
@@ -74,7 +80,9 @@ def sources(plan):
 
 
 def _operator(plan):
-    return getattr(plan.op, "op", plan.op)
+    """The declaration; that of ``as_strided`` for whatever reads a view from its base."""
+    op = getattr(plan.op, "op", plan.op)
+    return REGISTRY["as_strided"] if getattr(op, "name", "") == "as_strided" else op
 
 
 def _declared(op, plan):
@@ -92,8 +100,8 @@ def _default(op, plan):
         asked = {p for f in op.formulas.values() for p in parameters(f)}
         known = {a.name for a in op.schema.args if a.kind != "dtype"}
         return sorted(n for n in asked if n in known or _result(op, n) is not None)
-    avals = zip(op.dynamic, plan.avals, strict=False)
-    wanted = tuple(i for i, (arg, a) in enumerate(avals) if a and arg.is_tensor and rules.differentiable(a.dtype))
+    tensors = [(i, a) for i, (arg, a) in enumerate(zip(op.dynamic, plan.avals, strict=False)) if arg.is_tensor]
+    wanted = tuple([i for i, a in tensors if a is not None and rules.differentiable(a.dtype)])
     everything = op.derivative(plan.static, plan.avals, wanted)
     others = [a.name for a in op.schema.args if not a.is_tensor and a.kind != "dtype"]
     return sorted({*(n for n in everything.names if n.isidentifier()), *others})
@@ -196,7 +204,9 @@ def _fact(node, name):
         got = plan.static[op.static.index(arg)]
     else:
         got = _number(node, op.dynamic.index(arg), arg.default)
-    return float(got) if arg.kind == "float" and isinstance(got, int) else got
+    if arg.kind == "float" and isinstance(got, int):
+        return float(got)
+    return got * arg.length if arg.length and isinstance(got, tuple) and len(got) == 1 else got
 
 
 def _is_given(node, source):

@@ -9,6 +9,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from torchlike._base.state import state
+
 Abstract = jax.ShapeDtypeStruct
 Tracer = jax.core.Tracer
 
@@ -34,6 +36,8 @@ def verified(op, static, values, out):
     if not isinstance(bad, jax.core.Tracer | Abstract) and bool(bad):
         error = op.examine(static, values)[1]
         raise error() if callable(error) else error
+    if state.capture is not None:
+        state.capture.examine(bad, op, static, values)
     return result
 
 

@@ -12,7 +12,7 @@ from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
 from torchlike._core.moving import move
 from torchlike._core.storage import UNTRACKED, Storage, Version
-from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format, value_of
+from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -164,7 +164,8 @@ def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
     key = "storage", id(t._storage)
     if key not in memo:
-        memo[key] = Storage(t._storage.value, t._storage.strides)
+        memo[key] = Storage(t._storage.value)
+        memo[key].strides = t._storage.strides
     new = alias(t, type(t))
     new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
     new._cache = None

@@ -1,7 +1,6 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
-from torchlike._core import arguments, factories
-from torchlike._core.convert import tensor
+from torchlike._core import arguments, convert, factories
 from torchlike._core.factories import constant, filled, finish, formatted, number_of, size_of, strided
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, preserve_format
@@ -74,7 +73,8 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pi
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A copy of ``data`` with the dtype and device of this tensor."""
     kind, device = _asked("new_tensor", self, dtype, device)
-    return tensor(data, dtype=kind, device=device, requires_grad=requires_grad)
+    convert.warn_of_copy(data, "tensor.new_tensor")
+    return convert.new_tensor(data, kind, device, requires_grad)
 
 
 @method()

@@ -1,5 +1,8 @@
 """Methods that change the geometry of the tensor itself, and leave its storage."""
 
+import math
+import warnings
+
 import numpy as np
 
 from torchlike._base.layout import Layout, contiguous_strides, numel
@@ -106,6 +109,33 @@ def _grow(t, count):
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
     t._storage = call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage
     t._view = t._cache = None
+
+
+@method()
+def resize(self, *size):
+    """Deprecated: the tensor in another shape of as many elements; use ``reshape``.
+
+    Raises RuntimeError where the number of elements would change.
+    """
+    warnings.warn("non-inplace resize is deprecated; use reshape instead", UserWarning, stacklevel=2)
+    return _reshaped(self, size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
+
+
+@method()
+def resize_as(self, tensor):
+    """Deprecated: the tensor in the shape of another one, of as many elements; use ``reshape``."""
+    warnings.warn("non-inplace resize_as is deprecated; use reshape_as instead", UserWarning, stacklevel=2)
+    return _reshaped(self, tuple(tensor.shape))
+
+
+def _reshaped(t, shape):
+    if (asked := math.prod(shape)) != t.numel():
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, shape))} ({asked} elements in total), but the given tensor has a "
+            f"size of {'x'.join(map(str, t.shape))} ({t.numel()} elements): a resize that gradients can follow keeps "
+            "the number of elements"
+        )
+    return t.contiguous().view(*shape)
 
 
 @method()

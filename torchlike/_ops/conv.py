@@ -46,11 +46,22 @@ def _convolution_backward(
     return for_input, for_weight, None if bias_aval is None else jnp.sum(grad, (0, *range(2, grad.ndim)))
 
 
+def _for_each(numbers, weight):
+    """One number for each dimension that is convolved."""
+    return numbers * (len(weight.shape) - 2) if len(numbers) == 1 else numbers
+
+
 @op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function", autocast="lower_precision_fp",
     vjp={"input, weight, bias": _convolution_backward},
-    saved="bias_sym_sizes_opt dilation groups input output_padding padding stride transposed weight")  # fmt: skip
+    saved={
+        **{n: n for n in ("bias_sym_sizes_opt", "groups", "input", "transposed", "weight")},
+        "stride": lambda stride, weight_aval: _for_each(stride, weight_aval),
+        "padding": lambda padding, weight_aval: _for_each(padding, weight_aval),
+        "dilation": lambda dilation, weight_aval: _for_each(dilation, weight_aval),
+        "output_padding": lambda output_padding, weight_aval: _for_each(output_padding, weight_aval),
+    })  # fmt: skip
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """Cross-correlation of input [N, C, *size] with weight [out, C / groups, *kernel], plus bias [out].
 

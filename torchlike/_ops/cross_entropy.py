@@ -225,6 +225,7 @@ def _of_probabilities(reduction, node):
         dtype="promote",
         node=node,
         autocast="fp32",
+        saved="",
     )
     def cross_entropy_prob(self, target, weight, label_smoothing):
         demand("log_softmax_lastdim_kernel_impl", self, "f")

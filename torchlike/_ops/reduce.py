@@ -3,7 +3,6 @@
 import math
 
 import jax.numpy as jnp
-from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
@@ -288,10 +287,11 @@ def _var_vjp(grads, self, result, dim, correction, keepdim):
     axes = axes_of(dim, self.ndim)
     n = count(self.shape, axes)
     wide = self.astype(jnp.promote_types(self.dtype, jnp.float32))
-    off = wide - jnp.sum(wide, axes, keepdims=True) / n
-    if n == correction:  # NaN or infinite, and constant for PyTorch
-        return math.inf * spread(grads[0], axes, keepdim) * lax.stop_gradient(off)
-    return 2 / (n - correction) * spread(grads[0], axes, keepdim) * off
+    mean, grad = jnp.sum(wide, axes, keepdims=True) / n, spread(grads[0], axes, keepdim)
+    if dim is None and n <= correction:  # without degrees of freedom all of a tensor is unlike its rows
+        return grad * jnp.where(wide == mean, math.nan, math.inf)
+    scale = 2 / (n - correction) if n != correction else math.inf
+    return scale * grad * (wide - mean)
 
 
 def _std_vjp(grads, self, result, dim, correction, keepdim):

@@ -232,7 +232,7 @@ def _integral(name, total, doc):
 
     over.__doc__ = doc
     settings = {"dtype": "int_to_float", "policy": "y", "variants": "function"}
-    of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2, "~y": "y", "~x": "x"}}
+    of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (
         op(f"{name}.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", **settings | of_x)(over),

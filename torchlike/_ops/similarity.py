@@ -57,7 +57,10 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     dtype="int_to_float",
     autocast="fp32",
     vjp={"x1, x2": _distance_back},
-    saved={"p": "p", "keepdim": "keepdim", "result": "result", "dim": lambda: (1,), "~x1": "x1", "~x2": "x2"},
+    saved={
+        **{n: n for n in ("p", "keepdim", "result")},
+        **{"dim": lambda x1_aval: (len(x1_aval.shape) - 1,), "~x1": "x1", "~x2": "x2"},
+    },
 )
 def pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""

@@ -111,10 +111,11 @@ def _prepare_slice(t, dim, start, end, step):
     return new, (dim, new.shape[dim], step), (g.clamp_slice(layout.shape[dim], start, end)[0],)
 
 
+_WRAP = 1 << 64  # PyTorch shows negative numbers modulo this
 _SLICE = {
     "dim": "dim", "step": "step", "self_sym_sizes": "self_sym_sizes",
-    "start": lambda start: 0 if start is None else start,
-    "end": lambda end: np.iinfo(np.int64).max.item() if end is None else end,
+    "start": lambda start: 0 if start is None else start % _WRAP,
+    "end": lambda end: (_WRAP >> 1) - 1 if end is None else end % _WRAP,
 }  # fmt: skip
 
 

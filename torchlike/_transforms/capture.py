@@ -94,6 +94,9 @@ class Trace:
         out_leaves, self.out_tree = jax.tree.flatten(out)
         self._graph(out_leaves)
         self.result = [self._made(x) for x in out_leaves]
+        self.errors = self.record.errors
+        if self.errors:
+            self.slots.append(jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags]))
         self.n_kept = len(self.slots)
         for storage in traced_storages():
             if id(storage) not in self.index and id(storage) not in self.world.storages:

@@ -5,6 +5,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from torchlike._core import node as nodes
@@ -25,6 +26,8 @@ class Program:
     Attributes:
         fixed: the storages it reads. arguments: the positions of the arguments it reads. getters: give
             its other inputs. donated: which of ``fixed`` may be overwritten.
+        errors, failed: what its value checks raise, and the flags of the last call, which the next call reads:
+            so that no call waits for its own results.
         again: whether it may run again; else only for the call that was traced.
     """
 
@@ -50,6 +53,7 @@ class Program:
         self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in trace.writes if id(s) in trace.grad_storages]
         self.result, self.out_tree = trace.result, trace.out_tree
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
+        self.errors, self.flags, self.failed = trace.errors, trace.n_kept - 1, None
         self.alive = [(storage, moved[slot]) for storage, slot in alive]
 
     def _sources(self, trace):
@@ -125,6 +129,8 @@ class Program:
 
     def __call__(self, leaves, first=False):
         """Run on the arguments: returns what the function returns, and does what it does."""
+        if self.failed is not None:
+            self.examine()
         values = [s.value for s in self.fixed]
         for i in self.donated:
             if sys.getrefcount(values[i]) > _HELD:  # somebody else holds the array
@@ -135,7 +141,15 @@ class Program:
         outs = self.early(*values)
         if first:
             self.first = None
+        if self.errors:
+            self.failed = outs[self.flags]
         return self._finish(outs, leaves)
+
+    def examine(self):
+        """Raise the error of a value check that failed in the last call."""
+        failed, self.failed = np.asarray(self.failed), None
+        if failed.any():
+            raise self.errors[int(failed.argmax())].with_traceback(None)
 
     def _finish(self, outs, leaves):
         for storage, k in self.writes:

@@ -4,6 +4,16 @@ import jax
 import numpy as np
 
 from torchlike._base.state import state
+from torchlike._core.anomaly import user_stack
+
+
+_TRACED = " [found after a compiled program had run; the call is:{}]"
+
+
+def user_line():
+    """The user's line that made the current call."""
+    stack = user_stack()
+    return "\n" + stack[-1].rstrip() if stack else ""
 
 
 class Unsupported(Exception):
@@ -19,12 +29,14 @@ class Recording:
         cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
         adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
             on first use.
+        flags, errors: whether each value check failed (tracers), and what it then raises.
         start: nodes with a lower number existed before.
     """
 
     def __init__(self, start):
         self.dynamic, self.checks, self.adopted = {}, [], []
         self.cleared = set()
+        self.flags, self.errors = [], []
         self.start = start
 
     def input(self, value, getter):
@@ -47,6 +59,17 @@ class Recording:
     def refuse(self, what):
         """The function does something that a program cannot."""
         raise Unsupported(what)
+
+    def examine(self, bad, op, static, values):
+        """Remember a value check of ``op``, whose flag is known when the program has run."""
+        error = op.examine(static, values)[1]
+        try:
+            error = error() if callable(error) else error
+        except jax.errors.JAXTypeError:  # the message would show the offending value
+            error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
+        error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(user_line())}",)
+        self.flags.append(bad)
+        self.errors.append(error)
 
     def concrete(self, value):
         """A numpy array as a jax array, although jax is tracing."""

@@ -17,6 +17,7 @@ from torchlike.autograd import function as function
 from torchlike.autograd import functional as functional
 from torchlike.autograd import grad_mode as grad_mode
 from torchlike.autograd import graph as graph
+from torchlike.autograd import profiler as profiler
 from torchlike.autograd import variable as variable
 from torchlike.autograd.function import Function as Function
 from torchlike.autograd.gradcheck import gradcheck as gradcheck

@@ -80,44 +80,46 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class _Kept:
-    """The value that a saved tensor had, and where it came from."""
+    """The value that a saved tensor had, and which tensor that was."""
 
-    __slots__ = ("value", "storage", "counter", "version", "__weakref__")
+    __slots__ = ("value", "counter", "key", "__weakref__")
 
     def __init__(self, t: Tensor) -> None:
-        self.value, self.storage, self.counter = value_of(t), t._storage, t._vc
-        self.version = t._version
+        self.value, self.counter = value_of(t), t._vc
+        self.key = id(t), t.data_ptr(), t._version
 
-    def key(self) -> tuple:
-        return id(self.storage), self.version
+    def changed(self) -> bool:
+        return self.counter.version != self.key[2]
 
 
 class _AllowMutationOnSavedContext:
-    """What :func:`allow_mutation_on_saved_tensors` gives: the values that are saved in it.
+    """What :func:`allow_mutation_on_saved_tensors` gives: the values that are saved in it, by tensor and version.
 
-    ``original``: those whose tensor is as it was; ``cloned``: those whose tensor has been changed since.
+    ``original``: those whose tensor is as it was; ``cloned``: those whose tensor has been changed since;
+    ``tid_to_weakhandle``: both.
     """
 
     def __init__(self) -> None:
-        self._kept: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
-        self._alive: weakref.WeakSet = weakref.WeakSet()
+        self._alive: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
     def clear(self) -> None:
         """Forget everything; a graph recorded before cannot be run backward any more."""
-        self._kept.clear()
         self._alive.clear()
 
     @property
-    def original(self) -> dict:
-        return {key: kept for key, kept in self._kept.items() if kept.counter.version == kept.version}
+    def original(self) -> dict[tuple, Tensor]:
+        return {kept.key: wrap(kept.value) for kept in self._alive if not kept.changed()}
 
     @property
-    def cloned(self) -> dict:
-        return {key: kept for key, kept in self._kept.items() if kept.counter.version != kept.version}
+    def cloned(self) -> dict[tuple, Tensor]:
+        return {kept.key: wrap(kept.value) for kept in self._alive if kept.changed()}
+
+    @property
+    def tid_to_weakhandle(self) -> dict[tuple, Tensor]:
+        return self.original | self.cloned
 
     def _pack(self, t: Tensor) -> _Kept:
         kept = _Kept(t)
-        self._kept.setdefault(kept.key(), kept)
         self._alive.add(kept)
         return kept
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from torchlike._base.state import SELECTIVE, state
 from torchlike._core.dispatch import call, with_results
-from torchlike._core.packets import OpOverload, overload_of
+from torchlike._core.packets import OpOverload, ops, overload_of
 from torchlike._core.slow import LAYERS
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.op import Op
+from torchlike._ops.matmul import linear, matmul
 
 
 class CheckpointPolicy(enum.Enum):
@@ -35,6 +36,20 @@ class SelectiveCheckpointContext:
 
     def __init__(self, *, is_recompute: bool) -> None:
         self.is_recompute = is_recompute
+
+
+def _shown(op: Op, inputs: tuple) -> OpOverload:
+    """What a policy is asked about. Products of tensors of any rank appear as the product that computes them."""
+    if op is linear:
+        return ops.aten.mm.default if inputs[2] is None else ops.aten.addmm.default
+    if op is not matmul:
+        return overload_of(op)
+    ranks = inputs[0].ndim, inputs[1].ndim
+    if min(ranks) > 2:
+        return ops.aten.bmm.default
+    if ranks[1] == 1 or (ranks[0] == 1 and ranks[1] > 2):
+        return ops.aten.dot.default if ranks == (1, 1) else ops.aten.mv.default
+    return ops.aten.mm.default
 
 
 class _Entry:
@@ -77,7 +92,7 @@ class _Caching(_Mode):
 
     def run(self, op: Op, inputs: tuple, static: tuple) -> Any:
         out = call(op, inputs, static)
-        verdict = self.policy(SelectiveCheckpointContext(is_recompute=False), overload_of(op), *inputs)
+        verdict = self.policy(SelectiveCheckpointContext(is_recompute=False), _shown(op, inputs), *inputs)
         if isinstance(verdict, bool):
             verdict = CheckpointPolicy.MUST_SAVE if verdict else CheckpointPolicy.PREFER_RECOMPUTE
         self.entries[op].append(None if verdict in _RECOMPUTED else _Entry(out))

@@ -2,6 +2,7 @@
 
 import warnings
 
+from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
@@ -58,6 +59,25 @@ def _run(op, input, numbers, inplace=False):
     return call(op, (input, *numbers), ())
 
 
+def _sloped(op, input, numbers, inplace):
+    """As ``_run``; in place a negative first number makes a result from whose sign the input's is not known."""
+    out = _run(op, input, numbers, inplace)
+    if inplace and numbers[0] < 0 and state.grad and out.requires_grad:
+        out.grad_fn.register_prehook(_refuse(op.name, numbers[0]))
+    return out
+
+
+def _refuse(name, slope):
+    def refuse(grads):
+        kind = "leakyReLu" if "relu" in name else "elu"
+        raise RuntimeError(
+            f"In-place {kind} backward calculation is triggered with a negative slope which is not supported: "
+            f"{name}_ was given {slope}, please call out-of-place version instead."
+        )
+
+    return refuse
+
+
 def _native(op, inputs, static=(), out=None):
     """A function that takes ``out`` as PyTorch's own ones do."""
     return call(op, inputs, static) if out is None else call_out(op, inputs, static, out)
@@ -97,7 +117,7 @@ def leaky_relu(input, negative_slope=0.01, inplace=False):
     >>> torch.nn.functional.leaky_relu(torch.tensor([-1.0, 2.0]), 0.5)
     tensor([-0.5000,  2.0000])
     """
-    return _run(ops.leaky_relu, input, (_number("leaky_relu", "negative_slope", negative_slope),), inplace)
+    return _sloped(ops.leaky_relu, input, (_number("leaky_relu", "negative_slope", negative_slope),), inplace)
 
 
 def leaky_relu_(input, negative_slope=0.01):
@@ -107,7 +127,7 @@ def leaky_relu_(input, negative_slope=0.01):
 
 def elu(input, alpha=1.0, inplace=False):
     """``x`` where positive, else ``alpha * (exp(x) - 1)``."""
-    return _run(ops.elu, input, (_number("elu", "alpha", alpha), None, None), inplace)
+    return _sloped(ops.elu, input, (_number("elu", "alpha", alpha), None, None), inplace)
 
 
 def elu_(input, alpha=1.0):
@@ -137,7 +157,7 @@ def celu(input, alpha=1.0, inplace=False):
     alpha = _number("celu", "alpha", alpha)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return _run(ops.celu, input, (alpha,), inplace)
+    return _sloped(ops.celu, input, (alpha,), inplace)
 
 
 @function("celu_")
@@ -256,7 +276,7 @@ def _slopes(input, lower, upper, training, inplace, generator):
             f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
         )
     if not training:
-        return _run(ops.rrelu, input, ((lower + upper) / 2,), inplace)
+        return _sloped(ops.rrelu, input, ((lower + upper) / 2,), inplace)
     result, noise = call(
         ops.rrelu_with_noise, (input, draw("rrelu", generator, place_of(input)), lower, upper), ()
     )

@@ -1,0 +1,33 @@
+"""torch._C: those of PyTorch's internal names that have a meaning here."""
+
+from torchlike._base.device import device as device
+from torchlike._base.dtypes import dtype as dtype
+from torchlike._base.state import inference_mode as _InferenceMode
+from torchlike._base.state import is_grad_enabled as is_grad_enabled
+from torchlike._base.state import is_inference_mode_enabled as is_inference_mode_enabled
+from torchlike._base.state import is_multithreading_enabled as _is_multithreading_enabled
+from torchlike._C import _autograd as _autograd
+from torchlike._C import _functions as _functions
+from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
+from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
+from torchlike._core.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from torchlike._core.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from torchlike._core.anomaly import switch as set_anomaly_enabled
+from torchlike._core.running import _current_autograd_node as _current_autograd_node
+from torchlike._core.running import _current_graph_task_execution_order as _current_graph_task_execution_order
+from torchlike._core.running import _current_graph_task_id as _current_graph_task_id
+from torchlike._core.running import _will_engine_execute_node as _will_engine_execute_node
+from torchlike._core.size import Size as Size
+from torchlike._core.tensor import Tensor as TensorBase
+from torchlike._functions.generator import Generator as Generator
+from torchlike.interop.alias import missing_names
+
+__getattr__ = missing_names(__name__)
+
+__all__ = [
+    "Generator", "Size", "TensorBase", "_InferenceMode", "_autograd", "_current_autograd_node",
+    "_current_graph_task_execution_order", "_current_graph_task_id", "_functions", "_is_multithreading_enabled",
+    "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node", "device", "dtype",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
+    "set_anomaly_enabled",
+]  # fmt: skip
