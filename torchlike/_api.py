@@ -68,6 +68,7 @@ convert.install()
 _autograd.install()
 prints_as_tensor(Tensor)
 Tensor.__repr__ = lambda self, *, tensor_contents=None: tensor_str(self, contents=tensor_contents)
+newaxis = None
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)
 globals().update(TYPED)
@@ -78,7 +79,7 @@ __all__ = [
     "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
     "is_inference_mode_enabled", "is_warn_always_enabled", "set_warn_always",
-    "layout", "memory_format", "nan", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device",
+    "layout", "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device",
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

@@ -30,6 +30,7 @@ from torchlike._base.device import jax_device
 from torchlike._base.dtypes import ALIASES
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._core.convert import place
+from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, alias, fresh, value_of
 from torchlike.interop import checkpoints
@@ -136,6 +137,8 @@ class _Writer:
         return str(len(self.values) - 1)
 
     def tensor(self, t: Tensor) -> list:
+        if type(t) is Tensor:
+            warn_if_has_hooks(t)
         marks = {"requires_grad": True} if t.requires_grad else {}
         if isinstance(t, Buffer):
             marks["persistent"] = t.persistent

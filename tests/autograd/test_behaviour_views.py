@@ -1,4 +1,4 @@
-"""Behaviours of autograd around views, changes in place, indexing and version counters, one small story each."""
+"""Behaviours of autograd around views and changes in place, one small story each."""
 
 import pytest
 from both import agree, attempt
@@ -71,7 +71,9 @@ def test_a_view_changed_in_place(view, change):
 
 
 @pytest.mark.parametrize("change", ["mul_", "add_ a requiring one", "zero_", "fill_"])
-@pytest.mark.parametrize("view", ["select", "t", "view", "diagonal", "as_strided", "view of a view", "detached", "expand_as"])
+@pytest.mark.parametrize(
+    "view", ["select", "t", "view", "diagonal", "as_strided", "view of a view", "detached", "expand_as"]
+)
 def test_a_base_changed_under_its_view(view, change):
     def f(t):
         x = grid(t)
@@ -244,8 +246,30 @@ def test_a_view_of_a_detached_tensor_is_not_a_view_of_the_tensor(t):
 def test_is_view_and_base(t):
     x = t.zeros(2, 3)
     y = leaf(t)
-    vs = [x, x[0], x.clone(), x.t(), x.contiguous(), x.t().contiguous(), x.detach(), x.expand(2, 2, 3), x + 0, x.data, y[0], y * 1]
-    vs += [x[[0, 1]], x[x > 5], x.reshape(-1), x.t().reshape(-1), x.view(-1).view(2, 3), x.narrow(0, 0, 1), x.flatten(), x.real]
+    vs = [
+        x,
+        x[0],
+        x.clone(),
+        x.t(),
+        x.contiguous(),
+        x.t().contiguous(),
+        x.detach(),
+        x.expand(2, 2, 3),
+        x + 0,
+        x.data,
+        y[0],
+        y * 1,
+    ]
+    vs += [
+        x[[0, 1]],
+        x[x > 5],
+        x.reshape(-1),
+        x.t().reshape(-1),
+        x.view(-1).view(2, 3),
+        x.narrow(0, 0, 1),
+        x.flatten(),
+        x.real,
+    ]
     return [(v._is_view(), v._base is x, v._base is None) for v in vs]
 
 
@@ -262,13 +286,36 @@ def test_the_versions(t):
     x = t.zeros(3)
     seen = [x._version]
     for change in (
-        lambda: x.add_(1), lambda: x[0].mul_(2), lambda: x.__setitem__(0, 1), lambda: x.view(3, 1).zero_(), lambda: x.detach().add_(1),
-        lambda: x.data.add_(1), lambda: x.copy_(t.ones(3)), lambda: x.requires_grad_(), lambda: x.requires_grad_(False), lambda: x.numpy(),
-        lambda: t.add(x, 1, out=x), lambda: x.clone().add_(1), lambda: x.resize_(3), lambda: x.t_(), lambda: x.unsqueeze_(0),
-        lambda: x.squeeze_(), lambda: x.uniform_(), lambda: x.set_(t.ones(3)), lambda: x.masked_fill_(x > 0, 1), lambda: x.index_fill_(0, t.tensor([0]), 1),
-        lambda: t.nn.init.zeros_(x), lambda: x.detach_(), lambda: x.clamp_(0, 1), lambda: x.__iadd__(1), lambda: t.relu_(x), lambda: x.sort()[0].add_(1),
-        lambda: t.nn.functional.relu(x, inplace=True), lambda: t.nn.functional.dropout(x, 0.5, False, True), lambda: x.to(t.float32).add_(1),
-    ):  # fmt: skip
+        lambda: x.add_(1),
+        lambda: x[0].mul_(2),
+        lambda: x.__setitem__(0, 1),
+        lambda: x.view(3, 1).zero_(),
+        lambda: x.detach().add_(1),
+        lambda: x.data.add_(1),
+        lambda: x.copy_(t.ones(3)),
+        lambda: x.requires_grad_(),
+        lambda: x.requires_grad_(False),
+        lambda: x.numpy(),
+        lambda: t.add(x, 1, out=x),
+        lambda: x.clone().add_(1),
+        lambda: x.resize_(3),
+        lambda: x.t_(),
+        lambda: x.unsqueeze_(0),
+        lambda: x.squeeze_(),
+        lambda: x.uniform_(),
+        lambda: x.set_(t.ones(3)),
+        lambda: x.masked_fill_(x > 0, 1),
+        lambda: x.index_fill_(0, t.tensor([0]), 1),
+        lambda: t.nn.init.zeros_(x),
+        lambda: x.detach_(),
+        lambda: x.clamp_(0, 1),
+        lambda: x.__iadd__(1),
+        lambda: t.relu_(x),
+        lambda: x.sort()[0].add_(1),
+        lambda: t.nn.functional.relu(x, inplace=True),
+        lambda: t.nn.functional.dropout(x, 0.5, False, True),
+        lambda: x.to(t.float32).add_(1),
+    ):
         change()
         seen.append(x._version)
     return seen
@@ -364,127 +411,6 @@ def test_the_message_of_a_changed_tensor(t):
     return said(y.sum().backward, match), said(w.sum().backward, match)
 
 
-INDEX = {
-    "int": lambda t: 1,
-    "negative": lambda t: -1,
-    "slice": lambda t: slice(0, 2),
-    "ellipsis": lambda t: (..., 0),
-    "none": lambda t: (None, 1),
-    "list": lambda t: [0, 1, 0],
-    "lists": lambda t: ([0, 1, 1], [2, 2, 2]),
-    "tensor": lambda t: t.tensor([[0, 1], [1, 1]]),
-    "tensors that broadcast": lambda t: (t.tensor([[0], [1]]), t.tensor([0, 2])),
-    "slice and list": lambda t: (slice(None), [0, 0]),
-    "list and int": lambda t: ([0, 1], 2),
-    "list, none, slice": lambda t: ([1, 1], None, slice(1, None)),
-    "mask": lambda t: t.tensor([[True, False, True], [False, True, False]]),
-    "row mask": lambda t: t.tensor([True, False]),
-    "slice and mask": lambda t: (slice(None), t.tensor([True, False, True])),
-    "empty mask": lambda t: t.zeros(2, 3, dtype=t.bool),
-    "empty list": lambda t: [],
-    "true": lambda t: True,
-    "false": lambda t: False,
-    "0-dim tensor": lambda t: t.tensor(1),
-    "step": lambda t: (slice(None), slice(None, None, 2)),
-    "range": lambda t: range(2),
-    "everything": lambda t: ...,
-    "tuple of a tensor": lambda t: (t.tensor([1]),),
-    "int32": lambda t: t.tensor([1, 0], dtype=t.int32),
-}
-
-
-@pytest.mark.parametrize("name", INDEX)
-def test_gradients_of_indexing(name):
-    def f(t):
-        x = grid(t)
-        y = x[INDEX[name](t)]
-        (y**2).sum().backward()
-        (g,) = t.autograd.grad((x**3)[INDEX[name](t)].sum(), x, create_graph=True)
-        return y, y.grad_fn, x.grad, g, t.autograd.grad(g.sum(), x)
-
-    agree(f)
-
-
-@pytest.mark.parametrize("value", ["number", "tensor", "0-dim", "one element", "broadcast"])
-@pytest.mark.parametrize("name", INDEX)
-def test_gradients_of_setting_items(name, value):
-    def f(t):
-        x, v = grid(t), leaf(t, 5)
-        y = x * 2
-        index = INDEX[name](t)
-        values = {
-            "number": lambda: 7,
-            "tensor": lambda: v * t.ones_like(y[index]),
-            "0-dim": lambda: v[0],
-            "one element": lambda: v,
-            "broadcast": lambda: (v * t.ones(2, dtype=t.float64)).sum().reshape(1, 1),
-        }[value]()
-        got = attempt(lambda: y.__setitem__(index, values))
-        if isinstance(got, Exception):
-            return got, y
-        (y**2).sum().backward()
-        return y, x.grad, v.grad, y._version
-
-    agree(f)
-
-
-@story
-def test_an_index_of_bytes_is_a_mask(t):
-    x = grid(t)
-    y = x[t.tensor([1, 0], dtype=t.uint8)]
-    y.sum().backward()
-    return y, x.grad
-
-
-@story
-def test_setting_items_of_another_dtype(t):
-    x, y = leaf(t), t.tensor([2.0], requires_grad=True)
-    z = x * 1
-    z[0] = y[0]
-    z[1:] = y
-    z.sum().backward()
-    i = t.zeros(3, dtype=t.int64)
-    i[0] = 2.7
-    return z, x.grad, y.grad, i, said(lambda: i.__setitem__(0, x[0]), ".{0,10}")
-
-
-@story
-def test_indexing_does_not_save_the_tensor(t):
-    x = leaf(t)
-    y = x * 1
-    z = y[t.tensor([0, 2])]
-    y.add_(1)
-    z.sum().backward()
-    return x.grad
-
-
-@story
-def test_an_index_changed_after_use(t):
-    x = leaf(t)
-    i = t.tensor([0, 2])
-    z = x[i]
-    w = x.index_select(0, i)
-    i.fill_(1)
-    return said(z.sum().backward, "inplace operation"), said(w.sum().backward, "inplace operation"), x.grad
-
-
-@story
-def test_unbind_iteration_and_unpacking(t):
-    x = grid(t)
-    a, b = x
-    rows = [r * i for i, r in enumerate(x)]
-    (a * b + rows[0] + rows[1]).sum().backward()
-    return x.grad, a.grad_fn, a.output_nr, b.output_nr
-
-
-@story
-def test_unused_outputs(t):
-    x = grid(t, 2, 4)
-    parts = x.split(1, dim=1)
-    (parts[0] * 2 + parts[3]).sum().backward()
-    return x.grad, t.autograd.grad(x.max(0).values[1], x), t.autograd.grad(t.svd(x)[1].sum(), x)
-
-
 @story
 def test_in_place_on_unused_outputs(t):
     x = grid(t)
@@ -518,9 +444,12 @@ def test_out_arguments_and_grad(t):
     x, y = leaf(t), t.zeros(3, dtype=t.float64)
     match = "don't support automatic differentiation, but one of the arguments requires grad"
     refused = [
-        said(lambda: t.add(x, 1, out=y), match), said(lambda: t.mul(y, y, out=x), match), said(lambda: t.exp(y, out=x), match),
-        said(lambda: t.cat([x, x], out=t.zeros(6, dtype=t.float64)), match), said(lambda: t.mm(grid(t), grid(t).t(), out=t.zeros(2, 2, dtype=t.float64)), match),
-    ]  # fmt: skip
+        said(lambda: t.add(x, 1, out=y), match),
+        said(lambda: t.mul(y, y, out=x), match),
+        said(lambda: t.exp(y, out=x), match),
+        said(lambda: t.cat([x, x], out=t.zeros(6, dtype=t.float64)), match),
+        said(lambda: t.mm(grid(t), grid(t).t(), out=t.zeros(2, 2, dtype=t.float64)), match),
+    ]
     with t.no_grad():
         t.add(x, 1, out=y)
         t.mul(y, 2, out=x)
@@ -532,9 +461,12 @@ def test_in_place_dtype_rules(t):
     x = t.ones(2, requires_grad=True) * 1
     i = t.ones(2, dtype=t.int64)
     return [
-        said(lambda: i.add_(x), "can't be cast"), said(lambda: i.mul_(1.5), "can't be cast"), said(lambda: x.add_(t.ones(2).double())),
-        said(lambda: x.mul_(t.ones(3, 2)), "doesn't match the broadcast shape"), x.grad_fn,
-    ]  # fmt: skip
+        said(lambda: i.add_(x), "can't be cast"),
+        said(lambda: i.mul_(1.5), "can't be cast"),
+        said(lambda: x.add_(t.ones(2).double())),
+        said(lambda: x.mul_(t.ones(3, 2)), "doesn't match the broadcast shape"),
+        x.grad_fn,
+    ]
 
 
 @story
@@ -543,7 +475,12 @@ def test_expanded_tensors_in_place(t):
     e = (x * 1).expand(2, 3)
     e2 = t.ones(1).expand(3)
     match = "unsupported operation: more than one element of the written-to tensor refers to a single memory location"
-    return said(lambda: e.add_(1), match), said(lambda: e2.mul_(2), match), said(lambda: e.copy_(t.ones(2, 3)), match), e
+    return (
+        said(lambda: e.add_(1), match),
+        said(lambda: e2.mul_(2), match),
+        said(lambda: e.copy_(t.ones(2, 3)), match),
+        e,
+    )
 
 
 @story
@@ -572,12 +509,22 @@ def test_strided_gradients_of_zero_stride(t):
 def test_diagonals_and_selections_of_expanded_gradients(t):
     out = []
     for f in (
-        lambda x: x.diagonal(), lambda x: x.select(0, 1), lambda x: x[1:], lambda x: x.unfold(0, 1, 1), lambda x: x.t()[0], lambda x: x.trace(),
-        lambda x: x.as_strided((2,), (1,)), lambda x: x.permute(1, 0).narrow(0, 1, 1),
-    ):  # fmt: skip
+        lambda x: x.diagonal(),
+        lambda x: x.select(0, 1),
+        lambda x: x[1:],
+        lambda x: x.unfold(0, 1, 1),
+        lambda x: x.t()[0],
+        lambda x: x.trace(),
+        lambda x: x.as_strided((2,), (1,)),
+        lambda x: x.permute(1, 0).narrow(0, 1, 1),
+    ):
         x = grid(t, 3, 3)
         y = f(x)
-        out.append(t.autograd.grad(y, x, t.full((1,), 2.0, dtype=t.float64).expand(y.shape) if y.ndim else t.tensor(2.0, dtype=t.float64)))
+        out.append(
+            t.autograd.grad(
+                y, x, t.full((1,), 2.0, dtype=t.float64).expand(y.shape) if y.ndim else t.tensor(2.0, dtype=t.float64)
+            )
+        )
     return out
 
 
@@ -653,11 +600,28 @@ def test_detach_in_place_of_a_base_with_views(t):
 def test_random_changes_in_place(t):
     x = leaf(t)
     out = []
-    for name in ("normal_", "uniform_", "zero_", "bernoulli_", "exponential_", "log_normal_", "geometric_", "random_", "cauchy_"):
+    for name in (
+        "normal_",
+        "uniform_",
+        "zero_",
+        "bernoulli_",
+        "exponential_",
+        "log_normal_",
+        "geometric_",
+        "random_",
+        "cauchy_",
+    ):
         b = x * 1
         args = (0.5,) if name == "geometric_" else ()
         getattr(b, name)(*args)
-        out.append((b.grad_fn, b.requires_grad, t.autograd.grad(b.sum(), x), said(lambda n=name, a=args: getattr(x, n)(*a), "leaf Variable")))
+        out.append(
+            (
+                b.grad_fn,
+                b.requires_grad,
+                t.autograd.grad(b.sum(), x),
+                said(lambda n=name, a=args: getattr(x, n)(*a), "leaf Variable"),
+            )
+        )
     return out
 
 
@@ -666,10 +630,21 @@ def test_modules_in_place(t):
     F = t.nn.functional
     out = []
     for f in (
-        lambda v: F.relu_(v), lambda v: F.relu(v, inplace=True), lambda v: F.leaky_relu_(v, 0.1), lambda v: F.elu_(v), lambda v: F.hardtanh_(v),
-        lambda v: F.threshold_(v, 1.5, 0.0), lambda v: t.nn.ReLU(inplace=True)(v), lambda v: F.celu_(v), lambda v: F.selu_(v), lambda v: F.silu(v, inplace=True),
-        lambda v: F.hardswish(v, inplace=True), lambda v: F.relu6(v, inplace=True), lambda v: F.mish(v, inplace=True), lambda v: F.dropout(v, 1.0, inplace=True),
-    ):  # fmt: skip
+        lambda v: F.relu_(v),
+        lambda v: F.relu(v, inplace=True),
+        lambda v: F.leaky_relu_(v, 0.1),
+        lambda v: F.elu_(v),
+        lambda v: F.hardtanh_(v),
+        lambda v: F.threshold_(v, 1.5, 0.0),
+        lambda v: t.nn.ReLU(inplace=True)(v),
+        lambda v: F.celu_(v),
+        lambda v: F.selu_(v),
+        lambda v: F.silu(v, inplace=True),
+        lambda v: F.hardswish(v, inplace=True),
+        lambda v: F.relu6(v, inplace=True),
+        lambda v: F.mish(v, inplace=True),
+        lambda v: F.dropout(v, 1.0, inplace=True),
+    ):
         x = leaf(t, -1, 0.5, 2)
         b = x * 2
         got = f(b)
@@ -686,7 +661,9 @@ def test_in_place_activations_with_a_negative_slope(t):
     out = []
     for f in (F.leaky_relu_, F.elu_, F.celu_, t.celu_):
         y = f(x * 1, -2.0)
-        out.append((y, said(y.sum().backward, "backward calculation .* not supported"), bool(said(y.sum().backward, match))))
+        out.append(
+            (y, said(y.sum().backward, "backward calculation .* not supported"), bool(said(y.sum().backward, match)))
+        )
     y = F.rrelu_(x * 1, -5.0, 1.0)
     with t.no_grad():
         F.leaky_relu_(x * 1, -2.0)

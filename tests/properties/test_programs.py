@@ -163,6 +163,12 @@ INPLACE = {
     "set item": lambda m, t, u, p, q, r: t.__setitem__(q - 3, r),
     "set item to tensor": lambda m, t, u, p, q, r: t.__setitem__(q - 3, source(u, t, False)),
     "set slice": lambda m, t, u, p, q, r: t.__setitem__((..., slice(q % 3, None)), source(u, t, False)),
+    "t_": lambda m, t, u, p, q, r: t.t_(),
+    "transpose_": lambda m, t, u, p, q, r: t.transpose_(dim(t, p), dim(t, q)),
+    "unsqueeze_": lambda m, t, u, p, q, r: t.unsqueeze_(dim(t, p)),
+    "squeeze_": lambda m, t, u, p, q, r: t.squeeze_() if p % 2 else t.squeeze_(dim(t, q)),
+    "unsafe_split": lambda m, t, u, p, q, r: t.unsafe_split(1 + q % 2, dim(t, p)),
+    "logical_not_": lambda m, t, u, p, q, r: t.logical_not_(),
     "set at list": lambda m, t, u, p, q, r: t.__setitem__([0, q % 2], r),
 }
 ARITHMETIC = {

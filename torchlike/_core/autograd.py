@@ -28,14 +28,13 @@ def _get_requires_grad(t):
 def _set_requires_grad(t, value):
     if not isinstance(value, bool):
         raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
-    if value and t.requires_grad:
-        return
     if not nodes.is_leaf(_fresh(t)):
-        if not value:
-            raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
-                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
-            )
+        hint = "" if value else (
+            " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+            "var_no_grad = var.detach()."
+        )  # fmt: skip
+        raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
+    if value and t.requires_grad:
         return
     if value and t._vc is UNTRACKED and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
@@ -150,7 +149,8 @@ def requires_grad_(t, requires_grad=True):
         )
     if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
-    t.requires_grad = requires_grad
+    if not (requires_grad and t.requires_grad):
+        t.requires_grad = requires_grad
     return t
 
 
@@ -232,8 +232,15 @@ def _extras(t):
     return t._ex
 
 
+def _set_sequence_nr(node, number):
+    """Change the node's creation number: of nodes that are ready, backward runs the one with the highest first."""
+    node.seq = number
+
+
 def install():
     """Give Tensor its autograd surface."""
+    nodes.Node.requires_grad = True
+    nodes.Node._set_sequence_nr = _set_sequence_nr
     nodes.Node.__call__ = call_node
     Tensor.requires_grad = property(
         _get_requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")

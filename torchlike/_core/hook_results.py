@@ -13,7 +13,7 @@ def replacement(hook, before, after):
         raise RuntimeError("can't replace a None gradient with a non-None value")
     if after.dtype is not before.dtype:
         raise RuntimeError(
-            f"hook '{_name(hook)}' has changed the type of value (was {before.dtype}, the hook returned {after.dtype})"
+            f"hook '{_name(hook)}' has changed the type of value (was {before.type()} got {after.type()})"
         )
     if after.device != before.device:
         raise RuntimeError(
@@ -33,7 +33,7 @@ def of_tensor_hook(hook, before):
     if after is None:
         return before
     if not isinstance(after, Tensor):
-        raise TypeError(f"expected Tensor, but hook returned '{type(after).__name__}'")
+        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'")
     return replacement(hook, before, after)
 
 
@@ -61,4 +61,4 @@ def of_leaf_hook(after):
     if isinstance(after, Tensor):
         raise RuntimeError("Tensor post accumulate grad hooks should return None.")
     if after is not None:
-        raise TypeError(f"expected None, but hook returned '{type(after).__name__}'")
+        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}': this hook should return None")

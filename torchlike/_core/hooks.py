@@ -1,6 +1,7 @@
 """Handles of registered hooks."""
 
 import itertools
+import warnings
 import weakref
 
 _ids = itertools.count()
@@ -42,3 +43,14 @@ class RemovableHandle:
 
     def __exit__(self, *exc):
         self.remove()
+
+
+def warn_if_has_hooks(tensor):
+    """Warn of each hook on the tensor that ``unserializable_hook`` has not marked: hooks are not serialized."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized. If this is expected, decorate the function "
+                "with @torch.utils.hooks.unserializable_hook, and this warning is not given.",
+                stacklevel=2,
+            )

@@ -80,7 +80,7 @@ def check_writable(name, target, inputs):
     """PyTorch's checks before an in-place operation; returns whether to record it."""
     demand_writable(target)
     tensors = [x for x in inputs if KIND[x.__class__] == 1]
-    record = _demand_history(target, tensors) if state.grad else False
+    record = _demand_history(target, tensors) if state.grad and name not in _UNNOTICED else False
     demand_distinct(name, target)
     for x in tensors:
         if x._storage is target._storage and x is not target and name not in _READ_FIRST:
@@ -124,6 +124,8 @@ def demand_distinct(name, target):
         )
 
 
+# PyTorch's autograd knows nothing of these: they change even leaves that require grad, whose history stays.
+_UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_xor_"})
 _READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
 
 

@@ -10,6 +10,7 @@ from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
+from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
 from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
@@ -136,6 +137,7 @@ method("char")(_caster("char", dtypes.int8))
 
 @method()
 def __copy__(self):
+    warn_if_has_hooks(self)
     new = alias(self, type(self))
     new._rg = self.requires_grad
     new.__dict__.update(self.__dict__)
@@ -188,6 +190,7 @@ def _rebuild(cls, array, device, requires_grad, strides):
 
 @method()
 def __reduce_ex__(self, protocol):
+    warn_if_has_hooks(self)
     return (
         _rebuild,
         (type(self), host(self).copy(), str(self.device), self.requires_grad, preserve_strides(self._layout)),

@@ -28,6 +28,18 @@ for _name in ("is_floating_point", "is_complex", "is_signed", "numel"):
 
 
 @function()
+def get_device(input):
+    """The number of the device that the tensor is on; -1 for the CPU."""
+    return input.get_device()
+
+
+@function("detach_")
+def detach_(input):
+    """:meth:`Tensor.detach_` as a function."""
+    return input.detach_()
+
+
+@function()
 def is_nonzero(input):
     """Whether a tensor with one element is not zero; RuntimeError for other sizes."""
     return bool(input)

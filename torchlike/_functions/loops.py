@@ -25,6 +25,12 @@ def _checked(name: str, tensors: tuple[Tensor, ...]) -> None:
             raise TypeError(f"{name}: expected {tensors[0].type()} for 'other' (got {other.type()})")
 
 
+def _number(result: Any) -> Any:
+    if isinstance(result, str | bytes):  # which float() would read
+        raise TypeError(f"must be real number, not {type(result).__name__}")
+    return result
+
+
 def _each(name: str, tensors: tuple[Tensor, ...], f: Callable) -> Tensor:
     """Replace the elements of the first tensor by ``f`` of those of all; the version does not count it."""
     _checked(name, tensors)
@@ -34,7 +40,7 @@ def _each(name: str, tensors: tuple[Tensor, ...], f: Callable) -> Tensor:
         return target
     columns = [t.reshape(-1).tolist() for t in (target, *others)]
     cast = _CASTS[np.dtype(target.dtype.np).kind]
-    results = [cast(f(*numbers)) for numbers in zip(*columns, strict=True)]
+    results = [cast(_number(f(*numbers))) for numbers in zip(*columns, strict=True)]
     version = target._vc.version
     write(target, place(np.array(results, target.dtype.np).reshape(target.shape), target.device))
     target._vc.version = version

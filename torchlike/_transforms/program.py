@@ -131,19 +131,27 @@ class Program:
         """Run on the arguments: returns what the function returns, and does what it does."""
         if self.failed is not None:
             self.examine()
-        values = [s.value for s in self.fixed]
+        values = self._values(leaves, self.first if first else None)
         for i in self.donated:
             if sys.getrefcount(values[i]) > _HELD:  # somebody else holds the array
                 values[i] = jnp.array(values[i])
-        values += [value_of(leaves[i]) for i in self.arguments]
-        values += [t._grad._storage.value for t in self.with_grad]
-        values += self.first if first else [getter() for getter in self.getters]
         outs = self.early(*values)
         if first:
             self.first = None
         if self.errors:
             self.failed = outs[self.flags]
         return self._finish(outs, leaves)
+
+    def _values(self, leaves, dynamic=None):
+        values = [s.value for s in self.fixed]
+        values += [value_of(leaves[i]) for i in self.arguments]
+        values += [t._grad._storage.value for t in self.with_grad]
+        values += [getter() for getter in self.getters] if dynamic is None else dynamic
+        return values
+
+    def lowered(self, leaves):
+        """The program as jax lowers it, for the values that a call would give it now."""
+        return self.early.lower(*self._values(leaves))
 
     def examine(self):
         """Raise the error of a value check that failed in the last call."""

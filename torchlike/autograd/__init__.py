@@ -10,6 +10,8 @@ from torchlike._core.anomaly import detect_anomaly as detect_anomaly
 from torchlike._core.anomaly import set_detect_anomaly as set_detect_anomaly
 from torchlike._core.backward import backward as backward
 from torchlike._core.backward import grad as grad
+from torchlike._core.preserve import _force_original_view_tracking as _force_original_view_tracking
+from torchlike._core.preserve import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 from torchlike._core.preserve import is_view_replay_enabled as is_view_replay_enabled
 from torchlike._core.saved import SavedTensor as SavedTensor
 from torchlike.autograd import anomaly_mode as anomaly_mode
@@ -20,6 +22,7 @@ from torchlike.autograd import graph as graph
 from torchlike.autograd import profiler as profiler
 from torchlike.autograd import variable as variable
 from torchlike.autograd.function import Function as Function
+from torchlike.autograd.function import NestedIOFunction as NestedIOFunction
 from torchlike.autograd.gradcheck import gradcheck as gradcheck
 from torchlike.autograd.gradcheck import gradgradcheck as gradgradcheck
 from torchlike.autograd.variable import Variable as Variable

@@ -196,7 +196,7 @@ def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:
     """The container of a structure that holds ``leaves``; ValueError if their number does not fit."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
-            f"tree_unflatten(leaves, treespec): expected a TreeSpec as treespec, got {type(treespec).__name__}"
+            f"tree_unflatten: expected `treespec` to be a TreeSpec, got {type(treespec).__name__}"
         )
     return treespec.unflatten(leaves)
 

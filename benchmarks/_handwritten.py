@@ -1,0 +1,144 @@
+"""The programs of the benchmarks as somebody would write them in JAX alone: one jitted step with donated state."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def linear(p, name, x):
+    y = jnp.matmul(x, p[f"{name}.weight"].T, precision="highest")
+    return y + p[f"{name}.bias"] if f"{name}.bias" in p else y
+
+
+def conv(p, name, x, stride=1, padding=1):
+    places = [(padding, padding)] * 2
+    y = lax.conv_general_dilated(x, p[f"{name}.weight"], (stride, stride), places, precision="highest")
+    return y + p[f"{name}.bias"][:, None, None] if f"{name}.bias" in p else y
+
+
+def max_pool(x, size, stride, padding=0):
+    pads = [(0, 0)] * 2 + [(padding, padding)] * 2
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, size, size), (1, 1, stride, stride), pads)
+
+
+def layer_norm(p, name, x):
+    mean = jnp.mean(x, -1, keepdims=True)
+    var = jnp.mean(jnp.square(x - mean), -1, keepdims=True)
+    return (x - mean) * lax.rsqrt(var + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
+def batch_norm(p, buffers, new, name, x):
+    n = x.shape[0] * x.shape[2] * x.shape[3]
+    mean, var = jnp.mean(x, (0, 2, 3)), jnp.var(x, (0, 2, 3))
+    new[f"{name}.running_mean"] = 0.9 * buffers[f"{name}.running_mean"] + 0.1 * lax.stop_gradient(mean)
+    new[f"{name}.running_var"] = 0.9 * buffers[f"{name}.running_var"] + 0.1 * lax.stop_gradient(var) * (n / (n - 1))
+    new[f"{name}.num_batches_tracked"] = buffers[f"{name}.num_batches_tracked"] + 1
+    scale = p[f"{name}.weight"] * lax.rsqrt(var + 1e-5)
+    return (x - mean[:, None, None]) * scale[:, None, None] + p[f"{name}.bias"][:, None, None]
+
+
+def mlp(p, buffers, x):
+    count = len(p) // 2
+    for i in range(count):
+        x = linear(p, str(2 * i), x)
+        x = jax.nn.relu(x) if i < count - 1 else x
+    return x, {}
+
+
+def cnn(p, buffers, x):
+    x = max_pool(jax.nn.relu(conv(p, "0", x)), 2, 2)
+    x = max_pool(jax.nn.relu(conv(p, "3", x)), 2, 2)
+    return linear(p, "7", x.reshape(x.shape[0], -1)), {}
+
+
+def gpt(p, buffers, tokens, heads=4):
+    n, t = tokens.shape
+    d = p["words.weight"].shape[1]
+    x = p["words.weight"][tokens] + p["places.weight"][:t]
+    mask = jnp.tril(jnp.ones((t, t), bool))
+    i = 0
+    while f"blocks.{i}.qkv.weight" in p:
+        b = f"blocks.{i}."
+        qkv = linear(p, b + "qkv", layer_norm(p, b + "norm1", x)).reshape(n, t, 3, heads, d // heads)
+        q, k, v = qkv.transpose(2, 0, 3, 1, 4)
+        scores = jnp.matmul(q, k.swapaxes(2, 3), precision="highest") / math.sqrt(d // heads)
+        h = jnp.matmul(jax.nn.softmax(jnp.where(mask, scores, -jnp.inf)), v, precision="highest")
+        x = x + linear(p, b + "out", h.swapaxes(1, 2).reshape(n, t, d))
+        x = x + linear(p, b + "down", jax.nn.gelu(linear(p, b + "up", layer_norm(p, b + "norm2", x))))
+        i += 1
+    return linear(p, "head", layer_norm(p, "norm", x)).reshape(n * t, -1), {}
+
+
+def resnet18(p, buffers, x):
+    new = {}
+    x = max_pool(jax.nn.relu(batch_norm(p, buffers, new, "norm", conv(p, "conv", x, 2, 3))), 3, 2, 1)
+    i = 0
+    while f"layers.{i}.conv1.weight" in p:
+        b = f"layers.{i}."
+        down = f"{b}down.0.weight" in p
+        a = x.shape[1]
+        stride = 2 if p[b + "conv1.weight"].shape[0] != a else 1
+        h = jax.nn.relu(batch_norm(p, buffers, new, b + "norm1", conv(p, b + "conv1", x, stride)))
+        h = batch_norm(p, buffers, new, b + "norm2", conv(p, b + "conv2", h))
+        if down:
+            x = batch_norm(p, buffers, new, b + "down.1", conv(p, b + "down.0", x, stride, 0))
+        x = jax.nn.relu(h + x)
+        i += 1
+    return linear(p, "head", jnp.mean(x, (2, 3))), new
+
+
+def adam(params, grads, m, v, t, lr=1e-3):
+    t = t + 1
+    m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
+    v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, grads)
+    c1, c2 = 1 - 0.9**t, jnp.sqrt(1 - 0.999**t)
+    new = jax.tree.map(lambda p, m, v: p - (lr / c1) * m / (jnp.sqrt(v) / c2 + 1e-8), params, m, v)
+    return new, m, v, t
+
+
+def _is_buffer(name):
+    return "running_" in name or "num_batches" in name
+
+
+def start(forward, state, x, y):
+    """(step, lowered) over numpy ``state``: ``step(x, y)`` takes one training step with Adam."""
+    params = {k: jnp.array(a) for k, a in state.items() if not _is_buffer(k)}
+    buffers = {k: jnp.array(a) for k, a in state.items() if _is_buffer(k)}
+    m, v = jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
+    held = [params, buffers, m, v, jnp.zeros((), jnp.float32)]
+
+    def update(params, buffers, m, v, t, x, y):
+        def loss_of(params):
+            out, new = forward(params, buffers, x)
+            return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(out), y[:, None], 1)), new
+
+        (loss, buffers), grads = jax.value_and_grad(loss_of, has_aux=True)(params)
+        params, m, v, t = adam(params, grads, m, v, t)
+        return [params, buffers, m, v, t], loss
+
+    run = jax.jit(update, donate_argnums=(0, 1, 2, 3, 4))
+
+    def step(x, y):
+        held[:], loss = run(*held, x, y)
+        return loss
+
+    return step, (jnp.asarray(x), jnp.asarray(y)), lambda: run.lower(*held, x, y)
+
+
+def parameters_alone(count=150, shape=(64, 64)):
+    """(step, arguments, lowered): an Adam step of many parameters."""
+    rng = np.random.RandomState(0)
+    params = [jnp.asarray(rng.randn(*shape), jnp.float32) for _ in range(count)]
+    grads = [jnp.asarray(rng.randn(*shape), jnp.float32) for _ in range(count)]
+    m, v = [jnp.zeros_like(p) for p in params], [jnp.zeros_like(p) for p in params]
+    held = [params, m, v, jnp.zeros((), jnp.float32)]
+    run = jax.jit(lambda p, m, v, t, g: list(adam(p, g, m, v, t)), donate_argnums=(0, 1, 2, 3))
+
+    def step():
+        held[:] = run(*held, grads)
+        return held[0][0]
+
+    return step, (), lambda: run.lower(*held, grads)

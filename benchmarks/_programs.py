@@ -1,0 +1,133 @@
+"""Models and training steps of the benchmarks, written once with PyTorch's API; ``lib`` is torch or torchlike."""
+
+import numpy as np
+
+
+def mlp(lib, sizes=(784, 512, 512, 10)):
+    nn = lib.nn
+    layers = []
+    for a, b in zip(sizes, sizes[1:], strict=False):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def cnn(lib, channels=(3, 32, 64), side=32):
+    nn = lib.nn
+    a, b, c = channels
+    return nn.Sequential(
+        nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(b, c, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(c * (side // 4) ** 2, 10),
+    )  # fmt: skip
+
+
+def gpt(lib, layers=2, width=128, heads=4, length=128, words=256):
+    nn, functional = lib.nn, lib.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            n, t, d = x.shape
+            q, k, v = self.qkv(self.norm1(x)).view(n, t, 3, heads, d // heads).permute(2, 0, 3, 1, 4).unbind(0)
+            h = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(h.transpose(1, 2).reshape(n, t, d))
+            return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    class GPT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+
+        def forward(self, tokens):
+            x = self.words(tokens) + self.places(lib.arange(tokens.shape[1]))
+            for block in self.blocks:
+                x = block(x)
+            return self.head(self.norm(x)).flatten(0, 1)
+
+    return GPT()
+
+
+def resnet18(lib, widths=(64, 128, 256, 512), blocks=2, classes=10):
+    nn = lib.nn
+
+    class Block(nn.Module):
+        def __init__(self, a, b, stride):
+            super().__init__()
+            self.conv1, self.norm1 = nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b)
+            self.conv2, self.norm2 = nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)
+            self.relu, self.down = nn.ReLU(), None
+            if stride > 1 or a != b:
+                self.down = nn.Sequential(nn.Conv2d(a, b, 1, stride, bias=False), nn.BatchNorm2d(b))
+
+        def forward(self, x):
+            h = self.norm2(self.conv2(self.relu(self.norm1(self.conv1(x)))))
+            return self.relu(h + (x if self.down is None else self.down(x)))
+
+    class ResNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False), nn.BatchNorm2d(widths[0])
+            self.relu, self.pool = nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+            layers, last = [], widths[0]
+            for i, width in enumerate(widths):
+                for j in range(blocks):
+                    layers.append(Block(last, width, 2 if i and not j else 1))
+                    last = width
+            self.layers = nn.Sequential(*layers)
+            self.average, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(last, classes)
+
+        def forward(self, x):
+            x = self.layers(self.pool(self.relu(self.norm(self.conv(x)))))
+            return self.head(self.average(x).flatten(1))
+
+    return ResNet()
+
+
+def pictures(batch, *shape, classes=10):
+    """Random inputs and labels."""
+    rng = np.random.RandomState(0)
+    return rng.randn(batch, *shape).astype(np.float32), rng.randint(0, classes, batch)
+
+
+def sentences(batch, length, words=256):
+    """Random tokens, and the token after each as its label."""
+    text = np.random.RandomState(0).randint(0, words, (batch, length + 1))
+    return text[:, :-1].copy(), text[:, 1:].reshape(-1).copy()
+
+
+def start(lib, model, x, y, state=None):
+    """(step, arguments): one training step with Adam; ``state`` gives every parameter and buffer as numpy."""
+    if state is not None:
+        model.load_state_dict({k: lib.from_numpy(v.copy()) for k, v in state.items()})
+    optimizer = lib.optim.Adam(model.parameters(), lr=1e-3)
+    loss_of = lib.nn.CrossEntropyLoss()
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, (lib.from_numpy(x), lib.from_numpy(y))
+
+
+def parameters_alone(lib, count=150, shape=(64, 64), batch=0):
+    """(step, arguments): an Adam step of many parameters, whose gradients stay."""
+    rng = np.random.RandomState(0)
+    params = [lib.nn.Parameter(lib.from_numpy(rng.randn(*shape).astype(np.float32))) for _ in range(count)]
+    for p in params:
+        p.grad = lib.from_numpy(rng.randn(*shape).astype(np.float32))
+    optimizer = lib.optim.Adam(params, lr=1e-3)
+
+    def step():
+        optimizer.step()
+        return params[0]
+
+    return step, ()

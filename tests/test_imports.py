@@ -1,0 +1,136 @@
+"""Under ``install_as_torch()`` the imports of scripts and tests about autograd work, or say what is missing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from both import agree
+
+import torchlike  # noqa: I001
+
+NAMES = """
+torch Tensor Size Generator dtype device no_grad enable_grad set_grad_enabled inference_mode is_grad_enabled
+torch is_inference_mode_enabled is_inference is_anomaly_enabled is_anomaly_check_nan_enabled manual_seed is_tensor
+torch get_rng_state set_rng_state get_default_dtype set_default_dtype float64 cdouble inf nan typename is_same_size
+torch autograd nn optim utils testing cuda random backends linalg special version _C
+torch.autograd Function Variable backward grad gradcheck gradgradcheck detect_anomaly set_detect_anomaly no_grad
+torch.autograd enable_grad set_grad_enabled inference_mode function functional graph grad_mode anomaly_mode variable
+torch.autograd profiler
+torch.autograd.function Function FunctionCtx BackwardCFunction FunctionMeta InplaceFunction NestedIOFunction
+torch.autograd.function once_differentiable
+torch.autograd.variable Variable
+torch.autograd.grad_mode no_grad enable_grad set_grad_enabled inference_mode set_multithreading_enabled
+torch.autograd.grad_mode _force_original_view_tracking _unsafe_preserve_version_counter
+torch.autograd.anomaly_mode detect_anomaly set_detect_anomaly
+torch.autograd.graph Node GradientEdge get_gradient_edge saved_tensors_hooks save_on_cpu disable_saved_tensors_hooks
+torch.autograd.graph register_multi_grad_hook allow_mutation_on_saved_tensors increment_version
+torch.autograd.functional jacobian hessian vjp jvp vhp hvp
+torch.autograd.gradcheck gradcheck gradgradcheck GradcheckError get_numerical_jacobian get_analytical_jacobian
+torch.autograd.profiler record_function
+torch.testing assert_close make_tensor
+torch.utils checkpoint hooks data _pytree
+torch.utils.checkpoint checkpoint checkpoint_sequential CheckpointPolicy CheckpointError CheckpointFunction
+torch.utils.checkpoint create_selective_checkpoint_contexts set_checkpoint_early_stop set_checkpoint_debug_enabled
+torch.utils.checkpoint SelectiveCheckpointContext noop_context_fn check_backward_validity detach_variable
+torch.utils.hooks RemovableHandle unserializable_hook warn_if_has_hooks
+torch.utils._pytree tree_map tree_map_only tree_flatten tree_unflatten tree_leaves tree_any tree_all TreeSpec
+torch.nn Module Parameter functional utils init Linear Sequential
+torch.nn.functional relu linear dropout
+torch.nn.parameter Parameter
+torch.nn.utils clip_grad_norm_ parameters_to_vector
+torch.optim SGD Adam
+torch._C _current_graph_task_id _current_autograd_node _will_engine_execute_node _current_graph_task_execution_order
+torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd
+torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks
+""".split("\n")[1:-1]
+
+IMPORTS = [f"from {module} import {name}" for module, *names in map(str.split, NAMES) for name in names]
+
+MISSING = ["torch.distributed", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.jit"]
+
+
+def run(code: str) -> subprocess.CompletedProcess:
+    """Run ``code`` in an interpreter that finds this torchlike."""
+    root = os.path.dirname(os.path.dirname(torchlike.__file__))
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}
+    )
+
+
+def test_pytorch_has_these_names():
+    for statement in IMPORTS:
+        exec(statement, {})
+
+
+def test_imports_of_names():
+    code = [
+        "import torchlike",
+        "torchlike.install_as_torch()",
+        *IMPORTS,
+        "import torch",
+        "import torch.nn.functional as F",
+    ]
+    done = run("\n".join([*code, "assert torch is torchlike and F is torchlike.nn.functional"]))
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_missing_is_named():
+    attempts = "\n".join(f"try:\n    import {name}\nexcept ImportError as error:\n    print(error)" for name in MISSING)
+    done = run(f"import torchlike\ntorchlike.install_as_torch()\n{attempts}")
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(MISSING), done.stdout + done.stderr
+    for line, name in zip(lines, MISSING, strict=True):
+        assert line.startswith("torchlike does not have the module torch.") and name.startswith(line.split()[6])
+
+
+def test_functions_hide_no_modules():
+    """``torch.autograd.gradcheck`` is the function, as the module of that name is importable."""
+    agree(lambda t: [callable(t.autograd.gradcheck), callable(t.utils.checkpoint.checkpoint)])
+
+
+@pytest.mark.parametrize("t", [torch, torchlike], ids=["torch", "torchlike"])
+def test_unserializable_hooks(t):
+    x = t.ones(1, requires_grad=True)
+    x.register_hook(t.utils.hooks.unserializable_hook(lambda g: g))
+    t.utils.hooks.warn_if_has_hooks(x)
+    x.register_hook(lambda g: g)
+    with pytest.warns(UserWarning, match="on tensor will not be serialized"):
+        t.utils.hooks.warn_if_has_hooks(x)
+
+
+def test_record_function():
+    def run(t):
+        name = t.autograd.profiler.record_function
+
+        @name("doubled")
+        def doubled(x):
+            return x * 2
+
+        with name("outer", "with arguments"), name("inner"):
+            x = t.ones(2, requires_grad=True)
+            doubled(x).sum().backward()
+        return x.grad, doubled.__name__
+
+    agree(run)
+
+
+def test_grad_mode_set_by_a_call():
+    def run(t):
+        try:
+            t._C._set_grad_enabled(False)
+            return t.is_grad_enabled(), (t.ones(1, requires_grad=True) * 2).requires_grad
+        finally:
+            t._C._set_grad_enabled(True)
+
+    agree(run)
+
+
+def test_inference_mode_of_the_internal_name():
+    def run(t):
+        with t._C._InferenceMode(True):
+            x = t.ones(1)
+        return x.is_inference(), t.is_inference_mode_enabled()
+
+    agree(run)
