@@ -1,6 +1,6 @@
 """Compiled training steps next to the same steps hand-written in JAX, PyTorch's, and our eager ones.
 
-    python benchmarks/compiled_step.py [--only NAME] [--quick]
+    python benchmarks/compiled_step.py [--only NAME] [--quick] [--without-torch]
 
 The models are written once (``_programs.py``) and run on both libraries from the same numbers; the losses
 of three steps must agree before anything is timed. Every ratio is over the hand-written step
@@ -41,7 +41,7 @@ def made(lib, name, options, data, state):
     return programs.start(lib, getattr(programs, name)(lib, **options), *data, state)
 
 
-def cases(name, options, data):
+def cases(name, options, data, with_torch=True):
     """{case: (step, arguments)}, and a function that gives the hand-written step lowered."""
     state = None
     if name == "parameters_alone":
@@ -54,11 +54,16 @@ def cases(name, options, data):
     ours = made(torchlike, name, options, data, state)
     found = {"jax": tuple(hand), "compiled": (torchlike.compile(ours[0], fullgraph=True), ours[1])}
     found["eager"] = made(torchlike, name, options, data, state)
-    if torch is not None:
+    if torch is not None and with_torch:
         found["torch"] = made(torch, name, options, data, state)
         step, arguments = made(torch, name, options, data, state)
         found["torch.compile"] = torch.compile(step), arguments
     return found, lowered
+
+
+def numbers(x):
+    """A result as a numpy array of its own."""
+    return np.array(x.detach().numpy() if hasattr(x, "detach") else x)
 
 
 def first_steps(found):
@@ -68,7 +73,7 @@ def first_steps(found):
         begin = time.perf_counter()
         try:
             out = step(*arguments)
-            np.asarray(out.detach() if hasattr(out, "detach") else out)
+            seen = [numbers(out)]
         except Exception as error:
             if case != "torch.compile":
                 raise
@@ -76,16 +81,10 @@ def first_steps(found):
             del found[case]
             continue
         seconds[case] = time.perf_counter() - begin
-        seen = [np.array(out.detach() if hasattr(out, "detach") else out)]
-        seen += [np.array(o.detach() if hasattr(o, "detach") else o) for o in (step(*arguments) for _ in range(2))]
+        seen += [numbers(step(*arguments)) for _ in range(2)]
         expected = seen if expected is None else expected
         np.testing.assert_allclose(seen, expected, rtol=2e-3, atol=2e-3, err_msg=case)
     return seconds
-
-
-def waiting(step, arguments):
-    """A call that waits for the parameters as well as for the loss."""
-    return lambda: jax.block_until_ready(getattr(step(*arguments), "_storage", None))
 
 
 def timed(found):
@@ -119,12 +118,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--without-torch", action="store_true")
     options = parser.parse_args()
     speed, start, space = [], [], []
     for title, (name, settings, data) in PROGRAMS.items():
         if options.only.lower() not in title.lower():
             continue
-        found, lowered = cases(name, settings, data)
+        found, lowered = cases(name, settings, data, not options.without_torch)
         first = first_steps(found)
         t = best_times(timed(found), rounds=3 if options.quick else 8, seconds=0.1)
         absent = float("nan")

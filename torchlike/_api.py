@@ -78,8 +78,8 @@ __all__ = [
     "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
     "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_warn_always_enabled", "set_warn_always",
-    "layout", "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device",
+    "is_inference_mode_enabled", "is_warn_always_enabled", "layout", "memory_format", "nan", "newaxis", "no_grad",
+    "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device", "set_warn_always",
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip

@@ -65,7 +65,7 @@ def test_a_deep_graph_of_changes_in_place(t):
         y.add_(0.001)
     y.sum().backward()
     z = x * 1
-    for i in range(100):
+    for _ in range(100):
         z[0:1].mul_(1.001)
     z.sum().backward()
     return x.grad, y

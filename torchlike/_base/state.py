@@ -23,7 +23,7 @@ class State(threading.local):
     pack: tuple | None = None
     pack_refused: str | None = None
     task = None
-    selective = None
+    selective: Any = None
     capture: Any = None
     multithreading = True
     view_replay = False

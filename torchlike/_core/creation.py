@@ -5,6 +5,8 @@ INFERENCE = "inference_mode"  # made in inference mode of a normal tensor
 FUNCTION = "function"  # made in a custom Function, or one of its inputs returned as it came
 MULTIPLE = "multiple"  # one of the outputs of unbind, split or chunk, or a view of one
 
+UNRECORDED = (NO_GRAD, INFERENCE)
+
 _MODE_HINT = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the {} block (if you don't want the inplace to be tracked) or "

@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
 from torchlike._core import opnode
-from torchlike._core.creation import refusal
+from torchlike._core.creation import UNRECORDED, refusal
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
@@ -162,6 +162,8 @@ def refresh(t):
     if diff.version == t._vc.version or not (base._rg or t._rg):
         return
     if diff.creation is not None:
+        if diff.creation in UNRECORDED and not base._rg:
+            return
         raise refusal(t, indirect=True)
     diff.version = t._vc.version
     steps, ints = diff.path(t._view)

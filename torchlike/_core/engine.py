@@ -60,10 +60,10 @@ def _run(task, roots):
     try:
         task.touch(roots)
         task.run()
+        for callback in task.callbacks:  # what a callback queues runs too
+            callback()
     finally:
         state.grad, state.task = before
-    for callback in task.callbacks:  # what a callback queues runs too
-        callback()
 
 
 def _in_thread(task, roots):
@@ -312,8 +312,13 @@ class _Task:
             elif self.create:
                 leaf._grad = call(add, (old, grad, None), ())
             else:
-                write(old, immediate.run(plus, (), (value_of(old), grad)))
-
+                value = value_of(old)
+                if value.shape != grad.shape:
+                    raise RuntimeError(
+                        f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient that is "
+                        f"added to it, {list(grad.shape)}; set .grad to None first"
+                    )
+                write(old, immediate.run(plus, (), (value, grad)))
 
     def first_gradient(self, leaf, grad):
         """A new ``.grad``, in the memory order of the leaf."""

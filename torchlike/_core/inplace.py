@@ -186,6 +186,9 @@ class CopySlices(nodes.Node):
     def python(self):
         return self.inner.python
 
+    def title(self):
+        return self.name()
+
     def outs(self):
         return (self.meta,)
 

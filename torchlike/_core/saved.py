@@ -105,7 +105,7 @@ class SavesTensors(nodes.Node):
         raise RuntimeError(modified(t, version, self, self.output_of(position)))
 
     def pack(self, position, pack, unpack, bare=False):
-        """Let ``pack`` take the tensor saved at ``position``, which ``unpack`` gives back; ``bare``: without history."""
+        """Let ``pack`` take the tensor saved at ``position`` (``bare``: without history), ``unpack`` give it back."""
         t = self.saved[position]
         whole = self.saved_tensor(position)
         given = alias(whole) if bare else whole
@@ -156,14 +156,26 @@ HINT_ANOMALY = (
 
 def modified(t, version, node=None, own=None):
     """The message about a saved tensor that was changed in place since; ``own``: which output of ``node`` it is."""
-    kind = f"torch.{t.dtype.scalar_name}Tensor"
-    maker, nr = (node, own) if own is not None else t._edge or nodes.NOWHERE
+    maker, nr = t._edge or nodes.NOWHERE
+    if own is not None:
+        maker, nr = (node, own) if node.differentiable(own) else nodes.NOWHERE
     producer = "" if maker is None else f", which is output {nr} of {maker.title()},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{kind} {list(t.shape)}]{producer} is at version {t._vc.version}; expected version "
+        f"[{_kind(t)} {list(t.shape)}]{producer} is at version {t._vc.version}; expected version "
         f"{version} instead. {HINT_ANOMALY if anomaly.current.enabled else HINT}"
     )
+
+
+_NAMED = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})  # torch.HalfTensor ...
+
+
+def _kind(t):
+    """The name of the tensor's type: ``torch.FloatTensor``, or ``CPUBoolType`` where PyTorch has no such class."""
+    name, device = t.dtype.scalar_name, t.device.type
+    if name not in _NAMED:
+        return f"{device.upper()}{name}Type"
+    return f"torch.{name}Tensor" if device == "cpu" else f"torch.{device}.{name}Tensor"
 
 
 class SavedTensor:
