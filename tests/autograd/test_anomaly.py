@@ -216,6 +216,31 @@ def test_an_error_in_an_unpack_hook(t):
         return explained(f)
 
 
+HOOKS = {
+    "tensor": lambda x, y, hook: y.register_hook(hook),
+    "pre": lambda x, y, hook: y.grad_fn.register_prehook(hook),
+    "post": lambda x, y, hook: y.grad_fn.register_hook(hook),
+    "leaf": lambda x, y, hook: x.register_hook(hook),
+    "post accumulate": lambda x, y, hook: x.register_post_accumulate_grad_hook(hook),
+}
+
+
+@pytest.mark.parametrize("where", HOOKS)
+def test_an_error_in_a_hook(where):
+    def f(t):
+        def hook(*args):
+            raise ValueError("hook")
+
+        x = leaf(t)
+        with anomaly(t):
+            y = x.exp()
+            HOOKS[where](x, y, hook)
+            seen = explained(lambda: y.sum().backward())
+        return [s[0] if isinstance(s, tuple) else s for s in seen]
+
+    agree(f)
+
+
 @story
 def test_the_calls_before_it(t):
     x = leaf(t, 0, 1)
@@ -276,6 +301,15 @@ def test_what_a_node_remembers(t):
     return (sorted(metadata), type(stack).__name__, all(isinstance(s, str) for s in stack), stack[-1].split("\n")[1],
             sorted(z.grad_fn.metadata), metadata is y.grad_fn.metadata, sorted(g.grad_fn.metadata),
             g.grad_fn.metadata["parent_"] is y.grad_fn)  # fmt: skip
+
+
+@story
+def test_a_sum_of_gradients_remembers_the_node_before_it(t):
+    x = leaf(t)
+    with anomaly(t):
+        y = x * x
+        (g,) = t.autograd.grad(y.sum(), x, create_graph=True)
+    return g.grad_fn.metadata["parent_"] is y.grad_fn
 
 
 @story

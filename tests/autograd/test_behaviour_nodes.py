@@ -206,3 +206,20 @@ def test_which_graphs_run_twice_without_being_retained(t):
         total.backward()
         out.append(type(attempt(total.backward)).__name__)
     return out
+
+
+@story
+def test_a_node_may_be_called(t):
+    node = (leaf(t) * 3).grad_fn
+    return attempt(lambda: node(t.ones(3, dtype=t.float64)))
+
+
+@story
+def test_grad_dtype(t):
+    x = t.ones(2, requires_grad=True)
+    x.grad_dtype = t.float64
+    (x * 2).sum().backward()
+    y = t.ones(2, requires_grad=True)
+    y.grad_dtype = None
+    y.double().sum().backward()
+    return x.grad.dtype, x.grad_dtype, y.grad.dtype, y.grad_dtype, t.ones(2).grad_dtype

@@ -489,6 +489,25 @@ def test_backward_called_inside(t):
 
 
 @story
+def test_gradients_computed_inside_are_inference_tensors(t):
+    x, seen = grid(t), []
+    y = x * x
+    y.retain_grad()
+    y.register_hook(lambda g: seen.append(kind(g * 1)))
+    with t.inference_mode():
+        y.backward(normal(t), retain_graph=True)
+        (g,) = t.autograd.grad(y, x, normal(t), retain_graph=True)
+    return seen, kind(x.grad), kind(g), said(lambda: y.backward(normal(t)), WRITTEN)
+
+
+@story
+def test_nothing_is_added_to_a_grad_that_is_an_inference_tensor(t):
+    x = grid(t)
+    x.grad = made(t)
+    return said(lambda: (x * 2).sum().backward(), WRITTEN)
+
+
+@story
 def test_recorded_within_inference_mode_switched_off(t):
     with t.inference_mode():
         i = t.ones(2)

@@ -231,6 +231,19 @@ def test_callbacks_in_order(t):
 
 
 @story
+def test_a_callback_may_queue_another(t):
+    a, log = leaf(t), []
+
+    def first():
+        log.append(t.is_grad_enabled())
+        queue(t, lambda: log.append("second"))
+
+    a.register_hook(lambda g: queue(t, first))
+    a.sum().backward()
+    return log, t.is_grad_enabled()
+
+
+@story
 def test_no_callback_outside(t):
     return said(lambda: queue(t, lambda: None), "Final callbacks can only be installed during backward pass")
 

@@ -71,16 +71,12 @@ def explain(node):
 
 
 def watched(node, apply, grads):
-    """``apply(node, grads)``; an error is explained, and NaN in what it gives is one."""
-    try:
-        results = apply(node, grads)
-        if current.check_nan:
-            for i, result in enumerate(results):
-                if result is not None and _has_nan(result):
-                    raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
-    except Exception:
-        explain(node)
-        raise
+    """``apply(node, grads)``; NaN in what it gives is an error."""
+    results = apply(node, grads)
+    if current.check_nan:
+        for i, result in enumerate(results):
+            if result is not None and _has_nan(result):
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
     return results
 
 

@@ -255,7 +255,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
     results = tuple(
-        _found(got, i, x, allow_unused, materialize_grads) for i, (got, x) in enumerate(zip(found, wanted, strict=True))
+        _found(got, i, x, allow_unused, materialize_grads, create_graph)
+        for i, (got, x) in enumerate(zip(found, wanted, strict=True))
     )
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
 
@@ -297,7 +298,7 @@ def _one_by_one(roots, seeds, keep, create, captures):
     ]
 
 
-def _found(got, i, x, allow_unused, materialize):
+def _found(got, i, x, allow_unused, materialize, create):
     if got is None and not allow_unused:
         raise RuntimeError(
             f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
@@ -313,6 +314,7 @@ def _found(got, i, x, allow_unused, materialize):
         got = wrap(immediate.zeros(tuple(root.shape), root.dtype.np))
         if x._view is not None and is_dense(x._view.layout):
             restride(got, x._view.layout.strides)
+        got._rg = create
     return got
 
 
@@ -328,5 +330,5 @@ def call_node(node, *grads):
     """What the node makes of gradients of its outputs; TypeError where their number is another."""
     if len(grads) != node.arity:
         raise TypeError(f"{node.name()}: expected {node.arity} arguments, got {len(grads)} instead")
-    results = node.apply_tensors(list(grads), call)
+    results = node.spread(node.apply_tensors(list(grads), call))
     return results[0] if len(results) == 1 else tuple(results)

@@ -17,8 +17,8 @@ from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
-from torchlike._core.inplace import call_inplace
-from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._core.inplace import call_inplace, demand_writable
+from torchlike._core.tensor import Tensor, fresh, value_of, wrap, write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
@@ -147,6 +147,7 @@ class _Task:
         pushed = len(ready)
         while ready:
             node = heappop(ready)[2]
+            self.node = None
             grads = buffers.pop(node, None)
             if needed is not None and node not in needed:
                 results = repeat(None)
@@ -178,6 +179,7 @@ class _Task:
                 if not left:
                     pushed += 1
                     heappush(ready, (-target.seq, pushed, target))
+        self.node = None
 
     def touch(self, roots):
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
@@ -192,10 +194,14 @@ class _Task:
         self.node = node
         try:
             return self._step(node, grads)
-        finally:
-            self.node = None
+        except Exception:
+            if anomaly.current.enabled:
+                anomaly.explain(node)
+            raise
 
     def _step(self, node, grads):
+        if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
+            grads = [self.in_grad_dtype(node.variable, grads[0])]
         ex = node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
@@ -230,6 +236,13 @@ class _Task:
             self.accumulate_into(node.variable, grads[0])
         self.after_accumulation(node, grads)
 
+    def in_grad_dtype(self, leaf, grad):
+        """The gradient in the dtype that the leaf's ``.grad`` was given."""
+        dtype = leaf._ex.get("grad_dtype")
+        if dtype is None or dtype.np == (grad.dtype.np if self.create else grad.dtype):
+            return grad
+        return grad.to(dtype) if self.create else immediate.cast(grad, dtype.np)
+
     def _goes_on(self, node):
         """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
         if node.__class__ is nodes.AccumulateGrad:
@@ -245,12 +258,12 @@ class _Task:
         if self.create:
             return node.apply_tensors(grads, call)
         if node.python:
-            results = node.apply_tensors([None if g is None else wrap(g) for g in grads], call)
+            results = node.apply_tensors([None if g is None else fresh(g) for g in grads], call)
             return [None if r is None else value_of(r) for r in results]
         return node.apply(grads)
 
     def tensor(self, grad):
-        return grad if self.create or grad is None else wrap(grad)
+        return grad if self.create or grad is None else fresh(grad)
 
     def raw(self, grad):
         return grad if self.create or grad is None else value_of(grad)
@@ -265,7 +278,7 @@ class _Task:
         for nr, ref in list(ex.get("retains", {}).items()):
             t = ref()
             if t is not None and grads[nr] is not None:
-                grad = call(clone, (grads[nr],), (None,)) if self.create else wrap(grads[nr])
+                grad = call(clone, (grads[nr],), (None,)) if self.create else fresh(grads[nr])
                 with _adding:
                     t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
         return grads
@@ -318,14 +331,16 @@ class _Task:
                         f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient that is "
                         f"added to it, {list(grad.shape)}; set .grad to None first"
                     )
-                write(old, immediate.run(plus, (), (value, grad)))
+                demand_writable(old)
+                total = immediate.run(plus, (), (value, grad))
+                write(old, total if total.dtype == value.dtype else immediate.cast(total, value.dtype))
 
     def first_gradient(self, leaf, grad):
         """A new ``.grad``, in the memory order of the leaf."""
         if self.create:
             grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
         else:
-            grad = wrap(grad)
+            grad = fresh(grad)
         if leaf._view is not None and is_dense(leaf._view.layout):
             restride(grad, leaf._view.layout.strides)
         return grad

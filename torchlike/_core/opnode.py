@@ -4,7 +4,7 @@ import weakref
 
 from torchlike._core import node as nodes
 from torchlike._core import shown
-from torchlike._core.saved import FREED, SavedTensor, SavesTensors
+from torchlike._core.saved import DETACHED, FREED, SavedTensor, SavesTensors
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor import immediate
 
@@ -61,9 +61,14 @@ class OpNode(SavesTensors):
 
     def release(self):
         """Free the saved values; a node that saves numbers only can run again."""
-        if self.saved and (any(v is not None for v in self.versions) or self._saves_operands()):
-            if self.plan.numbers:
-                self.extra("numbers", dict).update({i: self.saved[i] for i in self.plan.numbers})
+        plan, saved = self.plan, self.saved
+        if not saved:
+            return
+        if plan.frees is None:
+            plan.frees = any(v is not None for v in self.versions) or self._saves_operands()
+        if plan.frees:
+            if plan.numbers:
+                self.extra("numbers", dict).update({i: saved[i] for i in plan.numbers})
             self.saved = self.versions = None
 
     def _saves_operands(self):
@@ -81,6 +86,8 @@ class OpNode(SavesTensors):
                 got.append(t)
             elif t._vc.version != version:
                 got.append(self.odd(len(got), t, version))
+            elif t._ex is not None and t._ex.get("detached", 0) > self.seq:
+                raise RuntimeError(DETACHED)
             elif t._view is None:
                 got.append(t._storage.value)
             else:

@@ -134,8 +134,8 @@ FREED = (
 
 
 DETACHED = (
-    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please "
-    "use out-of-place .detach() instead"
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please "
+    "use out-of-place `.detach()` instead"
 )
 
 PACK_WRITES = (

@@ -204,19 +204,20 @@ class Plan:
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result).
         numbers: positions of the saved values that are number arguments, kept when the rest is freed.
+        frees: whether a backward frees what is saved (it keeps mere numbers), once known.
         refuses: whether its backward raises, for want of a derivative.
         apart: positions of the saved inputs that are kept by value: what becomes of them is of no concern.
         shown: what nodes show as ``_saved_<name>``, once asked for.
     """
 
     __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors",
-                 "op", "static", "avals", "node_class", "shown", "numbers", "apart", "refuses")  # fmt: skip
+                 "op", "static", "avals", "node_class", "shown", "numbers", "apart", "refuses", "frees")  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
-        self.kernel = self.route = self.op = self.node_class = self.shown = None
+        self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
 

@@ -57,6 +57,11 @@ def infer(kernel, values):
     return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *values))
 
 
+def cast(value, dtype):
+    """``value`` in another dtype."""
+    return Abstract(value.shape, dtype) if type(value) is Abstract else value.astype(dtype)
+
+
 @functools.lru_cache(4096)
 def _filler(shape, dtype, one):
     make = jnp.ones if one else jnp.zeros

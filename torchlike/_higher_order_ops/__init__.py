@@ -1,0 +1,7 @@
+"""Control flow over functions of tensors, under PyTorch's names; ``cond`` is ``torch.cond`` too."""
+
+from torchlike._transforms.control import cond as cond
+from torchlike._transforms.control import while_loop as while_loop
+from torchlike._transforms.loops import associative_scan as associative_scan
+from torchlike._transforms.loops import map as map
+from torchlike._transforms.loops import scan as scan
