@@ -40,7 +40,9 @@ def cube(t, keep):
 
 
 @pytest.mark.parametrize(
-    "make", [exponential, lambda t: cube(t, "saved"), lambda t: cube(t, "attribute"), doubled], ids=["exponential", "saved", "attribute", "doubled"]
+    "make",
+    [exponential, lambda t: cube(t, "saved"), lambda t: cube(t, "attribute"), doubled],
+    ids=["exponential", "saved", "attribute", "doubled"],
 )
 def test_three_times(make):
     def run(t):

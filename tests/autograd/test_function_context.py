@@ -503,3 +503,18 @@ def test_saved_tensors_are_freed_by_backward():
         return before, alive() is None
 
     agree(run)
+
+
+@pytest.mark.parametrize("name", "edges saved extra seq outs versions arity pack python release title plan x".split())
+def test_users_may_take_any_name(name):
+    def run(t):
+        def forward(ctx, a):
+            setattr(ctx, name, 5)
+            ctx.save_for_backward(a)
+            return a * 2
+
+        x = leaf(t)
+        y = function(t, forward, lambda ctx, g: g * ctx.saved_tensors[0] * getattr(ctx, name)).apply(x)
+        return t.autograd.grad(y.sum(), x)
+
+    agree(run)

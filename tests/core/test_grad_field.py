@@ -1,7 +1,5 @@
 """``.grad``: what may be assigned, what accumulates in place, and what shares memory with what."""
 
-import re
-
 import pytest
 from both import agree, attempt
 

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from both import agree, attempt
+from both import agree
 from hook_kit import Log, accumulator, leaf
 
 # -- all six steps -------------------------------------------------------------------------------------

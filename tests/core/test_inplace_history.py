@@ -757,16 +757,6 @@ def detach_is_a_view_of_nothing(t):
 
 
 @story
-def requires_grad_of_a_view_of_a_constant(t):
-    base = double(t, 2, 3)
-    v = base[0].requires_grad_()
-    facts = base.requires_grad, v.requires_grad, v.is_leaf, v.grad_fn
-    errors = [message(lambda: v.mul_(2)), message(lambda: base.mul_(2))]
-    after = message(lambda: (base.requires_grad, v.requires_grad, v.is_leaf, v.grad_fn))
-    return facts, errors, after, message(lambda: (v.sum().backward(), v.grad)[1])
-
-
-@story
 def base_of_views(t):
     x = double(t, 2, 3)
     a, b = x[0], x.t()[0]

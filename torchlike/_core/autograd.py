@@ -190,10 +190,10 @@ def register_hook(t, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if nodes.is_leaf(_fresh(t)):
         hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
-        nodes.accumulator(t).extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
+        nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
         node, nr = t._edge
-        hooks = node.extra("tensor_hooks", dict).setdefault(nr, {})
+        hooks = node._extra("tensor_hooks", dict).setdefault(nr, {})
     return RemovableHandle.add(hooks, hook)
 
 
@@ -234,7 +234,7 @@ def _extras(t):
 
 def _set_sequence_nr(node, number):
     """Change the node's creation number: of nodes that are ready, backward runs the one with the highest first."""
-    node.seq = number
+    node._seq = number
 
 
 def install():

@@ -67,7 +67,7 @@ class _Root(NamedTuple):
 def _root(x):
     """Shape and dtype of a tensor or of what flows through an edge."""
     if isinstance(x, GradientEdge):
-        like = wrap(immediate.Abstract(*_shape_dtype(x.node.outs()[x.output_nr])))
+        like = wrap(immediate.Abstract(*_shape_dtype(x.node._outs()[x.output_nr])))
         return _Root(like.shape, like.dtype, False)
     return _Root(x.shape, x.dtype, x.is_meta)
 
@@ -328,7 +328,7 @@ method_backward.__name__, method_backward.__qualname__ = "backward", "Tensor.bac
 
 def call_node(node, *grads):
     """What the node makes of gradients of its outputs; TypeError where their number is another."""
-    if len(grads) != node.arity:
-        raise TypeError(f"{node.name()}: expected {node.arity} arguments, got {len(grads)} instead")
-    results = node.spread(node.apply_tensors(list(grads), call))
+    if len(grads) != node._arity:
+        raise TypeError(f"{node.name()}: expected {node._arity} arguments, got {len(grads)} instead")
+    results = node._spread(node._apply_tensors(list(grads), call))
     return results[0] if len(results) == 1 else tuple(results)

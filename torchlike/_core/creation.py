@@ -33,7 +33,7 @@ def refusal(t, indirect):
         subject = f"A view was created in {made_in or 'no_grad'} mode"
         mode = mode or " with grad mode enabled"
     else:
-        subject = f"Output {edge[1]} of {edge[0].title()} is a view"
+        subject = f"Output {edge[1]} of {edge[0]._title()} is a view"
         subject += f" of a view which was created in {made_in} mode" if made_in else ""
     hints = {MULTIPLE: _MULTIPLE_HINT, FUNCTION: _FUNCTION_HINT}
     hint = hints[kind] if kind in hints else _MODE_HINT.format(kind)

@@ -22,40 +22,40 @@ class CustomNode(SavesTensors):
         to_save, dirty_tensors, non_differentiable: what forward has declared; None before and after.
         materialize_grads: whether backward gets zeros for undefined gradients.
         _positions: for each argument, whether it is a tensor. _expected: (shape, dtype, device) of each of
-            the gradients that ``edges`` wait for, None where there is no edge.
+            the gradients that ``_edges`` wait for, None where there is no edge.
         _returned: (shape, dtype) of each output, None for what is no tensor. _undefined: numbers of the
             tensors among them that have no gradient.
-        _owned: {position in ``saved``: output number} of the outputs that are saved.
+        _owned: {position in ``_kept``: output number} of the outputs that are saved.
         _spent: whether the saved tensors were freed because they could be read only once.
     """
 
     __slots__ = (
         "needs_input_grad", "to_save", "dirty_tensors", "non_differentiable", "saved_for_forward",
-        "materialize_grads", "_materialize_non_diff_grads", "arity", "_positions", "_expected", "_returned",
+        "materialize_grads", "_materialize_non_diff_grads", "_arity", "_positions", "_expected", "_returned",
         "_undefined", "_owned", "_spent", "__dict__",
     )  # fmt: skip
-    python = fills = True
+    _python = _fills = True
 
     __repr__ = object.__repr__
 
     def __init__(self):
-        self.seq = nodes.next_sequence()
+        self._seq = nodes.next_sequence()
         self._ex = None
         self.to_save = self.dirty_tensors = self.non_differentiable = self.saved_for_forward = None
         self.materialize_grads = self._materialize_non_diff_grads = True
-        self.saved, self.versions, self._owned = [], [], {}
+        self._kept, self._versions, self._owned = [], [], {}
         self._returned = self._undefined = ()
-        self.arity = 0
+        self._arity = 0
         self._spent = False
 
-    def outs(self):
+    def _outs(self):
         return tuple([out and immediate.Abstract(*out) for out in self._returned])
 
-    def output_of(self, position):
+    def _output_of(self, position):
         return self._owned.get(position)
 
-    def release(self):
-        self.saved = self.versions = None
+    def _release(self):
+        self._kept = self._versions = None
 
     @property
     def requires_grad(self):
@@ -70,21 +70,21 @@ class CustomNode(SavesTensors):
         """
         if self._spent:
             raise RuntimeError(_SPENT)
-        saved = self.saved
+        saved = self._kept
         if saved is None:
             raise RuntimeError(FREED)
-        got = tuple([self.saved_tensor(i) for i in range(len(saved))])
+        got = tuple([self._kept_tensor(i) for i in range(len(saved))])
         if got and self._forward_cls.clear_saved_tensors_on_access:
-            self.release()
+            self._release()
             self._spent = True
         return got
 
     @property
     def _raw_saved_tensors(self):
         """The slots of the saved tensors."""
-        if self.saved is None:
+        if self._kept is None:
             raise RuntimeError(FREED)
-        return tuple([SavedTensor(self, i) for i in range(len(self.saved))])
+        return tuple([SavedTensor(self, i) for i in range(len(self._kept))])
 
     def __reduce__(self):
         raise TypeError(f"cannot pickle '{type(self).__name__}' object: it is a node of a backward graph")
@@ -93,7 +93,7 @@ class CustomNode(SavesTensors):
         """The function that the user wrote: ``backward(ctx, *grads)``."""
         raise NotImplementedError
 
-    def apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads, call, made_by=None):
         """The gradients of the tensor arguments, checked, from those of the outputs (None: undefined)."""
         if self.materialize_grads and not all([g is not None for g in grads]):
             grads = _materialized(self, grads)
@@ -256,7 +256,7 @@ def _connect(node, args):
             edges.append(None)
             expected.append(None)
     node._positions, node.needs_input_grad = positions, tuple(needs)
-    node.edges, node._expected = edges, expected
+    node._edges, node._expected = edges, expected
     return True in needs
 
 
@@ -265,7 +265,7 @@ def _finished(node, args, outputs, record):
     dirty = _marked_dirty(node, outputs)
     inputs = {id(a): i for i, a in enumerate(args) if isinstance(a, Tensor)}
     skip = _marked_non_differentiable(node)
-    node.arity = len(outputs)
+    node._arity = len(outputs)
     results, returned, undefined = [], [], []
     for i, t in enumerate(outputs):
         if not isinstance(t, Tensor):
@@ -340,14 +340,14 @@ def _rewrite(node, i, t, position):
     if diff is None:
         nodes.new_history(t, (node, i))
         return
-    if node.arity > 1:
+    if node._arity > 1:
         raise RuntimeError(_ONE_OUTPUT)
     if diff.creation is not None:
         raise refusal(t, indirect=False)
     if diff.base._rg and nodes.is_leaf(diff.base):
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     carries = sum(node._positions[:position])
-    rebase(t, node, carries if node.edges[carries] is not None else None)
+    rebase(t, node, carries if node._edges[carries] is not None else None)
 
 
 _ONE_OUTPUT = (
@@ -397,25 +397,25 @@ def _save(node, outputs):
                 t = alias(t)
             saved.append(t)
             versions.append(t._vc.version)
-    node.saved, node.versions = saved, versions
+    node._kept, node._versions = saved, versions
 
 
 class Error(nodes.Node):
     """The history of what must not be differentiated: its backward raises."""
 
-    __slots__ = ("message", "arity")
-    namespace = "torch::autograd::"
-    python = True
+    __slots__ = ("message", "_arity")
+    _namespace = "torch::autograd::"
+    _python = True
 
     def __init__(self, message, edges):
-        self.message, self.edges, self.arity = message, edges, len(edges)
-        self.seq = nodes.next_sequence()
+        self.message, self._edges, self._arity = message, edges, len(edges)
+        self._seq = nodes.next_sequence()
         self._ex = None
 
-    def apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads, call):
         raise RuntimeError(self.message)
 
-    def release(self):
+    def _release(self):
         """Nothing is saved."""
 
 

@@ -18,7 +18,7 @@ from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
 from torchlike._core.inplace import call_inplace, demand_writable
-from torchlike._core.tensor import Tensor, fresh, value_of, wrap, write
+from torchlike._core.tensor import fresh, value_of, wrap, write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
@@ -125,14 +125,14 @@ class _Task:
         self.buffers = {}
         # Nodes of one number, which leaves are, run in the order in which they became ready.
         roots = [node for node in {node: None for node, _ in roots} if not awaited[node]]
-        self.ready = [(-node.seq, i, node) for i, node in enumerate(roots)]
+        self.ready = [(-node._seq, i, node) for i, node in enumerate(roots)]
         heapify(self.ready)
 
     def deliver(self, node, nr, grad):
         """Add a gradient to the buffer of output ``nr`` of ``node``."""
         buffer = self.buffers.get(node)
         if buffer is None:
-            buffer = self.buffers[node] = [None] * node.arity
+            buffer = self.buffers[node] = [None] * node._arity
         old = buffer[nr]
         if old is None:
             buffer[nr] = grad
@@ -152,33 +152,33 @@ class _Task:
             if needed is not None and node not in needed:
                 results = repeat(None)
             elif grads is None:
-                results = repeat(None) if node.is_quiet() else self.step(node, [None] * node.arity) or repeat(None)
-            elif plain and node._ex is None and node.simple:
+                results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
+            elif plain and node._ex is None and node._simple:
                 results = node.apply(grads)
                 if not self.keep:
-                    node.release()
+                    node._release()
                 if node._ex is not None:  # an unpack hook has registered one
                     results = self.after(node, results, grads)
-            elif plain and node._ex is None and node.is_plain_sink():
+            elif plain and node._ex is None and node._is_plain_sink():
                 self.accumulate_into(node.variable, grads[0])
                 continue
             else:
                 results = self.step(node, grads) or repeat(None)
-            for edge, grad in zip(node.edges, results, strict=False):
+            for edge, grad in zip(node._edges, results, strict=False):
                 if edge is None:
                     continue
                 target, nr = edge
                 if target is None:
                     continue
                 if grad is not None:
-                    if target.arity == 1 and target not in buffers:
+                    if target._arity == 1 and target not in buffers:
                         buffers[target] = [grad]
                     else:
                         self.deliver(target, nr, grad)
                 left = awaited[target] = awaited[target] - 1
                 if not left:
                     pushed += 1
-                    heappush(ready, (-target.seq, pushed, target))
+                    heappush(ready, (-target._seq, pushed, target))
         self.node = None
 
     def touch(self, roots):
@@ -219,15 +219,15 @@ class _Task:
             return None
         if not goes_on:
             if wanted is not None and self.accumulate:
-                self.after(node, [None] * len(node.edges), grads)
+                self.after(node, [None] * len(node._edges), grads)
             return None
-        if node.fills or any(g is not None for g in grads):
+        if node._fills or any(g is not None for g in grads):
             watched = anomaly.current.enabled
             results = anomaly.watched(node, self.apply, grads) if watched else self.apply(node, grads)
         else:
-            results = [None] * len(node.edges)
+            results = [None] * len(node._edges)
         if not self.keep:
-            node.release()
+            node._release()
         return self.after(node, results, grads) if node._ex is not None else results
 
     def leaf(self, node, grads):
@@ -247,7 +247,7 @@ class _Task:
         """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
         if node.__class__ is nodes.AccumulateGrad:
             return self.accumulate and node in self.wanted
-        return any(e is not None and e[0] in self.needed for e in node.edges)
+        return any(e is not None and e[0] in self.needed for e in node._edges)
 
     def capture(self, node, wanted, grads):
         for nr in wanted:
@@ -256,9 +256,9 @@ class _Task:
 
     def apply(self, node, grads):
         if self.create:
-            return node.apply_tensors(grads, call)
-        if node.python:
-            results = node.apply_tensors([None if g is None else fresh(g) for g in grads], call)
+            return node._apply_tensors(grads, call)
+        if node._python:
+            results = node._apply_tensors([None if g is None else fresh(g) for g in grads], call)
             return [None if r is None else value_of(r) for r in results]
         return node.apply(grads)
 
@@ -294,9 +294,9 @@ class _Task:
         """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
         hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
         for hook in hooks:
-            given = node.spread(self.tensor(r) for r in self.wanted_of(node, results))
+            given = node._spread(self.tensor(r) for r in self.wanted_of(node, results))
             got = of_node_hook(hook, given, hook(given, tuple(self.tensor(g) for g in grads)))
-            results = [self.raw(g) for g in node.gather(got)]
+            results = [self.raw(g) for g in node._gather(got)]
         return results
 
     def wanted_of(self, node, results):
@@ -305,7 +305,7 @@ class _Task:
             return results
         return [
             r if edge is not None and edge[0] in self.needed else None
-            for r, edge in zip(results, node.edges, strict=True)
+            for r, edge in zip(results, node._edges, strict=True)
         ]
 
     def after_accumulation(self, node, grads):
@@ -328,7 +328,7 @@ class _Task:
                 value = value_of(old)
                 if value.shape != grad.shape:
                     raise RuntimeError(
-                        f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient that is "
+                        f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient "
                         f"added to it, {list(grad.shape)}; set .grad to None first"
                     )
                 demand_writable(old)
@@ -351,7 +351,7 @@ def _count_edges(roots):
     awaited = dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     while stack:
-        for edge in stack.pop().edges:
+        for edge in stack.pop()._edges:
             target = None if edge is None else edge[0]
             if target is not None:
                 if target in awaited:
@@ -365,7 +365,7 @@ def _count_edges(roots):
 def _leading_to(graph, wanted):
     """The nodes from which a captured edge can be reached, the captured nodes included."""
     needed = set(wanted)
-    for node in sorted(graph, key=lambda n: n.seq):
-        if node not in needed and any(e is not None and e[0] in needed for e in node.edges):
+    for node in sorted(graph, key=lambda n: n._seq):
+        if node not in needed and any(e is not None and e[0] in needed for e in node._edges):
             needed.add(node)
     return needed

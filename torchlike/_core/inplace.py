@@ -49,8 +49,8 @@ def finish(op, inputs, static, values, out, record):
     rebase(target, node, 0 if 0 in plan.wanted else None)
     if plan.outputs:
         shell = alias(target)
-        node.saved += [shell] * len(plan.outputs)
-        node.versions += [shell._vc.version] * len(plan.outputs)
+        node._kept += [shell] * len(plan.outputs)
+        node._versions += [shell._vc.version] * len(plan.outputs)
     if nodes.WATCHERS:
         nodes.watch(node)
 
@@ -149,7 +149,7 @@ def demand_same_or_apart(name, target, x):
 def rebase(target, node, carries):
     """Make ``node`` the history of ``target``, and of its base if it is a view.
 
-    ``carries`` is the index in ``node.edges`` of the gradient of the old value of ``target``.
+    ``carries`` is the index in ``node._edges`` of the gradient of the old value of ``target``.
     """
     diff = target._diff
     if diff is None:
@@ -171,29 +171,29 @@ class CopySlices(nodes.Node):
     """
 
     __slots__ = ("inner", "carries", "steps", "ints", "meta")
-    namespace = "torch::autograd::"
+    _namespace = "torch::autograd::"
 
     def __init__(self, base_edge, inner, carries, steps, ints, base):
         self.inner, self.carries = inner, carries
         self.steps, self.ints = steps, ints
         self.meta = immediate.Abstract(tuple(base.shape), base.dtype.np)
-        others = [e for i, e in enumerate(inner.edges) if i != carries]
-        self.edges = [base_edge, *others]
-        self.seq = nodes.next_sequence()
+        others = [e for i, e in enumerate(inner._edges) if i != carries]
+        self._edges = [base_edge, *others]
+        self._seq = nodes.next_sequence()
         self._ex = None
 
     @property
-    def python(self):
-        return self.inner.python
+    def _python(self):
+        return self.inner._python
 
-    def title(self):
+    def _title(self):
         return self.name()
 
-    def outs(self):
+    def _outs(self):
         return (self.meta,)
 
-    def release(self):
-        self.inner.release()
+    def _release(self):
+        self.inner._release()
 
     def apply(self, grads):
         grad = grads[0]
@@ -204,11 +204,11 @@ class CopySlices(nodes.Node):
             old = immediate.zeros(part.shape, part.dtype)
         return [immediate.run(writer(self.steps), (), (grad, old, *self.ints)), *got]
 
-    def apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads, call):
         grad = grads[0]
         part = call(reader(self.steps), (grad, *self.ints), ())
-        made_by = None if self.python or not self.inner.plan.outputs else (self.view_node(), 0)
-        got = list(self.inner.apply_tensors([part], call, made_by))
+        made_by = None if self._python or not self.inner.plan.outputs else (self.view_node(), 0)
+        got = list(self.inner._apply_tensors([part], call, made_by))
         old = got.pop(self.carries) if self.carries is not None else None
         if old is None:
             old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))

@@ -14,19 +14,19 @@ class ToCopyBackward0(nodes.Node):
 
     def __init__(self, t):
         self.device, self.meta = t.device, Abstract(tuple(t.shape), t.dtype.np)
-        self.edges = [nodes.edge_of(t)]
-        self.seq, self._ex = nodes.next_sequence(), None
+        self._edges = [nodes.edge_of(t)]
+        self._seq, self._ex = nodes.next_sequence(), None
 
-    def outs(self):
+    def _outs(self):
         return (self.meta,)
 
-    def release(self):
+    def _release(self):
         """Nothing is saved."""
 
     def apply(self, grads):
         return [place(grads[0], self.device)]
 
-    def apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads, call):
         return [move(grads[0], self.device)]
 
 

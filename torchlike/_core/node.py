@@ -31,41 +31,41 @@ def watch_with(watcher, wanted):
 class Node:
     """A step of the backward graph.
 
-    ``edges``: (node, output number) for each gradient that ``apply`` gives, None where nothing
-    follows. ``seq``: creation order; the engine runs later nodes first. ``_ex``: hooks and other
+    ``_edges``: (node, output number) for each gradient that ``apply`` gives, None where nothing
+    follows. ``_seq``: creation order; the engine runs later nodes first. ``_ex``: hooks and other
     extras, or None.
     """
 
-    __slots__ = ("edges", "seq", "_ex", "__weakref__")
-    python = False  # whether the backward is Python code over tensors
-    fills = False  # whether the node runs also where no gradient arrives, and makes zeros of them
-    simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
-    arity = 1  # how many outputs the recorded call had
+    __slots__ = ("_edges", "_seq", "_ex", "__weakref__")
+    _python = False  # whether the backward is Python code over tensors
+    _fills = False  # whether the node runs also where no gradient arrives, and makes zeros of them
+    _simple = False  # whether the backward is a plan, whose outputs all have a gradient or zeros
+    _arity = 1  # how many outputs the recorded call had
 
-    namespace = ""
+    _namespace = ""
 
     def name(self):
         """The name that users see, ``MulBackward0``."""
-        return self.namespace + type(self).__name__
+        return self._namespace + type(self).__name__
 
-    def title(self):
+    def _title(self):
         """What messages call the node: ``Mul``."""
         return type(self).__name__.rstrip("0123456789").removesuffix("Backward")
 
     def _sequence_nr(self):
         """The number of the node in order of creation (per process)."""
-        return self.seq
+        return self._seq
 
     @property
     def next_functions(self):
         """((node, output number), ...) for each differentiable input."""
-        return tuple((None, 0) if e is None else e for e in self.edges)
+        return tuple((None, 0) if e is None else e for e in self._edges)
 
     @property
     def metadata(self):
-        return self.extra("metadata", dict)
+        return self._extra("metadata", dict)
 
-    def extra(self, key, make):
+    def _extra(self, key, make):
         """A rarely used attribute, made on first use."""
         if self._ex is None:
             self._ex = {}
@@ -73,24 +73,24 @@ class Node:
             self._ex[key] = make()
         return self._ex[key]
 
-    def outs(self):
+    def _outs(self):
         """(shape, dtype) of each output."""
         raise NotImplementedError
 
-    def is_plain_sink(self):
+    def _is_plain_sink(self):
         """Whether the node only adds to a leaf, with no hooks to run."""
         return False
 
-    def is_quiet(self):
+    def _is_quiet(self):
         """Whether nothing happens at the node where no gradient arrives."""
-        return self._ex is None and not self.fills
+        return self._ex is None and not self._fills
 
-    def spread(self, grads):
-        """The gradients of ``edges`` as hooks see them: one for each of ``next_functions``."""
+    def _spread(self, grads):
+        """The gradients of ``_edges`` as hooks see them: one for each of ``next_functions``."""
         return tuple(grads)
 
-    def gather(self, grads):
-        """The gradients of ``edges`` from what hooks returned."""
+    def _gather(self, grads):
+        """The gradients of ``_edges`` from what hooks returned."""
         return grads
 
     def register_hook(self, hook):
@@ -98,11 +98,11 @@ class Node:
 
         Returns a handle with ``remove()``.
         """
-        return RemovableHandle.add(self.extra("hooks", dict), hook)
+        return RemovableHandle.add(self._extra("hooks", dict), hook)
 
     def register_prehook(self, hook):
         """Call ``hook(grad_outputs)`` before the node runs; what it returns replaces them."""
-        return RemovableHandle.add(self.extra("prehooks", dict), hook)
+        return RemovableHandle.add(self._extra("prehooks", dict), hook)
 
     def __repr__(self):
         return f"<{type(self).__name__} object at {hex(id(self))}>"
@@ -112,23 +112,23 @@ class AccumulateGrad(Node):
     """The sink of a leaf: adds what arrives to ``variable.grad``."""
 
     __slots__ = ("variable",)
-    namespace = "torch::autograd::"
+    _namespace = "torch::autograd::"
 
     def __init__(self, variable):
         self.variable = variable
-        self.edges = ()
-        self.seq = LEAF_SEQUENCE
+        self._edges = ()
+        self._seq = LEAF_SEQUENCE
         hooks = (variable._ex or {}).get("tensor_hooks")
         self._ex = {"tensor_hooks": hooks} if hooks else None
 
-    def outs(self):
+    def _outs(self):
         return (self.variable_meta(),)
 
-    def is_plain_sink(self):
+    def _is_plain_sink(self):
         t = self.variable
         return t._rg and t._ex is None
 
-    def is_quiet(self):
+    def _is_quiet(self):
         return self._ex is None and self.variable._ex is None
 
     def variable_meta(self):
@@ -178,7 +178,7 @@ def retained(t):
 def retain(t):
     """Keep the gradient of ``t``, which is no leaf, in ``t.grad``."""
     node, nr = t._edge
-    node.extra("retains", dict)[nr] = weakref.ref(t)
+    node._extra("retains", dict)[nr] = weakref.ref(t)
 
 
 def new_history(t, edge):

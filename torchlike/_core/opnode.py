@@ -12,12 +12,12 @@ from torchlike._executor import immediate
 class OpNode(SavesTensors):
     """The node of an operator call."""
 
-    __slots__ = ("plan", "arity", "given")  # given: the arguments of a view, as they came
-    simple = True
+    __slots__ = ("plan", "_arity", "given")  # given: the arguments of a view, as they came
+    _simple = True
 
     @property
     def next_functions(self):
-        by_input = dict(zip(self.plan.wanted, self.edges, strict=True))
+        by_input = dict(zip(self.plan.wanted, self._edges, strict=True))
         return tuple([by_input.get(i) or (None, 0) for i in shown.edges(self.plan)])
 
     def __getattr__(self, attribute):
@@ -34,42 +34,42 @@ class OpNode(SavesTensors):
     def _slots(self, found):
         if found.__class__ is not list:
             return SavedTensor(self, found)
-        if self.saved is None:
+        if self._kept is None:
             raise RuntimeError(FREED)
         return tuple([SavedTensor(self, position) for position in found])
 
     def __dir__(self):
         return [*super().__dir__(), *shown.names(self)]
 
-    def spread(self, grads):
+    def _spread(self, grads):
         by_input = dict(zip(self.plan.wanted, grads, strict=True))
         return tuple(by_input.get(i) for i in shown.edges(self.plan))
 
-    def gather(self, grads):
+    def _gather(self, grads):
         by_input = dict(zip(shown.edges(self.plan), grads, strict=True))
         return [by_input[i] for i in self.plan.wanted]
 
-    def output_of(self, position):
+    def _output_of(self, position):
         n = len(self.plan.inputs)
         return self.plan.outputs[position - n] if position >= n else None
 
-    def differentiable(self, output):
+    def _differentiable(self, output):
         return output in self.plan.diff
 
-    def outs(self):
+    def _outs(self):
         return self.plan.outs
 
-    def release(self):
+    def _release(self):
         """Free the saved values; a node that saves numbers only can run again."""
-        plan, saved = self.plan, self.saved
-        if not saved:
+        plan, saved, versions = self.plan, self._kept, self._versions  # another thread may free them meanwhile
+        if not saved or versions is None:
             return
         if plan.frees is None:
-            plan.frees = any(v is not None for v in self.versions) or self._saves_operands()
+            plan.frees = any(v is not None for v in versions) or self._saves_operands()
         if plan.frees:
             if plan.numbers:
-                self.extra("numbers", dict).update({i: saved[i] for i in plan.numbers})
-            self.saved = self.versions = None
+                self._extra("numbers", dict).update({i: saved[i] for i in plan.numbers})
+            self._kept = self._versions = None
 
     def _saves_operands(self):
         """Whether a number stands for a saved tensor, as in ``x * 2``."""
@@ -77,7 +77,7 @@ class OpNode(SavesTensors):
 
     def values(self):
         """The saved values, after the version check."""
-        saved, versions = self.saved, self.versions  # another thread may free them meanwhile
+        saved, versions = self._kept, self._versions  # another thread may free them meanwhile
         if saved is None or versions is None:
             raise RuntimeError(FREED)
         got = []
@@ -85,8 +85,8 @@ class OpNode(SavesTensors):
             if version is None:
                 got.append(t)
             elif t._vc.version != version:
-                got.append(self.odd(len(got), t, version))
-            elif t._ex is not None and t._ex.get("detached", 0) > self.seq:
+                got.append(self._odd(len(got), t, version))
+            elif t._ex is not None and t._ex.get("detached", 0) > self._seq:
                 raise RuntimeError(DETACHED)
             elif t._view is None:
                 got.append(t._storage.value)
@@ -96,15 +96,15 @@ class OpNode(SavesTensors):
 
     def tensors(self, made_by=None):
         """The saved values as tensors with history, for ``create_graph``."""
-        saved = self.saved
+        saved = self._kept
         if saved is None:
             raise RuntimeError(FREED)
-        return [self.saved_tensor(i, made_by) for i in range(len(saved))]
+        return [self._kept_tensor(i, made_by) for i in range(len(saved))]
 
     def apply(self, grads):
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
         plan = self.plan
-        arguments = self.values() if self.saved != [] else []
+        arguments = self.values() if self._kept != [] else []
         for i in plan.diff:
             grad = grads[i]
             arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
@@ -117,7 +117,7 @@ class OpNode(SavesTensors):
                 results = immediate.run(plan.kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 
-    def apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads, call, made_by=None):
         """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
         plan = self.plan
         saved = self.tensors(made_by)
@@ -139,7 +139,7 @@ def node_class(name):
     """The class of nodes called ``name``; one per name."""
     found = _classes.get(name)
     if found is None:
-        namespace = {"namespace": "torch::autograd::"} if name in _IN_AUTOGRAD else {}
+        namespace = {"_namespace": "torch::autograd::"} if name in _IN_AUTOGRAD else {}
         found = _classes[name] = type(name, (OpNode,), {"__slots__": (), **namespace})
     return found
 
@@ -175,9 +175,9 @@ def make(op, plan, edges, saved, versions):
     for i in plan.apart:
         saved[i], versions[i] = _by_value(saved[i], versions[i])
     node = cls()
-    node.plan, node.edges, node.saved, node.versions = plan, edges, saved, versions
-    node.arity = plan.diff[-1] + 1
-    node.seq = nodes.next_sequence()
+    node.plan, node._edges, node._kept, node._versions = plan, edges, saved, versions
+    node._arity = plan.diff[-1] + 1
+    node._seq = nodes.next_sequence()
     node._ex = None
     return node
 

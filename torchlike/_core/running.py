@@ -52,19 +52,19 @@ def _current_graph_task_execution_order() -> list[Node]:
         )
     awaited, ready = dict(task.awaited), list(task.ready)
     if task.node is not None:
-        ready.append((-task.node.seq, -1, task.node))
+        ready.append((-task.node._seq, -1, task.node))
     heapify(ready)
     pushed, order = len(awaited), []
     while ready:
         node = heappop(ready)[2]
         if task.needed is None or node in task.needed:
             order.append(node)
-        for edge in node.edges:
+        for edge in node._edges:
             target = None if edge is None else edge[0]
             if target is None:
                 continue
             awaited[target] -= 1
             if not awaited[target]:
                 pushed += 1
-                heappush(ready, (-target.seq, pushed, target))
+                heappush(ready, (-target._seq, pushed, target))
     return order

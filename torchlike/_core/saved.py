@@ -16,7 +16,7 @@ class _Never:
 
 
 class Packed:
-    """Stands in ``node.saved`` for a tensor that a pack hook has taken.
+    """Stands in ``node._kept`` for a tensor that a pack hook has taken.
 
     Attributes:
         object: what the pack hook returned. unpack: the hook that makes a tensor of it.
@@ -36,7 +36,7 @@ class Packed:
             )
         new = alias(got)
         new._rg = self.requires_grad
-        own = node.output_of(position)
+        own = node._output_of(position)
         if own is not None:
             new._edge = made_by or (node, own)
         elif self.edge is not None and isinstance(self.edge[0], nodes.AccumulateGrad):
@@ -58,23 +58,23 @@ class Packed:
 
 
 class SavesTensors(nodes.Node):
-    """A node with ``saved`` (tensors, numbers or :class:`Packed`) and the ``versions`` they had, None for a number.
+    """A node with ``_kept`` (tensors, numbers or :class:`Packed`) and the ``_versions`` they had, None for a number.
 
-    After ``release`` both are None.
+    After ``_release`` both are None.
     """
 
-    __slots__ = ("saved", "versions")
+    __slots__ = ("_kept", "_versions")
 
-    def output_of(self, position):
+    def _output_of(self, position):
         """The number of the node's own output that is saved at ``position``, or None for an input."""
         raise NotImplementedError
 
-    def saved_tensor(self, position, made_by=None):
+    def _kept_tensor(self, position, made_by=None):
         """The saved value as a tensor with its history, after the version check.
 
         ``made_by``: the edge of saved results, where that is not this node.
         """
-        saved, versions = self.saved, self.versions  # another thread may free them meanwhile
+        saved, versions = self._kept, self._versions  # another thread may free them meanwhile
         if saved is None or versions is None:
             raise RuntimeError(FREED)
         t, version = saved[position], versions[position]
@@ -83,31 +83,31 @@ class SavesTensors(nodes.Node):
         if t.__class__ is Packed:
             return t.tensor(self, position, made_by)
         if t._vc.version != version:
-            raise RuntimeError(modified(t, version, self, self.output_of(position)))
-        own = self.output_of(position)
+            raise RuntimeError(modified(t, version, self, self._output_of(position)))
+        own = self._output_of(position)
         if own is None:
-            if t._ex is not None and t._ex.get("detached", 0) > self.seq:
+            if t._ex is not None and t._ex.get("detached", 0) > self._seq:
                 raise RuntimeError(DETACHED)
             return t
         new = alias(t)
-        if self.differentiable(own):
+        if self._differentiable(own):
             new._edge, new._rg = made_by or (self, own), True
         return new
 
-    def differentiable(self, output):
+    def _differentiable(self, output):
         """Whether a gradient flows into output number ``output``."""
         return True
 
-    def odd(self, position, t, version):
+    def _odd(self, position, t, version):
         """The value of a saved tensor whose version is not the one it had: unpacked, or an error."""
         if t.__class__ is Packed:
             return value_of(t.tensor(self, position, None))
-        raise RuntimeError(modified(t, version, self, self.output_of(position)))
+        raise RuntimeError(modified(t, version, self, self._output_of(position)))
 
-    def pack(self, position, pack, unpack, bare=False):
+    def _pack(self, position, pack, unpack, bare=False):
         """Let ``pack`` take the tensor saved at ``position`` (``bare``: without history), ``unpack`` give it back."""
-        t = self.saved[position]
-        whole = self.saved_tensor(position)
+        t = self._kept[position]
+        whole = self._kept_tensor(position)
         given = alias(whole) if bare else whole
         version = given._vc.version
         before, state.grad = state.grad, False
@@ -119,10 +119,10 @@ class SavesTensors(nodes.Node):
             raise RuntimeError(PACK_WRITES)
         new = Packed()
         new.object, new.unpack = taken, unpack
-        own = self.output_of(position)
+        own = self._output_of(position)
         new.edge = nodes.edge_of(t) if own is None else None
         new.requires_grad = whole._rg
-        self.saved[position], self.versions[position] = new, 0
+        self._kept[position], self._versions[position] = new, 0
 
 
 FREED = (
@@ -158,8 +158,8 @@ def modified(t, version, node=None, own=None):
     """The message about a saved tensor that was changed in place since; ``own``: which output of ``node`` it is."""
     maker, nr = t._edge or nodes.NOWHERE
     if own is not None:
-        maker, nr = (node, own) if node.differentiable(own) else nodes.NOWHERE
-    producer = "" if maker is None else f", which is output {nr} of {maker.title()},"
+        maker, nr = (node, own) if node._differentiable(own) else nodes.NOWHERE
+    producer = "" if maker is None else f", which is output {nr} of {maker._title()},"
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{_kind(t)} {list(t.shape)}]{producer} is at version {t._vc.version}; expected version "
@@ -191,7 +191,7 @@ class SavedTensor:
         self._node, self._position = node, position
 
     def _content(self):
-        saved = self._node.saved
+        saved = self._node._kept
         return None if saved is None or self._position is None else saved[self._position]
 
     def register_hooks(self, pack_hook, unpack_hook):
@@ -205,14 +205,14 @@ class SavedTensor:
                 "register_hooks(): incompatible function arguments: two callables expected, got "
                 f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}"
             )
-        if self._node.saved is None:
+        if self._node._kept is None:
             raise RuntimeError(_REGISTER_FREED)
         content = self._content()
         if isinstance(content, Packed):
             raise RuntimeError(_REGISTER_TWICE)
         if not isinstance(content, Tensor):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
-        self._node.pack(self._position, pack_hook, unpack_hook, bare=True)
+        self._node._pack(self._position, pack_hook, unpack_hook, bare=True)
 
     @property
     def data(self):
@@ -228,7 +228,7 @@ class SavedTensor:
 
     def unpack(self):
         """The saved tensor with its history; None for an empty slot."""
-        return None if self._position is None else self._node.saved_tensor(self._position)
+        return None if self._position is None else self._node._kept_tensor(self._position)
 
 
 _REGISTER_FREED = (
@@ -250,9 +250,9 @@ def pack_all(node):
     hooks = state.pack
     if hooks is None or not isinstance(node, SavesTensors):
         return
-    for position, version in enumerate(node.versions or ()):
-        if version is not None and node.saved[position].__class__ is not Packed:
-            node.pack(position, hooks[0], hooks[1])
+    for position, version in enumerate(node._versions or ()):
+        if version is not None and node._kept[position].__class__ is not Packed:
+            node._pack(position, hooks[0], hooks[1])
 
 
 _active = 0  # how many default pairs are pushed, in all threads

@@ -49,7 +49,7 @@ def _value(node, source):
 
 
 def slots(node, name):
-    """The position in ``node.saved`` that ``node._raw_saved_<name>`` is of, or a list of them; None: not saved.
+    """The position in ``node._kept`` that ``node._raw_saved_<name>`` is of, or a list of them; None: not saved.
 
     Raises KeyError for a name that is not of a tensor.
     """
@@ -139,7 +139,7 @@ _NO_TENSOR = object()
 
 
 def _slots(plan, source):
-    """The position in ``node.saved`` of a tensor (None: not saved), a list for a list of tensors, or _NO_TENSOR."""
+    """The position in ``node._kept`` of a tensor (None: not saved), a list for a list of tensors, or _NO_TENSOR."""
     op = _operator(plan)
     output = _result(op, source)
     if output is not None:
@@ -168,7 +168,7 @@ def _tensor(node, position):
     """The saved tensor; a number that stands for one as a tensor without dimensions."""
     if position is None:
         return None
-    t = node.saved_tensor(position)
+    t = node._kept_tensor(position)
     return t if t is None or isinstance(t, Tensor) else wrap(jnp.asarray(t, _NUMBERS[type(t)]))
 
 
@@ -220,7 +220,7 @@ def _number(node, i, default):
     position = _saved_at(node.plan, i)
     if position is None:
         return default
-    return node.saved[position] if node.saved is not None else node.extra("numbers", dict)[position]
+    return node._kept[position] if node._kept is not None else node._extra("numbers", dict)[position]
 
 
 def _unsigned(x):

@@ -110,9 +110,11 @@ class Tracing:
 
     # -- tensors from outside --------------------------------------------------------------------
     def own(self, t):
-        """Whether ``t`` was made in this trace."""
+        """Whether ``t`` was made in this trace, or is a view of what stands for a tensor from outside."""
         value = t._storage.value
-        return isinstance(value, jax.core.Tracer) and value._trace is self.trace
+        if isinstance(value, jax.core.Tracer) and value._trace is self.trace:
+            return True
+        return any(value is placeholder for placeholder in self.placeholders)
 
     def lifted(self, t):
         """``t``, or what stands for it if it is from outside."""
@@ -268,11 +270,18 @@ class Body:
         captured, extras, errors, outs: as in Tracing; ``__call__`` takes arguments, captured and extras.
     """
 
-    def __init__(self, title, function, arguments, random=True):
-        """``function``: from a list of tensors to a list of tensors; ``arguments``: what stands for its inputs."""
+    def __init__(self, title, function, arguments, random=True, n_carry=0):
+        """``function``: from a list of tensors to a list of tensors; ``arguments``: what stands for its inputs, the
+        first ``n_carry`` of which the first results replace in the next step."""
         self.title, self.function = title, function
         avals = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in arguments]
-        tracing = Tracing(title, function, avals, [t.requires_grad and state.grad for t in arguments], random=random)
+        requires = [t.requires_grad and state.grad for t in arguments]
+        if any(requires):
+            requires = [rg or (i < n_carry and rules.differentiable(avals[i].dtype)) for i, rg in enumerate(requires)]
+        tracing = Tracing(title, function, avals, requires, random=random)
+        if any(i < n_carry and not requires[i] for i in tracing.roots):  # a tensor from outside requires grad
+            requires = [rules.differentiable(a.dtype) for a in avals[:n_carry]] + requires[n_carry:]
+            tracing = Tracing(title, function, avals, requires, random=random)
         self.captured, self.extras, self.errors = tracing.captured, tracing.extras, tracing.errors
         self.outs, self.level = tracing.outs, Level.first(self, tracing)
 
@@ -410,6 +419,9 @@ def fingerprint(closed):
     return found
 
 
+_CUSTOM = ("call_jaxpr", "num_consts")  # of functions with rules of their own, which jax makes anew in every trace
+
+
 def _structure(jaxpr):
     number = {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars))}
     key = [tuple(str(v.aval) for v in number)]
@@ -423,7 +435,8 @@ def _structure(jaxpr):
         read = tuple(map(atom, eqn.invars))
         for v in eqn.outvars:
             number[v] = len(number)
-        params = tuple((name, _param(eqn.params[name])) for name in sorted(eqn.params))
+        names = _CUSTOM if eqn.primitive.name.startswith("custom_") else sorted(eqn.params)
+        params = tuple((name, _param(eqn.params.get(name))) for name in names)
         key.append((eqn.primitive, params, read, tuple(str(v.aval) for v in eqn.outvars)))
     key.append(tuple(map(atom, jaxpr.outvars)))
     return tuple(key)

@@ -9,23 +9,23 @@ class CompiledFunctionBackward(nodes.Node):
     """The history of what a compiled function returned.
 
     Attributes:
-        program: maps residuals and gradients of the roots to those of ``edges``; None if the function ran
+        program: maps residuals and gradients of the roots to those of ``_edges``; None if the function ran
             backward itself and freed its graph. residuals: what the first half left for it.
         metas: (shape, dtype) of each root.
     """
 
-    __slots__ = ("program", "residuals", "metas", "arity")
+    __slots__ = ("program", "residuals", "metas", "_arity")
 
     def __init__(self, program, residuals, metas, edges):
-        self.program, self.residuals, self.metas, self.edges = program, residuals, metas, edges
-        self.arity, self.seq, self._ex = len(metas), nodes.next_sequence(), None
+        self.program, self.residuals, self.metas, self._edges = program, residuals, metas, edges
+        self._arity, self._seq, self._ex = len(metas), nodes.next_sequence(), None
         if nodes.WATCHERS:
             nodes.watch(self)
 
-    def outs(self):
+    def _outs(self):
         return self.metas
 
-    def release(self):
+    def _release(self):
         self.residuals = None
 
     def apply(self, grads):
@@ -36,7 +36,7 @@ class CompiledFunctionBackward(nodes.Node):
         seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
         return self.program(residuals, seeds)
 
-    def apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads, call, made_by=None):
         raise RuntimeError(
             "torch.compile does not support double backward: the backward of a compiled function is not recorded; call "
             "torch.autograd.grad inside the compiled function"
@@ -55,12 +55,12 @@ def explore(roots, start):
         node = edge[0]
         if node is None:
             continue
-        if isinstance(node, nodes.AccumulateGrad) or node.seq < start:
+        if isinstance(node, nodes.AccumulateGrad) or node._seq < start:
             sinks[edge] = None
             continue
         if node in seen:
             continue
         seen.add(node)
-        freed = freed or (isinstance(node, SavesTensors) and node.saved is None)
-        stack.extend(e for e in node.edges if e is not None)
+        freed = freed or (isinstance(node, SavesTensors) and node._kept is None)
+        stack.extend(e for e in node._edges if e is not None)
     return list(sinks), freed

@@ -96,6 +96,7 @@ class CompiledFunction:
         guards.reach(self.function, self._name())
         guards.reach([x for x in leaves if not isinstance(x, Tensor)], "the arguments")
         guards.others += trace.record.checks
+        guards.finish()
         del trace
         self.count += 1
         if program.again:

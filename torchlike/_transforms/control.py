@@ -249,7 +249,10 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     leaves, structure = _demand_loop(cond_fn, body_fn, carried_inputs)
     carry = [x if isinstance(x, Tensor) else _number(x) for x in leaves]
     test, step = _Tested("while_loop", cond_fn, structure), Returned("while_loop", body_fn, structure, allowed=())
-    bodies = [Body("while_loop", f, [x.detach() for x in carry] if f is test else carry, False) for f in (test, step)]
+    bodies = [
+        Body("while_loop", test, [x.detach() for x in carry], random=False),
+        Body("while_loop", step, carry, random=False, n_carry=len(carry)),
+    ]
     if isinstance(test.verdict, bool):
         if test.verdict:
             raise RuntimeError("while_loop: cond_fn returns True whatever the state is: the loop would never end")

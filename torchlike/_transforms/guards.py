@@ -1,133 +1,283 @@
-"""Guards: what a program took for granted of the Python objects its function reaches, and whether it still holds."""
+"""Guards: what a program took for granted of the Python objects its function reaches, and whether it still holds.
 
+Everything is compared by identity in a few calls that run in C; only where that fails does Python look at
+single entries, since a number that was set again is as good as the one before.
+"""
+
+import collections
+import functools
 import sys
 import types
+from itertools import chain
+from operator import attrgetter, is_, itemgetter
 
 from torchlike._core.tensor import Tensor
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
-_DEPTH = 6
+_SIMPLE_SET = frozenset(_SIMPLE)
+_LIBRARIES = frozenset((__name__.split(".")[0], "jax", "jaxlib", "numpy", *sys.stdlib_module_names)) - {"__main__"}
+_WHOLE = frozenset(("__dict__", "vars"))  # names whose use means that every attribute counts
 _missing = object()
-_OWN = __name__.split(".")[0]
+_fields = ("_rg", "_storage", "_view", "_edge", "_ex")
+_read = attrgetter(*_fields)
+_content = attrgetter("cell_contents")
 
 
 class Guards:
-    """Checks on module, container and attribute contents, in lists that are quick to run.
+    """Checks on what modules, containers, closures and tensors hold.
 
     Attributes:
-        items: (dict or list, key, value, name): the entry is this object. equals: the same, for numbers
-            and strings. lengths: (container, length, name). cells: (closure cell, object, name).
-        fields: (tensor, field, value, name). others: (getter, value).
+        whole: {id: (dict, name)}: every entry counts. lists: the same for lists. entries: {(id of a dict,
+            key): (dict, key, name)}: only this entry counts. cells: (closure cell, name). tensors: (tensor, name).
+        others: (getter, value).
     """
 
     def __init__(self):
-        self.items, self.equals, self.lengths, self.cells, self.fields, self.others = [], [], [], [], [], []
-        self._seen = set()
-        self._kept = []  # objects whose id was used: they must not be replaced by others at the same place
+        self.whole, self.lists, self.entries, self.cells, self.tensors, self.others = {}, {}, {}, [], [], []
+        self._seen, self._classes, self._kept, self._todo = set(), set(), [], []
+        self._names, self._waiting = set(), {}
+
+    def finish(self):
+        """Note what everything holds now; called once, when all has been reached."""
+        self._empty = [d for d, _ in self.whole.values() if not d]  # hooks, most of them
+        self._full = [(d, name) for d, name in self.whole.values() if d]
+        self._dicts = tuple([d for d, _ in self._full])
+        self._sequences = tuple([x for x, _ in self.lists.values()])
+        groups = {}
+        for d, key, _ in self.entries.values():
+            if key in d:
+                groups.setdefault(id(d), (d, []))[1].append(key)
+        self._groups = [(d, itemgetter(*keys, keys[0])) for d, keys in groups.values()]  # of two keys at least: a tuple
+        self._absent = [(d, key) for d, key, _ in self.entries.values() if key not in d]
+        self._cell_list = tuple([cell for cell, _ in self.cells])
+        self._tensor_list = tuple([t for t, _ in self.tensors])
+        self._others = tuple([getter for getter, _ in self.others])
+        self._note()
+        del self._seen, self._classes, self._names, self._waiting, self._todo
+
+    def _note(self):
+        self._keys = list(chain.from_iterable(self._dicts))
+        self._views = [d.values() for d in self._dicts]
+        self._values = tuple(chain.from_iterable(self._views))
+        self._lengths = list(map(len, self._sequences))
+        self._elements = tuple(chain.from_iterable(self._sequences))
+        self._singles = [d.get(key, _missing) for d, key, _ in self.entries.values()]
+        self._grouped = tuple(chain.from_iterable([get(d) for d, get in self._groups]))
+        self._cell_values = tuple(map(_content, self._cell_list))
+        self._tensor_values = list(map(_read, self._tensor_list))
+        self._snapshots = [list(d.items()) for d in self._dicts]
 
     def failed(self):
-        """The name of the first check that does not hold, or None."""
-        for container, key, value, name in self.items:
-            if (container.get(key, _missing) if type(container) is dict else container[key]) is not value:
-                return name
-        for container, key, value, name in self.equals:
-            now = container.get(key, _missing) if type(container) is dict else container[key]
-            if now.__class__ is not value.__class__ or now != value:
-                return name
-        for container, n, name in self.lengths:
-            if len(container) != n:
-                return name
-        for cell, value, name in self.cells:
-            now = cell.cell_contents
-            if now is not value and not (
-                now.__class__ in _SIMPLE_SET and now.__class__ is value.__class__ and now == value
-            ):
-                return name
-        for t, field, value, name in self.fields:
-            if getattr(t, field) is not value:
-                return name
-        for getter, value in self.others:
+        """The name of a check that does not hold, or None."""
+        if list(chain.from_iterable(self._dicts)) == self._keys and (
+            all(map(is_, chain.from_iterable(self._views), self._values))
+            and not any(self._empty)
+            and list(map(len, self._sequences)) == self._lengths
+            and all(map(is_, chain.from_iterable(self._sequences), self._elements))
+            and self._entries_hold()
+        ):
+            return self._tensors_or_others()
+        return self._searched()
+
+    def _entries_hold(self):
+        try:
+            return (
+                all(map(is_, chain.from_iterable([get(d) for d, get in self._groups]), self._grouped))
+                and all(map(is_, map(_content, self._cell_list), self._cell_values))
+                and not any([key in d for d, key in self._absent])
+            )
+        except (KeyError, ValueError):  # an attribute or a variable was deleted
+            return False
+
+    def _tensors_or_others(self):
+        if list(map(_read, self._tensor_list)) != self._tensor_values:
+            return self._tensor()
+        for getter, (_, value) in zip(self._others, self.others, strict=True):
             if getter() != value:
                 return "an option of the optimizer"
         return None
 
+    def _tensor(self):
+        for (t, name), before in zip(self.tensors, self._tensor_values, strict=True):
+            for field, now, value in zip(_fields, _read(t), before, strict=True):
+                if now is not value:
+                    shown = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}.get(field, "the storage")
+                    return f"{shown} of {name}"
+        return "a tensor"
+
+    def _searched(self):
+        """Look at every entry; numbers may be equal instead of identical."""
+        for d, name in self.whole.values():
+            if d and any(d is e for e in self._empty):
+                return f"the length of {name}"
+        for (d, name), items in zip(self._full, self._snapshots, strict=True):
+            if len(d) != len(items):
+                return f"the length of {name}"
+            for (key, value), (key_before, before) in zip(d.items(), items, strict=True):
+                if key != key_before or not _alike(value, before):
+                    return _shown(name, key)
+        elements = iter(self._elements)
+        for (x, name), n in zip(self.lists.values(), self._lengths, strict=True):
+            if len(x) != n:
+                return f"the length of {name}"
+            for i, value in enumerate(x):
+                if not _alike(value, next(elements)):
+                    return f"{name}[{i}]"
+        for (d, key, name), before in zip(self.entries.values(), self._singles, strict=True):
+            if not _alike(d.get(key, _missing), before):
+                return name
+        for (cell, name), before in zip(self.cells, self._cell_values, strict=True):
+            try:
+                if not _alike(cell.cell_contents, before):
+                    return name
+            except ValueError:
+                return name
+        failed = self._tensors_or_others()
+        if failed is None:
+            self._note()
+        return failed
+
     # -- collection ------------------------------------------------------------------------------
-    def reach(self, x, name, depth=0):
+    def reach(self, x, name):
         """Guard everything that can be reached from ``x``."""
-        if isinstance(x, _SIMPLE) or id(x) in self._seen or depth > _DEPTH:
+        self._todo.append((x, name))
+        while self._todo:
+            self._visit(*self._todo.pop())
+
+    def _visit(self, x, name):
+        if type(x) in _SIMPLE_SET or id(x) in self._seen:
             return
         self._seen.add(id(x))
-        self._kept.append(x)
+        self._kept.append(x)  # so that no other object takes its id
         if isinstance(x, Tensor):
-            self.fields.append((x, "_rg", x._rg, f"{name}.requires_grad"))
-            self.fields.append((x, "_storage", x._storage, f"the storage of {name}"))
+            self.tensors.append((x, name))
+            if x._ex is not None:
+                self._whole(x._ex, f"the hooks of {name}")
         elif isinstance(x, types.FunctionType):
-            self._function(x, name, depth)
+            self._function(x, name)
         elif isinstance(x, types.MethodType):
-            self.reach(x.__self__, f"{name}.__self__", depth)
-            self.reach(x.__func__, name, depth)
+            self._todo += (x.__self__, f"{name}.__self__"), (x.__func__, name)
+        elif isinstance(x, staticmethod | classmethod):
+            self._todo.append((x.__func__, name))
+        elif isinstance(x, property):
+            self._todo += [(f, name) for f in (x.fget, x.fset) if f is not None]
+        elif isinstance(x, functools.partial):
+            self._todo += [(y, name) for y in (x.func, x.args, x.keywords)]
         elif isinstance(x, dict):
-            self._entries(x, name, depth)
-        elif isinstance(x, list | tuple):
-            self._sequence(x, name, depth)
-        elif not isinstance(x, type | types.ModuleType | types.BuiltinFunctionType):
-            self._object(x, name, depth)
+            self._whole(x, name)
+        elif isinstance(x, list | collections.deque):
+            self.lists[id(x)] = x, name
+            self._todo += [(value, f"{name}[{i}]") for i, value in enumerate(x)]
+        elif isinstance(x, tuple | set | frozenset):
+            self._todo += [(value, f"{name}[{i}]") for i, value in enumerate(x)]
+        elif isinstance(x, type):
+            self._class(x)
+        elif isinstance(x, types.ModuleType):
+            if x.__name__.split(".")[0] not in _LIBRARIES:
+                self._used(vars(x), vars(x), name)
+        elif not isinstance(x, types.BuiltinFunctionType):
+            self._object(x, name)
 
-    def _function(self, f, name, depth):
+    def _function(self, f, name):
         for variable, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             try:
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            self.cells.append((cell, value, variable))
-            self.reach(value, variable, depth + 1)
-        if f.__module__ and f.__module__.split(".")[0] in (_OWN, "jax", "numpy", *sys.stdlib_module_names):
+            self.cells.append((cell, variable))
+            self._todo.append((value, variable))
+        if (f.__module__ or "").split(".")[0] in _LIBRARIES:
             return
-        for variable in _names(f.__code__):
+        names = _names(f.__code__)
+        for variable in names:
             if variable in f.__globals__:
-                self._entry(f.__globals__, variable, variable, depth)
-        for default in f.__defaults__ or ():
-            self.reach(default, name, depth + 1)
+                self._entry(f.__globals__, variable, variable)
+        self._todo += [(default, name) for default in (*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values())]
+        new = names - self._names
+        self._names |= new
+        every = new & _WHOLE
+        for variable in list(self._waiting) if every else new:
+            for container, label in self._waiting.pop(variable, ()):
+                self._entry(container, variable, f"{label}.{variable}")
 
-    def _entries(self, d, name, depth):
-        self.lengths.append((d, len(d), f"the length of {name}"))
-        for key in list(d):
-            self._entry(d, key, f"{name}[{key!r}]", depth)
+    def _whole(self, d, name, aside=()):
+        if id(d) not in self.whole:
+            self._kept.append(d)
+            self.whole[id(d)] = d, name
+            self._todo += [(v, _shown(name, k)) for k, v in d.items() if k not in aside]
 
-    def _sequence(self, x, name, depth):
-        if isinstance(x, list):
-            self.lengths.append((x, len(x), f"the length of {name}"))
-        for i, value in enumerate(x):
-            if isinstance(x, list):
-                self._entry(x, i, f"{name}[{i}]", depth)
+    def _used(self, attributes, keys, name):
+        """Guard those of ``keys`` that occur in the code that was reached, or will be."""
+        everything = self._names & _WHOLE
+        for key in list(keys):
+            if everything or key in self._names or key in _MEMBERS:
+                self._entry(attributes, key, f"{name}.{key}")
             else:
-                self.reach(value, f"{name}[{i}]", depth + 1)
+                self._waiting.setdefault(key, []).append((attributes, name))
 
-    def _entry(self, container, key, name, depth):
-        value = container[key]
-        (self.equals if isinstance(value, _SIMPLE) else self.items).append((container, key, value, name))
-        self.reach(value, name, depth + 1)
+    def _entry(self, container, key, name):
+        if (id(container), key) not in self.entries:
+            self._kept.append(container)
+            self.entries[id(container), key] = container, key, name
+            self._todo.append((container.get(key), name))
 
-    def _object(self, x, name, depth):
+    def _class(self, cls):
+        for base in cls.__mro__[:-1]:
+            if base.__module__.split(".")[0] not in _LIBRARIES and base not in self._classes:
+                self._classes.add(base)
+                self._used(vars(base), vars(base), base.__qualname__)
+
+    def _object(self, x, name):
+        self._class(type(x))
+        for cls in type(x).__mro__[:-1]:
+            slots = cls.__dict__.get("__slots__", ())
+            for key in (slots,) if isinstance(slots, str) else slots:
+                self._todo.append((getattr(x, key, None), f"{name}.{key}"))
         attributes = getattr(x, "__dict__", None)
         if attributes is None:
             return
-        skipped = getattr(type(x), "_unguarded", ())
+        if type(x).__module__.split(".")[0] not in _LIBRARIES:
+            defaults = [k for c in type(x).__mro__[:-1] for k, v in vars(c).items() if not hasattr(v, "__get__")]
+            self._used(attributes, dict.fromkeys([*attributes, *defaults]), name)
+            return
+        skipped = getattr(type(x), "_unguarded", None)
+        if skipped is None:
+            self._whole(attributes, name, _ASIDE)
+            return
         for key in list(attributes):
             if key not in skipped:
-                self._entry(attributes, key, f"{name}.{key}", depth)
-        forward = getattr(type(x), "forward", None)
-        if isinstance(forward, types.FunctionType):
-            self.reach(forward, f"{name}.forward", depth)
+                self._entry(attributes, key, f"{name}.{key}")
 
 
-_SIMPLE_SET = frozenset(_SIMPLE)
+# what torchlike's own code reads of a user's module
+_MEMBERS = frozenset(
+    ("training", "_parameters", "_buffers", "_modules", "_is_full_backward_hook", "_backward_pre_hooks")
+    + ("_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+    + ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "forward", "__call__")
+)
+
+
+# hooks of a module that a call does not run
+_ASIDE = frozenset(
+    ("_state_dict_hooks", "_state_dict_post_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks")
+    + ("_load_state_dict_post_hooks", "_non_persistent_buffers_set")
+)
+
+
+def _alike(now, before):
+    return now is before or (type(now) is type(before) and type(now) in _SIMPLE_SET and now == before)
+
+
+def _shown(name, key):
+    return f"{name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{name}[{key!r}]"
 
 
 def _names(code):
-    """The global names that a function and those inside it use."""
+    """The names that a function and those inside it use, and its strings: they may be names for getattr."""
     names = set(code.co_names)
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             names |= _names(const)
+        elif isinstance(const, str):
+            names.add(const)
     return names

@@ -75,7 +75,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     dim = wrap_dim(dim, sliced[0].ndim)
     sliced = [_moved(x, dim) for x in sliced]
     step = _Step("scan", combine_fn, structures, len(carry))
-    body = Body("scan", step, [*carry, *(_slice(x) for x in sliced)], random=False)
+    body = Body("scan", step, [*carry, *(_slice(x) for x in sliced)], False, len(carry))
     demand_same("init", "carry", body.outs[: step.n_carry], carry, "scan")
     outs = run(operator("ScanAutogradOpBackward", "scan", [body], (len(carry), len(sliced), reverse),
                         lambda bodies: _scanned(bodies, len(carry), len(sliced), reverse)),

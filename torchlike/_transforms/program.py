@@ -93,6 +93,7 @@ class Program:
         dynamic = [x for kind, x in kinds if kind == "dynamic"]
         self.first = [array for array, _ in dynamic]
         self.getters = [getter for _, getter in dynamic]
+        self.numbers = [(None, None)] * len(dynamic)
 
     def _compile(self, early, kinds):
         """The first half, with its inputs in the order fixed, arguments, dynamic."""
@@ -146,7 +147,21 @@ class Program:
         values = [s.value for s in self.fixed]
         values += [value_of(leaves[i]) for i in self.arguments]
         values += [t._grad._storage.value for t in self.with_grad]
-        values += [getter() for getter in self.getters] if dynamic is None else dynamic
+        values += self._dynamic() if dynamic is None else dynamic
+        return values
+
+    def _dynamic(self):
+        """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
+        numbers, values = self.numbers, []
+        for i, getter in enumerate(self.getters):
+            value = getter()
+            if not isinstance(value, jax.Array):
+                before, array = numbers[i]
+                if value is not before:
+                    array = jax.device_put(value)
+                    numbers[i] = value, array
+                value = array
+            values.append(value)
         return values
 
     def lowered(self, leaves):

@@ -42,7 +42,7 @@ class Recording:
     def input(self, value, getter):
         """An array that stands for a number or array which ``getter`` gives anew in every later call."""
         with jax.ensure_compile_time_eval():
-            array = jax.numpy.array(value)
+            array = jax.device_put(value)
         self.dynamic[id(array)] = array, getter
         return array
 
@@ -74,7 +74,7 @@ class Recording:
     def concrete(self, value):
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
-            return jax.numpy.array(np.asarray(value))
+            return jax.device_put(np.array(value))
 
 
 class recording:

@@ -220,19 +220,19 @@ class UndefinedGrad(nodes.Node):
     """Passes no gradient on: what follows sees None, as below an output that nothing used."""
 
     __slots__ = ("meta",)
-    python = True
+    _python = True
 
     def __init__(self, out: Tensor):
-        self.edges, self.seq, self._ex = (nodes.edge_of(out),), nodes.next_sequence(), None
+        self._edges, self._seq, self._ex = (nodes.edge_of(out),), nodes.next_sequence(), None
         self.meta = (jax.ShapeDtypeStruct(tuple(out.shape), out.dtype.np),)
 
-    def outs(self) -> tuple:
+    def _outs(self) -> tuple:
         return self.meta
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Nothing is saved."""
 
-    def apply_tensors(self, grads: list, call: Any, made_by: Any = None) -> list:
+    def _apply_tensors(self, grads: list, call: Any, made_by: Any = None) -> list:
         return [None]
 
 

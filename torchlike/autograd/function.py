@@ -127,7 +127,7 @@ class BackwardCFunction(custom.CustomNode, FunctionCtx):
     def maybe_clear_saved_tensors(self) -> None:
         """Free the saved tensors if the Function has ``clear_saved_tensors_on_access``."""
         if self._forward_cls.clear_saved_tensors_on_access:
-            self.release()
+            self._release()
 
 
 class FunctionMeta(type):

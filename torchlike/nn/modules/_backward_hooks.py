@@ -19,26 +19,26 @@ from torchlike._executor import immediate
 class BackwardHookFunctionBackward(nodes.Node):
     """The identity over several tensors. A gradient that did not arrive counts as zeros."""
 
-    __slots__ = ("metas", "arity")
-    fills = True
+    __slots__ = ("metas", "_arity")
+    _fills = True
 
     def __init__(self, tensors: Sequence[Tensor]):
         self.metas = tuple(immediate.Abstract(tuple(t.shape), t.dtype.np) for t in tensors)
-        self.arity = len(tensors)
-        self.edges = [nodes.edge_of(t) if t.requires_grad else None for t in tensors]
-        self.seq, self._ex = nodes.next_sequence(), None
+        self._arity = len(tensors)
+        self._edges = [nodes.edge_of(t) if t.requires_grad else None for t in tensors]
+        self._seq, self._ex = nodes.next_sequence(), None
 
-    def outs(self):
+    def _outs(self):
         return self.metas
 
-    def release(self):
+    def _release(self):
         """Nothing is saved."""
 
     def apply(self, grads):
         pairs = zip(grads, self.metas, strict=True)
         return [immediate.zeros(meta.shape, meta.dtype) if g is None else g for g, meta in pairs]
 
-    def apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads, call):
         pairs = zip(grads, self.metas, strict=True)
         return [wrap(immediate.zeros(meta.shape, meta.dtype)) if g is None else g for g, meta in pairs]
 
