@@ -2,35 +2,13 @@
 
 import pytest
 from both import agree, attempt
-
-
-def double(t, *shape):
-    """1, 2, ... in double precision."""
-    n = 1
-    for s in shape:
-        n *= s
-    return t.arange(1.0, n + 1, dtype=t.float64).reshape(shape).clone()
-
-
-def leaf(t, *shape):
-    return double(t, *shape).requires_grad_()
+from history_kit import double, leaf, no_grad, story
 
 
 def message(f):
     """What an error says in its first sentence, or the result."""
     got = attempt(f)
     return f"{type(got).__name__}: {got}".partition(". ")[0] if isinstance(got, Exception) else got
-
-
-def story(f):
-    """A test that ``f(t)`` returns the same on both libraries."""
-
-    def test():
-        agree(f)
-
-    test.__name__ = "test_" + f.__name__
-    globals()[test.__name__] = test
-    return f
 
 
 # -- assignment ----------------------------------------------------------------------------------------
@@ -421,11 +399,6 @@ RETAIN = {
     "integers": lambda t: t.tensor([1, 2]),
     "view": lambda t: leaf(t, 2, 2)[0],
 }
-
-
-def no_grad(t, f):
-    with t.no_grad():
-        return f()
 
 
 @pytest.mark.parametrize("name", RETAIN)

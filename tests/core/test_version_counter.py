@@ -4,18 +4,7 @@ import re
 
 import pytest
 from both import agree, attempt
-
-
-def double(t, *shape):
-    """1, 2, ... in double precision."""
-    n = 1
-    for s in shape:
-        n *= s
-    return t.arange(1.0, n + 1, dtype=t.float64).reshape(shape).clone()
-
-
-def leaf(t, *shape):
-    return double(t, *shape).requires_grad_()
+from history_kit import double, leaf, no_grad
 
 
 def message(f):
@@ -56,11 +45,6 @@ SHARING = {
     "view made in no_grad": lambda t, x: no_grad(t, lambda: x[0]),
     "detach made in no_grad": lambda t, x: no_grad(t, lambda: x.detach()),
 }
-
-
-def no_grad(t, f):
-    with t.no_grad():
-        return f()
 
 
 @pytest.mark.parametrize("name", SHARING)

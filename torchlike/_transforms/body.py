@@ -9,6 +9,7 @@ custom functions, hooks). Derivatives of higher order run the function again, wh
 for, and check that it still is the function that was traced.
 """
 
+import functools
 import threading
 import weakref
 
@@ -333,10 +334,15 @@ class Level:
     def __init__(self, body, forward, replay, requires):
         self.body, self.forward, self.replay, self.requires = body, forward, replay, requires
         self.backward, self.roots, self.wanted, self.next = None, None, (), None
-        self.run = jaxpr_as_fun(forward)
-        if any(requires):
-            self.run = jax.custom_vjp(self.run)
-            self.run.defvjp(lambda *xs: (self.run(*xs), xs), self._pull)
+
+    @functools.cached_property
+    def run(self):
+        forward = jaxpr_as_fun(ClosedJaxpr(_inlined(self.forward.jaxpr), self.forward.consts))
+        if not any(self.requires):
+            return forward
+        run = jax.custom_vjp(forward)
+        run.defvjp(lambda *xs: (run(*xs), xs), self._pull)
+        return run
 
     @classmethod
     def first(cls, body, tracing):
@@ -385,6 +391,22 @@ class Level:
             requires = [i in wanted for i in range(n)] + [True] * len(roots)
             self.next = Level(self.body, self.backward, replay, requires)
         return self.next
+
+
+def _inlined(jaxpr):
+    """``jaxpr`` with its kernels to be inlined.
+
+    A call of a kernel with constants only, in a function with its own derivative, in a scan that is
+    differentiated twice: jax 0.10 counts some gradients twice.
+    """
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if "inline" in eqn.params:
+            inner = eqn.params["jaxpr"]
+            inner = inner.replace(jaxpr=_inlined(inner.jaxpr))
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": True})
+        eqns.append(eqn)
+    return jaxpr.replace(eqns=eqns)
 
 
 def _closed(jaxpr, n, values, n_outs):

@@ -117,6 +117,8 @@ class Trace:
 
     def _fields(self):
         self.grads, self.demanded = [], []
+        if self.world.hooked():
+            raise Unsupported("registers or removes hooks of a tensor that was made outside")
         for t, before in self.world.changed():
             others = set(before) - {"_grad"}
             if others:

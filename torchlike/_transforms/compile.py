@@ -4,6 +4,7 @@ import copy
 import functools
 import logging
 import os
+import threading
 import traceback
 import warnings
 import weakref
@@ -21,6 +22,9 @@ from torchlike._transforms.recording import Unsupported
 log = logging.getLogger("torchlike.compile")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIMIT = 8  # programs of one function before it is left to eager execution
+_SHARED = "which tensors share a value, or have a .grad"
+_EAGER = object()  # the reason of a function that was given up
+_lock = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -71,32 +75,33 @@ class CompiledFunction:
     def __call__(self, *args, **kwargs):
         if self.eager is not None or state.capture is not None or not Switch.on:
             return self.function(*args, **kwargs)
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        aliases = _aliases(leaves)
-        key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
-        failed = None
-        for guards, program in self.programs.get(key, ()):
-            failed = guards.failed() or (None if program.holds() else "which tensors share a value, or have a .grad")
-            if failed is None:
-                return program(leaves)
-        return self._new(key, leaves, tree, args, kwargs, failed)
+        with _lock:
+            leaves, tree = jax.tree.flatten((args, kwargs))
+            aliases = _aliases(leaves)
+            key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+            failed = None
+            for guards, program in self.programs.get(key, ()):
+                failed = guards.failed() or (None if program.holds() else _SHARED)
+                if failed is None:
+                    return program(leaves)
+            result, error = self._new(key, leaves, tree, failed)
+        if error is None:
+            return result
+        return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
 
-    def _new(self, key, leaves, tree, args, kwargs, failed):
+    def _new(self, key, leaves, tree, failed):
+        """(what the first call of a new program returns, why there is none)."""
         if failed is not None:
             log.info("recompiling %s: %s has changed", self._name(), failed)
         if self.count >= self.limit:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
-            return self.function(*args, **kwargs)
+            return None, _EAGER
         try:
             trace = Trace(self.function, leaves, tree)
             program = Program(trace)
         except Exception as error:
-            return self._break(error, args, kwargs)
-        guards = Guards()
-        guards.reach(self.function, self._name())
-        guards.reach([x for x in leaves if not isinstance(x, Tensor)], "the arguments")
-        guards.others += trace.record.checks
-        guards.finish()
+            return None, error
+        guards = self._guards(trace, leaves)
         del trace
         self.count += 1
         if program.again:
@@ -105,7 +110,17 @@ class CompiledFunction:
             self.single += 1
             if self.single > 2:
                 self._give_up("it keeps tensors that it made, beyond what it returns")
-        return program(leaves, first=True)
+        return program(leaves, first=True), None
+
+    def _guards(self, trace, leaves):
+        guards = Guards()
+        for optimizer in trace.record.optimizers:
+            guards.optimizer(optimizer)
+        guards.reach(self.function, self._name())
+        guards.reach([x for x in leaves if not isinstance(x, Tensor)], "the arguments")
+        guards.others += trace.record.checks
+        guards.finish()
+        return guards
 
     def _break(self, error, args, kwargs):
         """The function cannot be traced: run it in eager, which raises the error if it is the user's."""

@@ -20,6 +20,7 @@ _WHOLE = frozenset(("__dict__", "vars"))  # names whose use means that every att
 _missing = object()
 _fields = ("_rg", "_storage", "_view", "_edge", "_ex")
 _read = attrgetter(*_fields)
+_storage = attrgetter("_storage")
 _content = attrgetter("cell_contents")
 
 
@@ -29,11 +30,12 @@ class Guards:
     Attributes:
         whole: {id: (dict, name)}: every entry counts. lists: the same for lists. entries: {(id of a dict,
             key): (dict, key, name)}: only this entry counts. cells: (closure cell, name). tensors: (tensor, name).
-        others: (getter, value).
+        owned: (tensor, name) of which only the storage counts. others: (getter, value).
     """
 
     def __init__(self):
         self.whole, self.lists, self.entries, self.cells, self.tensors, self.others = {}, {}, {}, [], [], []
+        self.owned = []
         self._seen, self._classes, self._kept, self._todo = set(), set(), [], []
         self._names, self._waiting = set(), {}
 
@@ -51,6 +53,7 @@ class Guards:
         self._absent = [(d, key) for d, key, _ in self.entries.values() if key not in d]
         self._cell_list = tuple([cell for cell, _ in self.cells])
         self._tensor_list = tuple([t for t, _ in self.tensors])
+        self._owned = tuple([t for t, _ in self.owned])
         self._others = tuple([getter for getter, _ in self.others])
         self._note()
         del self._seen, self._classes, self._names, self._waiting, self._todo
@@ -65,6 +68,7 @@ class Guards:
         self._grouped = tuple(chain.from_iterable([get(d) for d, get in self._groups]))
         self._cell_values = tuple(map(_content, self._cell_list))
         self._tensor_values = list(map(_read, self._tensor_list))
+        self._owned_values = list(map(_storage, self._owned))
         self._snapshots = [list(d.items()) for d in self._dicts]
 
     def failed(self):
@@ -92,6 +96,8 @@ class Guards:
     def _tensors_or_others(self):
         if list(map(_read, self._tensor_list)) != self._tensor_values:
             return self._tensor()
+        if list(map(_storage, self._owned)) != self._owned_values:
+            return "the storage of an optimizer's state"
         for getter, (_, value) in zip(self._others, self.others, strict=True):
             if getter() != value:
                 return "an option of the optimizer"
@@ -143,6 +149,29 @@ class Guards:
         self._todo.append((x, name))
         while self._todo:
             self._visit(*self._todo.pop())
+
+    def optimizer(self, optimizer):
+        """Guard which parameters and state an optimizer has; numbers such as the learning rate are inputs."""
+        name = type(optimizer).__name__
+        if id(optimizer.param_groups) in self.lists:
+            return
+        self._kept += optimizer, optimizer.param_groups
+        for key in ("param_groups", "state"):
+            self._entry(vars(optimizer), key, f"{name}.{key}", follow=False)
+        self.lists[id(optimizer.param_groups)] = optimizer.param_groups, f"{name}.param_groups"
+        for i, group in enumerate(optimizer.param_groups):
+            label = f"{name}.param_groups[{i}]"
+            self.lists[id(group["params"])] = group["params"], f"{label}['params']"
+            self._entry(group, "params", f"{label}['params']")
+            for key, value in group.items():
+                if isinstance(value, Tensor):
+                    self._entry(group, key, f"{label}[{key!r}]")
+        self._whole(optimizer.state, f"{name}.state", optimizer.state)
+        for state in optimizer.state.values():
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    self._entry(state, key, f"{name}.state[...][{key!r}]", follow=False)
+                    self.owned.append((value, f"{name}.state[...][{key!r}]"))
 
     def _visit(self, x, name):
         if type(x) in _SIMPLE_SET or id(x) in self._seen:
@@ -215,10 +244,11 @@ class Guards:
             else:
                 self._waiting.setdefault(key, []).append((attributes, name))
 
-    def _entry(self, container, key, name):
+    def _entry(self, container, key, name, follow=True):
         if (id(container), key) not in self.entries:
             self._kept.append(container)
             self.entries[id(container), key] = container, key, name
+        if follow:
             self._todo.append((container.get(key), name))
 
     def _class(self, cls):

@@ -30,13 +30,14 @@ class Recording:
         adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
             on first use.
         flags, errors: whether each value check failed (tracers), and what it then raises.
+        optimizers: those that took a step.
         start: nodes with a lower number existed before.
     """
 
     def __init__(self, start):
         self.dynamic, self.checks, self.adopted = {}, [], []
         self.cleared = set()
-        self.flags, self.errors = [], []
+        self.flags, self.errors, self.optimizers = [], [], []
         self.start = start
 
     def input(self, value, getter):

@@ -30,12 +30,12 @@ class World:
     """
 
     GRAD = 5  # the position of ``.grad`` among the fields
-    _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff")
+    _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff", "_ex")
 
     def __init__(self):
         tensor_kinds = _subclasses(Tensor)
         self.storages, self.owners, self.tensors = {}, {}, []
-        counters = {}
+        self.hooks, counters = [], {}
         for o in _living(tensor_kinds | {Storage, Version}):
             if type(o) is Storage:
                 self.add(o)
@@ -44,6 +44,8 @@ class World:
                 counters[id(o)] = o
             else:
                 self.tensors.append((o, tuple(getattr(o, f, None) for f in self._FIELDS)))
+                if o._ex:
+                    self.hooks.append((o._ex, _copied(o._ex)))
         self.counters = [(c, c.version) for c in counters.values()]
 
     def add(self, storage):
@@ -58,6 +60,10 @@ class World:
     def bumped(self):
         """(counter, how often it was bumped) of the version counters that changed."""
         return [(c, c.version - version) for c, version in self.counters if c.version != version]
+
+    def hooked(self):
+        """Whether the hooks of a tensor changed in place."""
+        return any(_copied(extras) != before for extras, before in self.hooks)
 
     def changed(self):
         """(tensor, {field: value before}) of the tensors of which a field changed."""
@@ -77,10 +83,27 @@ class World:
         for counter, version in self.counters:
             if counter is not UNTRACKED:
                 counter.version = version
+        for extras, before in self.hooks:
+            _put_back(extras, before)
         for t, before in self.changed():
             for field, value in before.items():
                 setattr(t, field, value)
             t._cache = None
+
+
+def _copied(d):
+    return {k: _copied(v) if isinstance(v, dict) else v for k, v in d.items()}
+
+
+def _put_back(d, before):
+    """Give nested dicts the entries that they had, in place."""
+    for key in [k for k in d if k not in before]:
+        del d[key]
+    for key, value in before.items():
+        if isinstance(value, dict):
+            _put_back(d[key], value)
+        else:
+            d[key] = value
 
 
 def traced_storages():

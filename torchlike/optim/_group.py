@@ -157,7 +157,8 @@ class GroupOptimizer(Optimizer):
         numbers, capture = self._numbers(group), state.capture
         if capture is None:
             return numbers
-        capture.check(lambda: (self._options(group), group.get("maximize"), len(group["params"])))
+        capture.optimizers.append(self)
+        capture.check(lambda: (self._options(group), group.get("maximize"), group.get("differentiable")))
         return {
             k: v if isinstance(v, Tensor) else capture.input(v, lambda k=k: self._numbers(group)[k])
             for k, v in numbers.items()

@@ -1,0 +1,604 @@
+"""What a program could get wrong without a word: each case runs in eager code and compiled, and must agree."""
+
+import collections
+import dataclasses
+import functools
+import threading
+
+import jax
+import numpy as np
+import pytest
+
+import torchlike as torch
+from tests.compile.test_compile import both, data, numbers, same, state_of
+from torchlike import nn
+
+F = nn.functional
+
+
+def sequence(make, programs=None):
+    """``make(compile)`` gives what is compared: once with the identity, once with torch.compile."""
+    seen = []
+    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        torch.manual_seed(0)
+        seen.append(numbers(make(wrap)))
+    same(*seen)
+
+
+def trainer(model, optimizer):
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+# -- guards ------------------------------------------------------------------------------------------------
+
+
+def test_a_flag_deep_inside():
+    """Freezing the statistics of one layer far below the root is noticed."""
+
+    def make(wrap):
+        inner = nn.BatchNorm1d(3)
+        model = inner
+        for _ in range(6):
+            model = nn.Sequential(model)
+        run = wrap(lambda x: model(x))
+        outs = [run(data(0, 4, 3))]
+        inner.eval()
+        outs.append(run(data(1, 4, 3)))
+        return outs, inner.running_mean
+
+    sequence(make)
+
+
+class Settings:
+    scale = 1.0
+
+    def shifted(self):
+        return self.scale + SHIFT
+
+
+SHIFT = 0.0
+
+
+def test_class_attributes_and_globals_of_methods(monkeypatch):
+    def make(wrap):
+        settings = Settings()
+        run = wrap(lambda x: x * settings.shifted())
+        x, outs = torch.ones(1), []
+        outs.append(run(x))
+        with monkeypatch.context() as patch:
+            patch.setattr(Settings, "scale", 5.0)
+            outs.append(run(x))
+        with monkeypatch.context() as patch:
+            patch.setitem(globals(), "SHIFT", 3.0)
+            outs.append(run(x))
+        settings.scale = 7.0
+        outs.append(run(x))
+        with monkeypatch.context() as patch:
+            patch.setattr(Settings, "shifted", lambda self: 11.0)
+            outs.append(run(x))
+        return outs
+
+    sequence(make)
+
+
+@pytest.mark.parametrize("change", ["register_hook", "post_accumulate", "forward_hook", "backward_hook", "removed"])
+def test_hooks_added_after_the_first_call(change):
+    def make(wrap):
+        model = nn.Linear(3, 2)
+        run = wrap(trainer(model, torch.optim.SGD(model.parameters(), lr=0.1)))
+        handle = model.weight.register_hook(lambda g: g * 3) if change == "removed" else None
+        outs = [run(data(0, 4, 3))]
+        if change == "register_hook":
+            model.weight.register_hook(lambda g: g * 2)
+        elif change == "post_accumulate":
+            model.weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+        elif change == "forward_hook":
+            model.register_forward_hook(lambda m, a, out: out * 2)
+        elif change == "backward_hook":
+            model.register_full_backward_pre_hook(lambda m, g: (g[0] * 2,))
+        else:
+            handle.remove()
+        return [*outs, run(data(1, 4, 3)), run(data(2, 4, 3))], model.state_dict()
+
+    sequence(make)
+
+
+def test_requires_grad_is_toggled_between_calls():
+    def make(wrap):
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        run = wrap(trainer(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)))
+        outs = [run(data(0, 4, 3))]
+        model[0].requires_grad_(False)
+        outs.append(run(data(1, 4, 3)))
+        model[0].requires_grad_(True)
+        outs.append(run(data(2, 4, 3)))
+        return outs, model.state_dict()
+
+    sequence(make)
+
+
+def test_partial_objects_and_defaults():
+    def make(wrap):
+        config = {"n": 2.0}
+
+        def f(x, c, *, k=[1.0]):  # noqa: B006
+            return x * c["n"] + k[0]
+
+        run = wrap(functools.partial(f, c=config))
+        outs = [run(torch.ones(1))]
+        config["n"] = 3.0
+        outs.append(run(torch.ones(1)))
+        f.__kwdefaults__["k"][0] = 5.0
+        return outs, run(torch.ones(1))
+
+    sequence(make)
+
+
+def test_a_counter_that_the_function_does_not_read():
+    """An attribute that no code of the function names may change without a new program."""
+
+    class Trainer:
+        def __init__(self):
+            self.w, self.steps = torch.ones(2), 0
+
+        def step(self, x):
+            return self.w * x
+
+    trainer_ = Trainer()
+    run = torch.compile(trainer_.step, fullgraph=True)
+    for _ in range(4):
+        run(torch.ones(2))
+        trainer_.steps += 1
+    assert run.count == 1
+
+
+def test_renamed_keys():
+    def make(wrap):
+        options = {"double": True}
+        run = wrap(lambda x: x * 2 if "double" in options else x * 3)
+        outs = [run(torch.ones(1))]
+        options.clear()
+        options["triple"] = True
+        return outs, run(torch.ones(1))
+
+    sequence(make)
+
+
+# -- values held by others ---------------------------------------------------------------------------------
+
+
+def test_donated_buffers_held_by_others():
+    def make(wrap):
+        model = nn.Linear(64, 64)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        run = wrap(trainer(model, optimizer))
+        kept = []
+        for i in range(3):
+            run(data(i, 4, 64))
+            kept += [model.weight.detach().clone(), model.weight.detach(), model.weight.detach()[0], model.weight.grad]
+            kept.append(optimizer.state[model.weight]["momentum_buffer"])
+        array = model.weight.detach().numpy().copy()
+        held = model.weight._storage.value
+        run(data(5, 4, 64))
+        return kept, array, np.asarray(held)
+
+    sequence(make)
+
+
+def test_views_of_written_storages():
+    def make(wrap):
+        base = data(0, 80, 80)
+        row, column = base[1], base.t()[2:4]
+        row.sum(), column.sum()  # both have read their values
+
+        def f(x):
+            base.mul_(x)
+            row.add_(1)
+            return row * 1
+
+        run = wrap(f)
+        outs = [run(torch.full((1,), 2.0)) for _ in range(3)]
+        return outs, row, column, base, base._version, row._version
+
+    sequence(make)
+
+
+def test_a_shared_parameter():
+    def make(wrap):
+        embedding, head = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False)
+        head.weight = embedding.weight
+        optimizer = torch.optim.Adam([embedding.weight], lr=0.1)
+
+        def step(i):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(head(embedding(i)), i)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = wrap(step)
+        return [run(torch.tensor([1, 2, 2])) for _ in range(3)], embedding.weight, head.weight.grad
+
+    sequence(make)
+
+
+def test_a_tensor_replaced_between_calls():
+    def make(wrap):
+        held = [torch.ones(2)]
+        run = wrap(lambda x: held[0] * x)
+        outs = [run(torch.ones(2))]
+        held[0] = torch.full((2,), 4.0)
+        outs.append(run(torch.ones(2)))
+        held[0].data = torch.full((2,), 9.0)
+        outs.append(run(torch.ones(2)))
+        return outs
+
+    sequence(make)
+
+
+def test_a_non_leaf_from_outside():
+    def make(wrap):
+        w = torch.ones(2, requires_grad=True)
+        h = w * 3
+        run = wrap(lambda x: h * x)
+        outs = []
+        for i in range(3):
+            w.grad = None
+            out = run(torch.ones(2))
+            out.sum().backward(retain_graph=True)
+            outs += [out, w.grad.clone()]
+            if i == 0:
+                h.mul_(5)
+        return outs
+
+    sequence(make)
+
+
+# -- things inside a step ----------------------------------------------------------------------------------
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x * x * 2  # twice the truth, to be seen
+
+
+def _checkpointed(model, x):
+    return torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+
+
+def _packed(model, x):
+    double = lambda t: t * 2 if t.is_floating_point() else t  # noqa: E731
+    half = lambda t: t / 2 if t.is_floating_point() else t  # noqa: E731
+    with torch.autograd.graph.saved_tensors_hooks(double, half):
+        return model(x).tanh()
+
+
+def _no_grad(model, x):
+    with torch.no_grad():
+        scale = model(x).abs().max()
+    return model(x) / scale
+
+
+def _penalty(model, x):
+    x = x.detach().requires_grad_()
+    (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    return g.pow(2).sum() + model(x)
+
+
+def _hooked(model, x):
+    h = model(x)
+    h.register_hook(lambda g: g * 2)
+    h.retain_grad()
+    return h * 1
+
+
+INSIDE = {
+    "function": lambda model, x: Cube.apply(model(x)),
+    "checkpoint": _checkpointed,
+    "saved tensor hooks": _packed,
+    "no_grad": _no_grad,
+    "autograd.grad": _penalty,
+    "hooks": _hooked,
+    "cond": lambda model, x: torch.where(model(x) > 0, model(x), 0.1 * model(x)),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_inside_a_step(name):
+    def make():
+        model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.2), nn.Tanh(), nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        step = trainer(lambda x: INSIDE[name](model, x), optimizer)
+        return step, lambda i: (data(i, 4, 3),), state_of(model, optimizer)
+
+    both(make)
+
+
+def test_accumulation_over_micro_batches_inside():
+    def make():
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            for part in x.chunk(2):
+                model(part).pow(2).sum().backward()
+            nn.utils.clip_grad_value_(model.parameters(), 0.5)
+            optimizer.step()
+
+        return step, lambda i: (data(i, 4, 3),), state_of(model)
+
+    both(make)
+
+
+def test_accumulation_over_calls_with_two_functions():
+    def make(wrap):
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        forward = wrap(lambda x: model(x).pow(2).sum().backward())
+
+        def update():
+            optimizer.step()
+            optimizer.zero_grad()
+
+        update = wrap(update)
+        for i in range(6):
+            forward(data(i, 4, 3))
+            if i % 2:
+                update()
+        return model.state_dict(), [p.grad for p in model.parameters()]
+
+    sequence(make)
+
+
+def test_gradients_set_to_zero():
+    def make():
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad(set_to_none=False)
+            model(x).sum().backward()
+            optimizer.step()
+
+        return step, lambda i: (data(i, 4, 3),), state_of(model)
+
+    both(make, programs=2)
+
+
+def test_a_learning_rate_that_is_a_tensor():
+    def make(wrap):
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
+        run = wrap(trainer(model, optimizer))
+        for i in range(3):
+            run(data(i, 4, 3))
+            optimizer.param_groups[0]["lr"].mul_(0.5)
+        optimizer.param_groups[0]["lr"] = torch.tensor(0.9)
+        run(data(3, 4, 3))
+        return model.state_dict()
+
+    sequence(make)
+
+
+@pytest.mark.parametrize("key", ["lr", "momentum", "weight_decay", "maximize", "nesterov"])
+def test_options_of_the_optimizer_change(key):
+    def make(wrap):
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        run = wrap(trainer(model, optimizer))
+        for i in range(4):
+            if i == 2:
+                optimizer.param_groups[0][key] = {"maximize": True, "nesterov": True}.get(key, 0.5)
+            run(data(i, 4, 3))
+        return model.state_dict(), optimizer.state_dict()["state"]
+
+    sequence(make)
+
+
+def test_loading_a_state_between_calls():
+    def make(wrap):
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        run = wrap(trainer(model, optimizer))
+        run(data(0, 4, 3))
+        saved = {k: v.clone() for k, v in model.state_dict().items()}
+        state = optimizer.state_dict()
+        state = {**state, "state": {i: {k: v.clone() for k, v in s.items()} for i, s in state["state"].items()}}
+        run(data(1, 4, 3))
+        model.load_state_dict(saved)
+        optimizer.load_state_dict(state)
+        return [run(data(i, 4, 3)) for i in range(3)], model.state_dict(), optimizer.state_dict()["state"]
+
+    sequence(make)
+
+
+def test_state_cleared_and_groups_added():
+    def make(wrap):
+        model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+        optimizer = torch.optim.Adam(model[1].parameters(), lr=0.1)
+        run = wrap(trainer(model, optimizer))
+        run(data(0, 4, 3))
+        optimizer.add_param_group({"params": list(model[0].parameters()), "lr": 0.5})
+        run(data(1, 4, 3))
+        optimizer.state.clear()
+        run(data(2, 4, 3))
+        return model.state_dict(), optimizer.state_dict()["state"]
+
+    sequence(make)
+
+
+def test_lbfgs_falls_back_to_eager():
+    """Its line of decisions needs values: the function runs in eager code, with the same numbers."""
+    seen = []
+    for wrap in (lambda f: f, torch.compile):
+        w = torch.tensor([3.0, -2.0], requires_grad=True)
+        optimizer = torch.optim.LBFGS([w], lr=0.5, max_iter=3)
+
+        def closure(w=w, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (w**2).sum()
+            loss.backward()
+            return loss.detach()
+
+        run = wrap(lambda optimizer=optimizer, closure=closure: optimizer.step(closure))
+        seen.append(numbers([run(), run(), w]))
+    same(*seen)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    scale: float = 1.0
+
+
+def test_structures_as_arguments_and_results():
+    def make():
+        f = lambda p, d, *rest, k: Pair(p.a * d["x"] + sum(rest), [p.b, {"k": k, "none": None}])  # noqa: E731
+        g = lambda i: f(Pair(data(i, 2), data(i, 3)), {"x": data(i, 2)}, 1, data(i, 1), k=data(i, 2))  # noqa: E731
+        return f, g, None
+
+    f, _, _ = make()
+    run = torch.compile(f, fullgraph=True)
+    for i in range(3):
+        args = Pair(data(i, 2), data(i, 3)), {"x": data(i, 2)}, 1, data(i, 1)
+        a, b = f(*args, k=data(i, 2)), run(*args, k=data(i, 2))
+        assert type(b) is Pair
+        same(numbers(a), numbers(b))
+    assert run.count == 1
+
+
+def test_dataclasses_as_arguments():
+    """Tensors in objects that are no containers are read anew."""
+    f = lambda batch: batch.x * batch.scale  # noqa: E731
+    run = torch.compile(f)
+    batch = Batch(torch.ones(2))
+    outs = []
+    for x, scale in ((1.0, 1.0), (2.0, 1.0), (2.0, 3.0)):
+        batch.x, batch.scale = torch.full((2,), x), scale
+        outs.append(run(batch).tolist())
+    assert outs == [[1, 1], [2, 2], [6, 6]]
+    assert run(Batch(torch.full((2,), 7.0))).tolist() == [7, 7]
+
+
+def test_a_dataclass_as_result():
+    run = torch.compile(lambda x: Batch(x * 2, 3.0))
+    for i in range(4):
+        out = run(torch.full((1,), float(i)))
+        assert out.x.item() == 2 * i and out.scale == 3.0
+
+
+def test_numbers_and_flags_as_arguments():
+    f = torch.compile(lambda x, n, flag: x * n if flag else x, fullgraph=True)
+    for n, flag in ((1, True), (1.0, True), (True, True), (2, False), (1, True)):
+        out = f(torch.ones(1, dtype=torch.int32), n, flag)
+        expected = torch.ones(1, dtype=torch.int32) * n if flag else torch.ones(1, dtype=torch.int32)
+        assert out.dtype is expected.dtype and out.item() == expected.item()
+
+
+# -- modes, nesting, threads -------------------------------------------------------------------------------
+
+
+def test_inference_mode_and_no_grad_outside():
+    w = torch.ones(2, requires_grad=True)
+    f = torch.compile(lambda x: w * x, fullgraph=True)
+    x = torch.ones(2)
+    assert f(x).requires_grad
+    with torch.no_grad():
+        assert not f(x).requires_grad
+    with torch.inference_mode():
+        out = f(x)
+        assert out.is_inference() and not out.requires_grad
+    assert f(x).requires_grad and not f(x).is_inference()
+
+
+def test_nested_compiled_functions():
+    inner = torch.compile(lambda x: x.sin() * 2)
+    outer = torch.compile(lambda x: inner(x) + 1, fullgraph=True)
+    x = data(0, 3)
+    same(numbers(outer(x)), numbers(x.sin() * 2 + 1))
+    same(numbers(inner(x)), numbers(x.sin() * 2))
+
+
+def test_within_jax_jit():
+    f = torch.compile(lambda x: x * 2)
+
+    @jax.jit
+    def run(a):
+        return f(torch.as_tensor(a)).sum()._storage.value
+
+    assert float(run(np.ones(3, np.float32))) == 6
+    assert f(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_threads():
+    w = torch.ones(4)
+    f = torch.compile(lambda x: (x * w).sum(), fullgraph=True)
+    found = {}
+
+    def work(i):
+        found[i] = [f(torch.full((4 + 0,), float(i))).item() for _ in range(5)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == {i: [4.0 * i] * 5 for i in range(4)}
+
+
+def test_an_exception_after_the_first_call_leaves_a_working_function():
+    w = torch.ones(2, requires_grad=True)
+
+    def f(x):
+        if x.shape[0] == 3:
+            raise KeyError("three")
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad
+
+    run = torch.compile(f, fullgraph=False)
+    assert run(torch.ones(2)).tolist() == [1, 1]
+    with pytest.raises(KeyError, match="three"):
+        run(torch.ones(3))
+    assert run(torch.full((2,), 2.0)).tolist() == [2, 2]
+
+
+def test_hooks_registered_inside_on_outer_tensors():
+    """Each call registers one more hook, as in eager code."""
+
+    def run_all(wrap):
+        w = torch.ones(1, requires_grad=True)
+
+        def f():
+            w.register_hook(lambda g: g * 2)
+            return (w * 1).sum()
+
+        run = wrap(f)
+        outs = []
+        for _ in range(3):
+            w.grad = None
+            run().backward()
+            outs.append(w.grad.item())
+        return outs
+
+    assert run_all(torch.compile) == run_all(lambda f: f)
