@@ -88,6 +88,11 @@ def test_class_attributes_and_globals_of_methods(monkeypatch):
     sequence(make)
 
 
+def double_grad(p):
+    p.grad.mul_(2)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 @pytest.mark.parametrize("change", ["register_hook", "post_accumulate", "forward_hook", "backward_hook", "removed"])
 def test_hooks_added_after_the_first_call(change):
     def make(wrap):
@@ -98,7 +103,7 @@ def test_hooks_added_after_the_first_call(change):
         if change == "register_hook":
             model.weight.register_hook(lambda g: g * 2)
         elif change == "post_accumulate":
-            model.weight.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+            model.weight.register_post_accumulate_grad_hook(double_grad)
         elif change == "forward_hook":
             model.register_forward_hook(lambda m, a, out: out * 2)
         elif change == "backward_hook":
@@ -460,6 +465,30 @@ def test_lbfgs_falls_back_to_eager():
     same(*seen)
 
 
+def test_random_numbers_after_a_failed_trace():
+    """The eager call that follows draws what it would have drawn without the trace."""
+    seen = []
+    for wrap in (lambda f: f, torch.compile):
+        torch.manual_seed(3)
+        run = wrap(lambda: torch.rand(2).sum().item())
+        seen.append([run(), run(), torch.rand(1).item()])
+    same(*seen)
+
+
+def test_a_seed_set_inside():
+    def f():
+        torch.manual_seed(3)
+        return torch.rand(2)
+
+    run = torch.compile(f)
+    assert all(torch.equal(run(), f()) for _ in range(3))
+    with pytest.raises(RuntimeError, match="sets the seed or state of a random generator"):
+        torch.compile(f, fullgraph=True)()
+    g = torch.Generator()
+    with pytest.raises(RuntimeError, match="sets the seed or state of a random generator"):
+        torch.compile(lambda: (torch.rand(1, generator=g), g.manual_seed(4))[0], fullgraph=True)()
+
+
 # -- arguments ---------------------------------------------------------------------------------------------
 
 Pair = collections.namedtuple("Pair", "a b")
@@ -501,10 +530,12 @@ def test_dataclasses_as_arguments():
 
 
 def test_a_dataclass_as_result():
+    """An object that is no container is not made anew by a program: such a function ends up in eager code."""
     run = torch.compile(lambda x: Batch(x * 2, 3.0))
-    for i in range(4):
-        out = run(torch.full((1,), float(i)))
-        assert out.x.item() == 2 * i and out.scale == 3.0
+    with pytest.warns(UserWarning, match="keeps tensors that it made"):
+        for i in range(4):
+            out = run(torch.full((1,), float(i)))
+            assert out.x.item() == 2 * i and out.scale == 3.0
 
 
 def test_numbers_and_flags_as_arguments():

@@ -509,3 +509,13 @@ def parameters_updated_through_data(t):
         w.data.sub_(w.grad * 0.1)
         w.grad.data.zero_()
     return w, w._version, w.grad, w.is_leaf, w.grad._version
+
+
+@story
+def requires_grad_of_a_view_of_a_constant(t):
+    base = double(t, 2, 3)
+    v = base[0].requires_grad_()
+    facts = base.requires_grad, v.requires_grad, v.is_leaf, v.grad_fn
+    errors = [message(lambda: v.mul_(2)), message(lambda: base.mul_(2))]
+    after = message(lambda: (base.requires_grad, v.requires_grad, v.is_leaf, v.grad_fn))
+    return facts, errors, after, message(lambda: (v.sum().backward(), v.grad)[1])

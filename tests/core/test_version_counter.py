@@ -299,6 +299,7 @@ CHECKED = {
     "sin": (lambda t, x: (y := x + 1, y.sin()), lambda t, x, y, z: y.mul_(1)),
     "the transpose of an input": (lambda t, x: (y := (x + 1).t(), y * y), lambda t, x, y, z: y.mul_(1)),
     "a part changed": (lambda t, x: (y := x + 1, y * y), lambda t, x, y, z: y[0].mul_(1)),
+    "a part saved": (lambda t, x: (y := x + 1, y[0] * y[0]), lambda t, x, y, z: y[1].mul_(1)),
     "second output of max": (lambda t, x: (y := x.max(1), y[0]), lambda t, x, y, z: y[1].zero_()),
     "indices of gather": (
         lambda t, x: (i := t.tensor([[0, 1, 1]]), x.gather(0, i)),

@@ -234,6 +234,8 @@ def _extras(t):
 
 def _set_sequence_nr(node, number):
     """Change the node's creation number: of nodes that are ready, backward runs the one with the highest first."""
+    if number < 0:
+        raise OverflowError("can't convert negative int to unsigned")
     node._seq = number
 
 

@@ -254,6 +254,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     start = _start(_as_tuple(outputs), grad_outputs, create_graph or is_grads_batched, is_grads_batched)
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
+    if not create_graph and not is_grads_batched:
+        found = _shared(found, _as_tuple(grad_outputs))
     results = tuple(
         _found(got, i, x, allow_unused, materialize_grads, create_graph)
         for i, (got, x) in enumerate(zip(found, wanted, strict=True))
@@ -265,6 +267,12 @@ def _single(roots, seeds, keep, create, captures):
     """The gradient tensor of each captured edge, or None."""
     found = engine.run(roots, seeds, keep=keep, create=create, accumulate=False, captures=captures)
     return [found.get(edge) for edge in captures]
+
+
+def _shared(found, given):
+    """The gradients, one tensor for each value: what was passed through is the tensor given, or the same for all."""
+    tensors = {id(value_of(g)): g for g in given or () if isinstance(g, Tensor)}
+    return [None if t is None else tensors.setdefault(id(value_of(t)), t) for t in found]
 
 
 def _batched(roots, seeds, keep, create, captures):
@@ -327,8 +335,20 @@ method_backward.__name__, method_backward.__qualname__ = "backward", "Tensor.bac
 
 
 def call_node(node, *grads):
-    """What the node makes of gradients of its outputs; TypeError where their number is another."""
+    """What the node makes of gradients of its outputs (None for zeros), without its hooks.
+
+    A leaf adds it to its ``.grad``. TypeError for another number of them, or something else.
+    """
     if len(grads) != node._arity:
         raise TypeError(f"{node.name()}: expected {node._arity} arguments, got {len(grads)} instead")
-    results = node._spread(node._apply_tensors(list(grads), call))
+    for i, grad in enumerate(grads):
+        if grad is not None and not isinstance(grad, Tensor):
+            raise TypeError(f"{node.name()}: argument {i} is not a Variable but {type(grad).__name__}")
+    results = [None] * len(node._edges)
+    if node._fills or any(grad is not None for grad in grads):
+        if node.__class__ is nodes.AccumulateGrad:
+            backward(node.variable, grads[0])
+        else:
+            results = node._apply_tensors(list(grads), call)
+    results = node._spread(results)
     return results[0] if len(results) == 1 else tuple(results)

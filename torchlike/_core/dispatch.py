@@ -159,7 +159,7 @@ def refresh(t):
     base = diff.base
     if t._rg is not base._rg:
         _follow_base(t, base)
-    if diff.version == t._vc.version or not (base._rg or t._rg):
+    if diff.version == t._vc.version or not (base._rg or (t._rg and t._edge is not None)):
         return
     if diff.creation is not None:
         if diff.creation in UNRECORDED and not base._rg:
@@ -173,7 +173,9 @@ def refresh(t):
     if plan is None:  # the base was detached since: the view keeps a node, which leads nowhere
         plan = op.derivative((), [derive.aval(v) for v in values], (0,))
         plan.tensors = (0,)
-    node = opnode.make(op, plan, [nodes.edge_of(base)], list(ints), [None] * len(ints))
+    saved = [ints[i - 1] for i in plan.inputs]
+    node = opnode.make(op, plan, [nodes.edge_of(base)], saved, [None] * len(saved))
+    node.given = tuple(t._layout)
     nodes.new_history(t, (node, 0))
 
 

@@ -331,9 +331,11 @@ class _Task:
                         f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient "
                         f"added to it, {list(grad.shape)}; set .grad to None first"
                     )
+                if value.dtype != grad.dtype or old._view is not None:  # an operator checks what may be added in place
+                    call_inplace(add.inplace, (old, wrap(grad), None), ())
+                    return
                 demand_writable(old)
-                total = immediate.run(plus, (), (value, grad))
-                write(old, total if total.dtype == value.dtype else immediate.cast(total, value.dtype))
+                write(old, immediate.run(plus, (), (value, grad)))
 
     def first_gradient(self, leaf, grad):
         """A new ``.grad``, in the memory order of the leaf."""

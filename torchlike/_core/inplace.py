@@ -192,6 +192,29 @@ class CopySlices(nodes.Node):
     def _outs(self):
         return (self.meta,)
 
+    @property
+    def next_functions(self):
+        """As those of the call itself, whose first input is the view: here the base."""
+        if not isinstance(self.inner, opnode.OpNode):
+            return super().next_functions
+        return (self._edges[0] or (None, 0), *self.inner.next_functions[1:])
+
+    def _spread(self, grads):
+        if not isinstance(self.inner, opnode.OpNode):
+            return super()._spread(grads)
+        base, *others = grads
+        if self.carries is not None:
+            others.insert(self.carries, None)
+        return (base, *self.inner._spread(others)[1:])
+
+    def _gather(self, grads):
+        if not isinstance(self.inner, opnode.OpNode):
+            return super()._gather(grads)
+        others = list(self.inner._gather([None, *grads[1:]]))
+        if self.carries is not None:
+            others.pop(self.carries)
+        return [grads[0], *others]
+
     def _release(self):
         self.inner._release()
 
@@ -221,4 +244,5 @@ class CopySlices(nodes.Node):
         base._rg = True
         op = reader(self.steps)
         plan = plan_for(op, (base, *self.ints), (), (self.meta, *self.ints))
-        return opnode.make(op, plan, [(self, 0)], list(self.ints), [None] * len(self.ints))
+        saved = [self.ints[i - 1] for i in plan.inputs]
+        return opnode.make(op, plan, [(self, 0)], saved, [None] * len(saved))

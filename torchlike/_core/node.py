@@ -4,6 +4,8 @@ import itertools
 import threading
 import weakref
 
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
 from torchlike._core.hooks import RemovableHandle
 from torchlike._executor import immediate
 
@@ -26,6 +28,28 @@ def watch_with(watcher, wanted):
         WATCHERS.append(watcher)
     elif not wanted and watcher in WATCHERS:
         WATCHERS.remove(watcher)
+
+
+class InputMetadata:
+    """Shape, dtype and device of the gradient of an output."""
+
+    __slots__ = ("_out", "_device")
+    is_nested_tensor = is_cpp_nested_tensor = property(lambda self: False)
+
+    def __init__(self, out, device):
+        self._out, self._device = out, device
+
+    @property
+    def shape(self):
+        return [] if self._out is None else list(self._out.shape)
+
+    @property
+    def dtype(self):
+        return dtypes.get_default_dtype() if self._out is None else dtypes.from_np(self._out.dtype)
+
+    @property
+    def device(self):
+        return self._device
 
 
 class Node:
@@ -63,7 +87,26 @@ class Node:
 
     @property
     def metadata(self):
+        """A dict for whatever users want to keep with the node."""
         return self._extra("metadata", dict)
+
+    @property
+    def _input_metadata(self):
+        """What the gradient of each output of the recorded call looks like."""
+        device = self._device()
+        return tuple([InputMetadata(out, device) for out in self._outs()[: self._arity]])
+
+    def _device(self):
+        """The device of the leaves that the node leads to."""
+        stack, seen = [self], set()
+        while stack:
+            node = stack.pop()
+            if node.__class__ is AccumulateGrad:
+                return node.variable.device
+            new = [e[0] for e in node._edges if e is not None and e[0] is not None and e[0] not in seen]
+            seen.update(new)
+            stack += new
+        return devices.default_device()
 
     def _extra(self, key, make):
         """A rarely used attribute, made on first use."""

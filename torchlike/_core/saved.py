@@ -156,7 +156,10 @@ HINT_ANOMALY = (
 
 def modified(t, version, node=None, own=None):
     """The message about a saved tensor that was changed in place since; ``own``: which output of ``node`` it is."""
-    maker, nr = t._edge or nodes.NOWHERE
+    if t._diff is not None and t._diff.creation is None:
+        maker, nr = t.grad_fn, t.output_nr  # the history of a view may have to be renewed
+    else:
+        maker, nr = t._edge or nodes.NOWHERE
     if own is not None:
         maker, nr = (node, own) if node._differentiable(own) else nodes.NOWHERE
     producer = "" if maker is None else f", which is output {nr} of {maker._title()},"

@@ -118,6 +118,7 @@ def call_view(op, inputs, args):
         if plan is not None:
             saved = [ints[i - 1] for i in plan.inputs]
             node = opnode.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved))
+            node.given = args
             new._edge, new._rg = (node, 0), True
             if nodes.WATCHERS:
                 nodes.watch(node)

@@ -92,7 +92,7 @@ class Tracing:
         """``fixed``: (tensor from outside, which of the arguments stands for it); ``alone``: forbid aliases."""
         self.title, self.alone = title, alone
         self.stand_ins, self.captured, self.placeholders, self.seeds = {}, [], [], []
-        self.fixed = fixed
+        self.fixed, self.custom = fixed, ()
         self.record = BodyRecording(title, state.capture, random)
         before = _lifting.current, state.slow
 
@@ -182,7 +182,9 @@ class Tracing:
         return [value_of(g) for g in found]
 
     def _demand_inside(self, roots, wanted):
-        sinks, freed = explore([nodes.edge_of(t) for t in roots], self.record.start)
+        edges = [nodes.edge_of(t) for t in roots]
+        sinks, freed = explore(edges, self.record.start)
+        self.custom = _custom(edges, self.record.start)
         known = {nodes.edge_of(t) for t in wanted}
         outside = [e for e in sinks if e not in known and not _made_here(e, self)]
         if outside or freed:
@@ -215,6 +217,19 @@ class Tracing:
         self.forward = _pruned(jaxpr, inputs, jaxpr.outvars[: self.n_results])
         if self.roots:
             self.backward = _with_seeds(jaxpr, inputs, late, self.seeds, [grads[i] for i in kept])
+
+
+def _custom(edges, start):
+    """The custom functions of a graph, of which the jaxprs do not tell how they are differentiated twice."""
+    found, seen, stack = set(), set(), [edge[0] for edge in edges]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen and node.seq >= start:
+            seen.add(node)
+            if node.python:
+                found.add(type(node))
+            stack.extend(edge[0] for edge in node.edges if edge is not None)
+    return frozenset(found)
 
 
 def _made_here(edge, trace):
@@ -297,7 +312,7 @@ class Body:
         parts = [fingerprint(level.forward)]
         if level.roots:
             parts += [fingerprint(level.backward), tuple(level.roots), tuple(level.wanted)]
-        return tuple(parts)
+        return (*parts, level.custom)
 
     def renew(self, other):
         """Be the function that ``other`` is, which is the same program, from now on."""
@@ -333,7 +348,7 @@ class Level:
 
     def __init__(self, body, forward, replay, requires):
         self.body, self.forward, self.replay, self.requires = body, forward, replay, requires
-        self.backward, self.roots, self.wanted, self.next = None, None, (), None
+        self.backward, self.roots, self.wanted, self.next, self.custom = None, None, (), None, ()
 
     @functools.cached_property
     def run(self):
@@ -348,7 +363,7 @@ class Level:
     def first(cls, body, tracing):
         n = len(tracing.forward.jaxpr.invars)
         level = cls(body, tracing.forward, body.again, [i in tracing.wanted for i in range(n)])
-        level.roots, level.wanted = tracing.roots, tracing.wanted
+        level.roots, level.wanted, level.custom = tracing.roots, tracing.wanted, tracing.custom
         level.backward = tracing.backward if tracing.roots else None
         return level
 

@@ -65,6 +65,10 @@ class Trace:
         try:
             with recording(self.record):
                 closed = jax.make_jaxpr(body)()
+            self.record.settle()
+        except BaseException:
+            self.record.rewind()
+            raise
         finally:
             self.world.restore()
             for storage, value in self.record.adopted:

@@ -8,7 +8,6 @@ from jax import lax
 
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
-from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._transforms.body import Body

@@ -73,8 +73,10 @@ class Guards:
 
     def failed(self):
         """The name of a check that does not hold, or None."""
-        if list(chain.from_iterable(self._dicts)) == self._keys and (
-            all(map(is_, chain.from_iterable(self._views), self._values))
+        if (
+            sum(map(len, self._dicts)) == len(self._keys)
+            and all(map(is_, chain.from_iterable(self._dicts), self._keys))
+            and all(map(is_, chain.from_iterable(self._views), self._values))
             and not any(self._empty)
             and list(map(len, self._sequences)) == self._lengths
             and all(map(is_, chain.from_iterable(self._sequences), self._elements))
@@ -120,7 +122,7 @@ class Guards:
             if len(d) != len(items):
                 return f"the length of {name}"
             for (key, value), (key_before, before) in zip(d.items(), items, strict=True):
-                if key != key_before or not _alike(value, before):
+                if not (_alike(key, key_before) and _alike(value, before)):
                     return _shown(name, key)
         elements = iter(self._elements)
         for (x, name), n in zip(self.lists.values(), self._lengths, strict=True):

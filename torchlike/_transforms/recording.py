@@ -3,10 +3,11 @@
 import jax
 import numpy as np
 
+from torchlike._base.rng import Generator, default_generator
 from torchlike._base.state import state
 from torchlike._core.anomaly import user_stack
 
-
+_RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
 _TRACED = " [found after a compiled program had run; the call is:{}]"
 
 
@@ -31,6 +32,8 @@ class Recording:
             on first use.
         flags, errors: whether each value check failed (tracers), and what it then raises.
         optimizers: those that took a step.
+        drawn: {generator and words: the array that stands for them}. sources: {id of a generator: [it, its seed,
+            its count of draws at the start, and as later calls will leave it]}.
         start: nodes with a lower number existed before.
     """
 
@@ -39,9 +42,42 @@ class Recording:
         self.cleared = set()
         self.flags, self.errors, self.optimizers = [], [], []
         self.start = start
+        self.drawn, source = {}, default_generator
+        self.sources = {id(source): [source, source.initial_seed(), source.counter, source.counter]}
 
     def input(self, value, getter):
         """An array that stands for a number or array which ``getter`` gives anew in every later call."""
+        source = getattr(getter, "__self__", None)
+        if isinstance(source, Generator):
+            return self._draw(value, source)
+        return self._input(value, getter)
+
+    def _draw(self, words, source):
+        """The words of a draw. Drawn again from the same state, as a checkpoint does, they are the same input."""
+        key = (id(source), *words.tolist())
+        found = self.drawn.get(key)
+        if found is not None:
+            return found
+        seed, counter = (int(high) << 32 | int(low) for high, low in words.reshape(2, 2).tolist())
+        expected = self.sources.setdefault(id(source), [source, seed, counter, counter])
+        if [seed, counter] != [expected[1], expected[3]]:
+            self.refuse(_RESEEDS)
+        expected[3] += 1
+        found = self.drawn[key] = self._input(words, source.draw)
+        return found
+
+    def settle(self):
+        """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
+        for source, seed, _, counter in self.sources.values():
+            if (source.initial_seed(), source.counter) != (seed, counter):
+                self.refuse(_RESEEDS)
+
+    def rewind(self):
+        """Put the random generators back: the function will run once more, in eager code."""
+        for source, seed, start, _ in self.sources.values():
+            source._restart(seed, start)
+
+    def _input(self, value, getter):
         with jax.ensure_compile_time_eval():
             array = jax.device_put(value)
         self.dynamic[id(array)] = array, getter

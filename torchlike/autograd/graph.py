@@ -1,5 +1,6 @@
 """The backward graph as users see it: nodes, edges, saved tensors and hooks over several tensors."""
 
+import abc
 import contextlib
 import threading
 import weakref
@@ -8,9 +9,9 @@ from typing import Any
 
 from torchlike._base.state import state
 from torchlike._core import engine, saved
+from torchlike._core import node as nodes
 from torchlike._core.backward import GradientEdge, get_gradient_edge
 from torchlike._core.hooks import RemovableHandle
-from torchlike._core.node import Node
 from torchlike._core.tensor import Tensor, bump, value_of, wrap
 
 __all__ = [
@@ -26,6 +27,43 @@ __all__ = [
     "set_override_stale_capture_stream",
     "set_warn_on_accumulate_grad_stream_mismatch",
 ]
+
+
+class Node(abc.ABC):
+    """A step of the backward graph, ``tensor.grad_fn``: every node is an instance, whatever its class."""
+
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The name, such as ``MulBackward0``."""
+
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple:
+        """((node, output number), ...): where the gradients of the inputs go."""
+
+    @abc.abstractmethod
+    def metadata(self) -> dict:
+        """A dict for whatever users want to keep with the node."""
+
+    @property
+    @abc.abstractmethod
+    def _input_metadata(self) -> list:
+        """Shape, dtype and device of the gradient of each output."""
+
+    @abc.abstractmethod
+    def register_hook(self, fn: Callable) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node has run."""
+
+    @abc.abstractmethod
+    def register_prehook(self, fn: Callable) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node runs."""
+
+    @abc.abstractmethod
+    def _sequence_nr(self) -> int:
+        """The number of the node in order of creation."""
+
+
+Node.register(nodes.Node)
 
 
 class saved_tensors_hooks:

@@ -38,7 +38,9 @@ class _Engine:
         """
         for i, gradient in enumerate(grad_tensors):
             if gradient is None:
-                raise RuntimeError(f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad")
+                raise RuntimeError(
+                    f"element {i} of gradients tuple is None, but the corresponding Tensor requires grad"
+                )
         if accumulate_grad or not inputs:
             backward(tensors, grad_tensors, keep_graph, create_graph, inputs=inputs or None)
             return None
