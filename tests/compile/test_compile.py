@@ -7,73 +7,13 @@ import pickle
 import warnings
 import weakref
 
-import numpy as np
 import pytest
+from compile_kit import both, data, numbers, same, state_of
 
 import torchlike as torch
 from torchlike import nn
-from torchlike._transforms.compile import CompiledFunction
 
 F = nn.functional
-
-
-def numbers(x):
-    """All that is compared of a value."""
-    if isinstance(x, torch.Tensor):
-        return x.detach().numpy(), x.dtype, tuple(x.shape), x.stride(), x.requires_grad
-    if isinstance(x, dict):
-        return {k: numbers(v) for k, v in x.items()}
-    if isinstance(x, list | tuple):
-        return [numbers(v) for v in x]
-    return x
-
-
-def same(a, b, where="result"):
-    if isinstance(a, np.ndarray):
-        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=where)
-    elif isinstance(a, dict):
-        assert a.keys() == b.keys(), where
-        for k in a:
-            same(a[k], b[k], f"{where}[{k!r}]")
-    elif isinstance(a, list | tuple):
-        assert len(a) == len(b), where
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            same(x, y, f"{where}[{i}]")
-    else:
-        assert a == b, f"{where}: {a} and {b}"
-
-
-def both(make, calls=4, programs=1):
-    """``make()`` gives (function, arguments of call i, what to look at): run in eager and compiled, compare."""
-    seen = []
-    for compiled in (False, True):
-        torch.manual_seed(0)
-        function, arguments, look = make()
-        run = torch.compile(function, fullgraph=True) if compiled else function
-        trail = []
-        for i in range(calls):
-            out = run(*arguments(i))
-            trail.append((numbers(out), numbers(look())))
-        if compiled and programs is not None:
-            count = run.count if isinstance(run, CompiledFunction) else run.forward.count
-            assert count == programs, f"{count} programs"
-        seen.append((trail, torch.rand(1).item()))
-    same(*seen)
-
-
-def data(i, *shape):
-    return torch.from_numpy(np.random.RandomState(i).randn(*shape).astype(np.float32))
-
-
-def state_of(model, optimizer=None):
-    def look():
-        seen = {k: v for k, v in model.state_dict().items()}
-        seen |= {f"{n}.grad": p.grad for n, p in model.named_parameters()}
-        if optimizer is not None:
-            seen["optimizer"] = optimizer.state_dict()["state"]
-        return seen
-
-    return look
 
 
 # -- training steps ------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ class Generator(rng.Generator):
 
     def get_state(self):
         """Seed and counter, as a uint8 tensor of 16 elements."""
-        return fresh(jax.numpy.array(super().get_state()))
+        with jax.ensure_compile_time_eval():  # the numbers are known, whatever jax is tracing
+            return fresh(jax.numpy.array(super().get_state()))
 
     def set_state(self, new_state):
         """Go back to a state that :meth:`get_state` gave; returns the generator.

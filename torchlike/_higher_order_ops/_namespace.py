@@ -25,15 +25,15 @@ class HigherOrderNamespace:
     @staticmethod
     def scan(
         combine_fn: Callable, init: Sequence[Tensor], xs: Sequence[Tensor], additional_inputs: Sequence = ()
-    ) -> list[Tensor]:
-        """``[*last carry, *stacked results]``; ``combine_fn(*carry, *x, *additional)`` gives ``[*carry, *y]``."""
+    ) -> tuple[Tensor, ...]:
+        """``(*last carry, *stacked results)``; ``combine_fn(*carry, *x, *additional)`` gives ``[*carry, *y]``."""
 
         def step(carry: list, x: list) -> tuple[list, list]:
             out = list(combine_fn(*carry, *x, *additional_inputs))
             return out[: len(carry)], out[len(carry) :]
 
         last, ys = loops.scan(step, list(init), list(xs))
-        return [*last, *ys]
+        return (*last, *ys)
 
     @staticmethod
     def associative_scan(combine_fn: Callable, xs: Sequence[Tensor], additional_inputs: Sequence = ()) -> list[Tensor]:

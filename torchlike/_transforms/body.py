@@ -107,7 +107,7 @@ class Tracing:
             finally:
                 _lifting.current, state.slow = before
         self._cut(closed, [i for i, rg in enumerate(requires) if rg], len(avals))
-        self.stand_ins = self.trace = self.fixed = None
+        self.stand_ins = self.trace = self.fixed = self.arguments = None
 
     # -- tensors from outside --------------------------------------------------------------------
     def own(self, t):
@@ -115,7 +115,7 @@ class Tracing:
         value = t._storage.value
         if isinstance(value, jax.core.Tracer) and value._trace is self.trace:
             return True
-        return any(value is placeholder for placeholder in self.placeholders)
+        return any(value is known for known in (*self.placeholders, *self.seeds))
 
     def lifted(self, t):
         """``t``, or what stands for it if it is from outside."""
@@ -131,16 +131,19 @@ class Tracing:
         return found[1]
 
     def demand_own(self, name, t):
-        if not self.own(t):
+        """Refuse to change ``t`` in place if the function did not make it."""
+        given = [*self.arguments, *(s for _, s in self.stand_ins.values())]
+        if not self.own(t) or any(t._storage is s._storage for s in given):
             raise RuntimeError(
-                f"{self.title}: input mutation: {name}() would change a tensor of shape {list(t.shape)} from outside of "
-                "the function; return the new value instead"
+                f"{self.title}: input mutation: {name}() would change a tensor of shape {list(t.shape)} that the "
+                "function did not make; return the new value instead"
             )
 
     # -- in the trace ----------------------------------------------------------------------------
     def _results(self, run, arguments):
         for t, position in self.fixed:
             self.stand_ins[id(t)] = t, arguments[position]
+        self.arguments = arguments
         outs = run(arguments)
         given = [*arguments, *(s for _, s in self.stand_ins.values())]
         if any(t._storage.epoch for t in given):
@@ -224,11 +227,11 @@ def _custom(edges, start):
     found, seen, stack = set(), set(), [edge[0] for edge in edges]
     while stack:
         node = stack.pop()
-        if node is not None and node not in seen and node.seq >= start:
+        if node is not None and node not in seen and node._seq >= start:
             seen.add(node)
-            if node.python:
+            if node._python:
                 found.add(type(node))
-            stack.extend(edge[0] for edge in node.edges if edge is not None)
+            stack.extend(edge[0] for edge in node._edges if edge is not None)
     return frozenset(found)
 
 
@@ -254,7 +257,8 @@ def gradients(roots, seeds, inputs, create):
             keep=True, create=create, accumulate=False, captures=[nodes.edge_of(t) for t in inputs],
         )  # fmt: skip
     grads = [found.get(nodes.edge_of(t)) for t in inputs]
-    return [wrap(immediate.zeros(tuple(t.shape), t.dtype.np)) if g is None else g for g, t in zip(grads, inputs, strict=True)]
+    pairs = zip(grads, inputs, strict=True)
+    return [wrap(immediate.zeros(tuple(t.shape), t.dtype.np)) if g is None else g for g, t in pairs]
 
 
 def _no_names(jaxpr):
@@ -330,7 +334,7 @@ class Body:
         requires = [i in level.wanted for i in range(n)]
         tracing = Tracing(self.title, self.function, avals[:n], requires, random=False)
         same = len(tracing.captured) == len(self.captured)
-        same = same and all(a is b or not (a._rg or b._rg) for a, b in zip(tracing.captured, self.captured, strict=True))
+        same = same and all(a is b for a, b in zip(tracing.captured, self.captured, strict=True) if a._rg or b._rg)
         if not same or fingerprint(tracing.forward) != fingerprint(level.forward):
             raise RuntimeError(
                 f"{self.title}: its function is not what it was when it was called (a variable of its closure was "

@@ -14,7 +14,7 @@ from torchlike._transforms.body import Body
 from torchlike._transforms.counted import repeat_while
 
 _NUMBER = (bool, int)
-_KEPT = 512  # operators made from bodies, the latest of which are kept with their compiled kernels
+_KEPT = 128  # operators made from bodies, the latest of which are kept with their compiled kernels
 _operators: OrderedDict = OrderedDict()
 
 
@@ -297,8 +297,8 @@ def _demand_scalar(outs):
     if len(outs) != 1 or outs[0].shape or outs[0].dtype != bool:
         found = [(list(o.shape), str(o.dtype)) for o in outs]
         raise RuntimeError(
-            "torch.while_loop: unsupported cond_fn return type: Expected cond_fn to return a scalar tensor or a bool but "
-            f"got {found}; compare, and reduce with all() or any()"
+            "torch.while_loop: unsupported cond_fn return type: Expected cond_fn to return a scalar tensor or a bool "
+            f"but got {found}; compare, and reduce with all() or any()"
         )
 
 
@@ -312,8 +312,8 @@ def demand_same(left, right, outs, inputs, title):
         for what, a, b in (("shape", tuple(o.shape), tuple(t.shape)), ("dtype", o.dtype, t.dtype.np)):
             if a != b:
                 raise RuntimeError(
-                    f"{title}: Expected {left} and {right} to have same metadata but found: pair[{i}] differ in '{what}: "
-                    f"{a} vs {b}'; the state must keep its shapes and dtypes"
+                    f"{title}: Expected {left} and {right} to have same metadata but found: pair[{i}] differ in "
+                    f"'{what}: {a} vs {b}'; the state must keep its shapes and dtypes"
                 )
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 _PARTS = 32
-_DEPTH = 2
+_DEPTH = 2  # of the loop itself; 1 for the loops of its backward, which would take long to compile
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
@@ -44,7 +44,7 @@ def _while_forward(test, step, check, carry, constants, flags):
 
 
 def _while_backward(test, step, check, kept, cotangents):
-    _, of_carry, of_constants = _backward(step, kept, cotangents[0])
+    _, of_carry, of_constants = _backward(step, kept, cotangents[0], _DEPTH)
     return of_carry, of_constants, None
 
 
@@ -61,10 +61,10 @@ def _forward(step, count, carry, constants):
     return counted(step, count, carry, constants), (count, carry, constants)
 
 
-def _backward(step, kept, cotangents):
+def _backward(step, kept, cotangents, depth=1):
     count, carry, constants = kept
     whole = _join(cotangents), _zeros(constants)
-    found = _pull(step, count, carry, constants, whole, _DEPTH)
+    found = _pull(step, count, carry, constants, whole, depth)
     return None, _spread(carry, found[0]), _spread(constants, found[1])
 
 
@@ -98,9 +98,7 @@ def _filled(tree, inexact):
     """``tree`` with its inexact leaves replaced."""
     rest = iter(inexact)
     leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(
-        structure, [next(rest) if jnp.issubdtype(x.dtype, jnp.inexact) else x for x in leaves]
-    )
+    return jax.tree.unflatten(structure, [next(rest) if jnp.issubdtype(x.dtype, jnp.inexact) else x for x in leaves])
 
 
 def _pull_step(step, carry, constants, whole):

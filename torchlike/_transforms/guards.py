@@ -30,12 +30,13 @@ class Guards:
     Attributes:
         whole: {id: (dict, name)}: every entry counts. lists: the same for lists. entries: {(id of a dict,
             key): (dict, key, name)}: only this entry counts. cells: (closure cell, name). tensors: (tensor, name).
-        owned: (tensor, name) of which only the storage counts. others: (getter, value).
+        states: dicts of tensors of optimizers. owned: tensors of which only the storage counts. others: (getter,
+            value).
     """
 
     def __init__(self):
         self.whole, self.lists, self.entries, self.cells, self.tensors, self.others = {}, {}, {}, [], [], []
-        self.owned = []
+        self.owned, self.states = [], []
         self._seen, self._classes, self._kept, self._todo = set(), set(), [], []
         self._names, self._waiting = set(), {}
 
@@ -53,7 +54,7 @@ class Guards:
         self._absent = [(d, key) for d, key, _ in self.entries.values() if key not in d]
         self._cell_list = tuple([cell for cell, _ in self.cells])
         self._tensor_list = tuple([t for t, _ in self.tensors])
-        self._owned = tuple([t for t, _ in self.owned])
+        self._state_views = [d.values() for d in self.states]
         self._others = tuple([getter for getter, _ in self.others])
         self._note()
         del self._seen, self._classes, self._names, self._waiting, self._todo
@@ -68,7 +69,8 @@ class Guards:
         self._grouped = tuple(chain.from_iterable([get(d) for d, get in self._groups]))
         self._cell_values = tuple(map(_content, self._cell_list))
         self._tensor_values = list(map(_read, self._tensor_list))
-        self._owned_values = list(map(_storage, self._owned))
+        self._owned_values = list(map(_storage, self.owned))
+        self._state_values = tuple(chain.from_iterable(self._state_views))
         self._snapshots = [list(d.items()) for d in self._dicts]
 
     def failed(self):
@@ -98,8 +100,12 @@ class Guards:
     def _tensors_or_others(self):
         if list(map(_read, self._tensor_list)) != self._tensor_values:
             return self._tensor()
-        if list(map(_storage, self._owned)) != self._owned_values:
-            return "the storage of an optimizer's state"
+        if (
+            sum(map(len, self.states)) != len(self._state_values)
+            or not all(map(is_, chain.from_iterable(self._state_views), self._state_values))
+            or not all(map(is_, map(_storage, self.owned), self._owned_values))
+        ):
+            return "the state of an optimizer"
         for getter, (_, value) in zip(self._others, self.others, strict=True):
             if getter() != value:
                 return "an option of the optimizer"
@@ -170,10 +176,14 @@ class Guards:
                     self._entry(group, key, f"{label}[{key!r}]")
         self._whole(optimizer.state, f"{name}.state", optimizer.state)
         for state in optimizer.state.values():
+            whole = all(isinstance(value, Tensor) for value in state.values())
+            if whole:
+                self.states.append(state)
             for key, value in state.items():
                 if isinstance(value, Tensor):
-                    self._entry(state, key, f"{name}.state[...][{key!r}]", follow=False)
-                    self.owned.append((value, f"{name}.state[...][{key!r}]"))
+                    self.owned.append(value)
+                    if not whole:
+                        self._entry(state, key, f"{name}.state[...][{key!r}]", follow=False)
 
     def _visit(self, x, name):
         if type(x) in _SIMPLE_SET or id(x) in self._seen:

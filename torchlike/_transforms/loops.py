@@ -129,8 +129,8 @@ class _Step(Returned):
         out = self.function(carry, x)
         if not isinstance(out, tuple | list) or len(out) != 2:
             raise RuntimeError(
-                f"{self.title}: improper combine_fn number of returns: Expect combine_fn to return a tuple (next_carry, "
-                f"y) but got {type(out).__name__}{'' if isinstance(out, Tensor) else f' of {len(out)}'}"
+                f"{self.title}: improper combine_fn number of returns: Expect combine_fn to return a tuple "
+                f"(next_carry, y) but got {type(out).__name__}{'' if isinstance(out, Tensor) else f' of {len(out)}'}"
             )
         (after, tree), (y, self.y_tree) = leaves_of(out[0]), leaves_of(out[1])
         for t in (*after, *y):
