@@ -124,7 +124,9 @@ def cond(pred, true_fn, false_fn, operands=()):
     """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``; XLA decides, in the program.
 
     Both functions are traced in every call, and compiled once for each program they are; tensors of their
-    closures are inputs like the operands, and get gradients. A Python ``pred`` decides at once.
+    closures are inputs like the operands, and get gradients. A Python ``pred`` decides at once. Derivatives
+    are those of eager code; those of higher order run both functions again, and raise RuntimeError if a
+    function is not what it was.
 
     Args:
         pred: a bool, a number, or a tensor of one element.
@@ -137,8 +139,9 @@ def cond(pred, true_fn, false_fn, operands=()):
             mutation in a branch. NotImplementedError: results of different sizes.
 
     >>> import torchlike as torch
+    >>> from torchlike._higher_order_ops import cond
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,))
+    >>> cond(x.sum() > 0, lambda x: x * 2, lambda x: -x, (x,))
     tensor([2., 4.], grad_fn=<CondAutogradOpBackward0>)
     """
     leaves, structure = _demand_cond(pred, operands)
@@ -231,8 +234,8 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     """``carried = body_fn(*carried)`` while ``cond_fn(*carried)``, from ``carried_inputs``, as one loop of XLA.
 
     Differentiable in reverse, although the number of steps is not known before: the backward counts them,
-    keeps the state at intervals and computes the others again (a few times as many steps; never more than
-    some 60 states in memory).
+    keeps the state at intervals and computes the others again: some 60 states in memory at most, and a few
+    times the steps of the loop, more beyond ten thousand.
 
     Args:
         cond_fn: gives a bool tensor without dimensions, or a bool.

@@ -1,0 +1,181 @@
+"""As test_silent: arguments, modes, nesting and threads."""
+
+import collections
+import dataclasses
+import threading
+
+import jax
+import numpy as np
+import pytest
+from compile_kit import data, numbers, same
+
+import torchlike as torch
+from torchlike import nn
+
+F = nn.functional
+
+
+def sequence(make, programs=None):
+    """``make(compile)`` gives what is compared: once with the identity, once with torch.compile."""
+    seen = []
+    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        torch.manual_seed(0)
+        seen.append(numbers(make(wrap)))
+    same(*seen)
+
+
+def trainer(model, optimizer):
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    scale: float = 1.0
+
+
+def test_structures_as_arguments_and_results():
+    def make():
+        f = lambda p, d, *rest, k: Pair(p.a * d["x"] + sum(rest), [p.b, {"k": k, "none": None}])  # noqa: E731
+        g = lambda i: f(Pair(data(i, 2), data(i, 3)), {"x": data(i, 2)}, 1, data(i, 1), k=data(i, 2))  # noqa: E731
+        return f, g, None
+
+    f, _, _ = make()
+    run = torch.compile(f, fullgraph=True)
+    for i in range(3):
+        args = Pair(data(i, 2), data(i, 3)), {"x": data(i, 2)}, 1, data(i, 1)
+        a, b = f(*args, k=data(i, 2)), run(*args, k=data(i, 2))
+        assert type(b) is Pair
+        same(numbers(a), numbers(b))
+    assert run.count == 1
+
+
+def test_dataclasses_as_arguments():
+    """Tensors in objects that are no containers are read anew."""
+    f = lambda batch: batch.x * batch.scale  # noqa: E731
+    run = torch.compile(f)
+    batch = Batch(torch.ones(2))
+    outs = []
+    for x, scale in ((1.0, 1.0), (2.0, 1.0), (2.0, 3.0)):
+        batch.x, batch.scale = torch.full((2,), x), scale
+        outs.append(run(batch).tolist())
+    assert outs == [[1, 1], [2, 2], [6, 6]]
+    assert run(Batch(torch.full((2,), 7.0))).tolist() == [7, 7]
+
+
+def test_a_dataclass_as_result():
+    """An object that is no container is not made anew by a program: such a function ends up in eager code."""
+    run = torch.compile(lambda x: Batch(x * 2, 3.0))
+    with pytest.warns(UserWarning, match="keeps tensors that it made"):
+        for i in range(4):
+            out = run(torch.full((1,), float(i)))
+            assert out.x.item() == 2 * i and out.scale == 3.0
+
+
+def test_numbers_and_flags_as_arguments():
+    f = torch.compile(lambda x, n, flag: x * n if flag else x, fullgraph=True)
+    for n, flag in ((1, True), (1.0, True), (True, True), (2, False), (1, True)):
+        out = f(torch.ones(1, dtype=torch.int32), n, flag)
+        expected = torch.ones(1, dtype=torch.int32) * n if flag else torch.ones(1, dtype=torch.int32)
+        assert out.dtype is expected.dtype and out.item() == expected.item()
+
+
+# -- modes, nesting, threads -------------------------------------------------------------------------------
+
+
+def test_inference_mode_and_no_grad_outside():
+    w = torch.ones(2, requires_grad=True)
+    f = torch.compile(lambda x: w * x, fullgraph=True)
+    x = torch.ones(2)
+    assert f(x).requires_grad
+    with torch.no_grad():
+        assert not f(x).requires_grad
+    with torch.inference_mode():
+        out = f(x)
+        assert out.is_inference() and not out.requires_grad
+    assert f(x).requires_grad and not f(x).is_inference()
+
+
+def test_nested_compiled_functions():
+    inner = torch.compile(lambda x: x.sin() * 2)
+    outer = torch.compile(lambda x: inner(x) + 1, fullgraph=True)
+    x = data(0, 3)
+    same(numbers(outer(x)), numbers(x.sin() * 2 + 1))
+    same(numbers(inner(x)), numbers(x.sin() * 2))
+
+
+def test_within_jax_jit():
+    f = torch.compile(lambda x: x * 2)
+
+    @jax.jit
+    def run(a):
+        return f(torch.as_tensor(a)).sum()._storage.value
+
+    assert float(run(np.ones(3, np.float32))) == 6
+    assert f(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_threads():
+    w = torch.ones(4)
+    f = torch.compile(lambda x: (x * w).sum(), fullgraph=True)
+    found = {}
+
+    def work(i):
+        found[i] = [f(torch.full((4 + 0,), float(i))).item() for _ in range(5)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == {i: [4.0 * i] * 5 for i in range(4)}
+
+
+def test_an_exception_after_the_first_call_leaves_a_working_function():
+    w = torch.ones(2, requires_grad=True)
+
+    def f(x):
+        if x.shape[0] == 3:
+            raise KeyError("three")
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad
+
+    run = torch.compile(f, fullgraph=False)
+    assert run(torch.ones(2)).tolist() == [1, 1]
+    with pytest.raises(KeyError, match="three"):
+        run(torch.ones(3))
+    assert run(torch.full((2,), 2.0)).tolist() == [2, 2]
+
+
+def test_hooks_registered_inside_on_outer_tensors():
+    """Each call registers one more hook, as in eager code."""
+
+    def run_all(wrap):
+        w = torch.ones(1, requires_grad=True)
+
+        def f():
+            w.register_hook(lambda g: g * 2)
+            return (w * 1).sum()
+
+        run = wrap(f)
+        outs = []
+        for _ in range(3):
+            w.grad = None
+            run().backward()
+            outs.append(w.grad.item())
+        return outs
+
+    assert run_all(torch.compile) == run_all(lambda f: f)
