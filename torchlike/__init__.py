@@ -7,6 +7,7 @@
 tensor([2., 2., 2.])
 """
 
+from torchlike import _higher_order_ops as _higher_order_ops
 from torchlike import _setup as _setup  # settings of jax; first
 
 from torchlike import _C as _C  # isort: skip
@@ -24,6 +25,7 @@ from torchlike import testing as testing
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403
+from torchlike._higher_order_ops import cond as cond
 from torchlike.compiler import compile as compile
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
