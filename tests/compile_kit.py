@@ -63,3 +63,23 @@ def state_of(model, optimizer=None):
         return seen
 
     return look
+
+
+def sequence(make, programs=None):
+    """``make(compile)`` gives what is compared: once with the identity, once with torch.compile."""
+    seen = []
+    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+        torch.manual_seed(0)
+        seen.append(numbers(make(wrap)))
+    same(*seen)
+
+
+def trainer(model, optimizer):
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
 
-from both import agree, attempt
+from both import attempt
 
 
 def double(t, *shape):
@@ -57,13 +55,3 @@ def square(*tensors):
     for i, x in enumerate(tensors):
         total = total + (x * x).abs().sum() * (i + 1)
     return total
-
-
-def story(f: Callable) -> Callable:
-    """Put a test into the module of ``f``: that ``f(t)`` returns the same on both libraries."""
-
-    def test():
-        agree(f)
-
-    setattr(sys.modules[f.__module__], f"test_{f.__name__}", test)
-    return f

@@ -4,32 +4,12 @@ import functools
 
 import numpy as np
 import pytest
-from compile_kit import both, data, numbers, same, state_of
+from compile_kit import both, data, numbers, same, sequence, state_of, trainer
 
 import torchlike as torch
 from torchlike import nn
 
 F = nn.functional
-
-
-def sequence(make, programs=None):
-    """``make(compile)`` gives what is compared: once with the identity, once with torch.compile."""
-    seen = []
-    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
-        torch.manual_seed(0)
-        seen.append(numbers(make(wrap)))
-    same(*seen)
-
-
-def trainer(model, optimizer):
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
 
 
 # -- guards ------------------------------------------------------------------------------------------------

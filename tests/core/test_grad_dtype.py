@@ -1,7 +1,8 @@
 """``grad_dtype``, and which gradients are one tensor."""
 
 from both import attempt
-from history_kit import double, leaf, story
+from history_kit import double, leaf
+from story_kit import story
 
 
 def message(f):
@@ -11,7 +12,7 @@ def message(f):
 
 
 @story
-def gradients_are_cast_to_grad_dtype(t):
+def test_gradients_are_cast_to_grad_dtype(t):
     out = []
     for dtype in (t.float16, t.float64, t.complex64, None):
         x, seen = t.ones(2, requires_grad=True), []
@@ -28,7 +29,7 @@ def gradients_are_cast_to_grad_dtype(t):
 
 
 @story
-def any_dtype_accumulates(t):
+def test_any_dtype_accumulates(t):
     out = []
     for dtype in (t.float16, t.float64, t.complex64, t.int32):
         x = t.ones(2, requires_grad=True)
@@ -39,7 +40,7 @@ def any_dtype_accumulates(t):
 
 
 @story
-def gradients_from_grad_share_what_they_are(t):
+def test_gradients_from_grad_share_what_they_are(t):
     a, b, seed = leaf(t, 2), leaf(t, 2), double(t, 2)
     first, second = t.autograd.grad(a + b, (a, b), seed)
     third, fourth = t.autograd.grad((a + b) * 2, (a, b), seed)

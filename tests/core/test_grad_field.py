@@ -2,7 +2,8 @@
 
 import pytest
 from both import agree, attempt
-from history_kit import double, leaf, no_grad, story
+from history_kit import double, leaf, no_grad
+from story_kit import story
 
 
 def message(f):
@@ -83,7 +84,7 @@ def test_who_may_have_a_gradient(name):
 
 
 @story
-def deletion(t):
+def test_deletion(t):
     x = leaf(t, 2)
     x.sum().backward()
     del x.grad
@@ -96,21 +97,21 @@ def deletion(t):
 
 
 @story
-def attributes_that_cannot_be_deleted(t):
+def test_attributes_that_cannot_be_deleted(t):
     x = leaf(t, 2)
     names = "data", "requires_grad", "_grad_fn", "_backward_hooks", "grad_fn", "shape", "is_leaf", "_version", "_base"
     return [type(attempt(lambda: delattr(x, n))).__name__ for n in names]  # noqa: B023
 
 
 @story
-def attributes_that_cannot_be_set(t):
+def test_attributes_that_cannot_be_set(t):
     x = leaf(t, 2)
     names = "grad_fn", "is_leaf", "_version", "_base", "output_nr", "shape", "dtype", "retains_grad", "device"
     return [type(attempt(lambda: setattr(x, n, None))).__name__ for n in names]  # noqa: B023
 
 
 @story
-def warnings_of_a_computed_tensor(t):
+def test_warnings_of_a_computed_tensor(t):
     import warnings
 
     x = leaf(t, 2)
@@ -200,7 +201,7 @@ def test_the_layout_of_a_new_gradient(name, create):
 
 
 @story
-def both_operands_of_a_sum(t):
+def test_both_operands_of_a_sum(t):
     a, b = leaf(t, 2), leaf(t, 2)
     (a + b).backward(double(t, 2))
     shared = a.grad.data_ptr() == b.grad.data_ptr()
@@ -209,7 +210,7 @@ def both_operands_of_a_sum(t):
 
 
 @story
-def both_operands_of_a_sum_with_graph(t):
+def test_both_operands_of_a_sum_with_graph(t):
     a, b = leaf(t, 2), leaf(t, 2)
     (a + b).backward(double(t, 2), create_graph=True)
     shared = a.grad.data_ptr() == b.grad.data_ptr(), a.grad is b.grad
@@ -218,7 +219,7 @@ def both_operands_of_a_sum_with_graph(t):
 
 
 @story
-def one_leaf_twice(t):
+def test_one_leaf_twice(t):
     a, seed = leaf(t, 2), double(t, 2)
     (a + a).backward(seed)
     first = a.grad
@@ -227,14 +228,14 @@ def one_leaf_twice(t):
 
 
 @story
-def same_leaf_as_both_inputs(t):
+def test_same_leaf_as_both_inputs(t):
     a, seed = leaf(t, 2), double(t, 2)
     got = t.autograd.grad(a * 2, (a, a), seed)
     return got, got[0] is got[1]
 
 
 @story
-def the_gradient_is_a_leaf_without_history(t):
+def test_the_gradient_is_a_leaf_without_history(t):
     x = leaf(t, 2)
     (x**2).sum().backward()
     g = x.grad
@@ -242,7 +243,7 @@ def the_gradient_is_a_leaf_without_history(t):
 
 
 @story
-def versions_of_a_gradient(t):
+def test_versions_of_a_gradient(t):
     x = leaf(t, 2)
     (x**2).sum().backward()
     versions = [x.grad._version]
@@ -255,7 +256,7 @@ def versions_of_a_gradient(t):
 
 
 @story
-def second_gradient_by_accumulation(t):
+def test_second_gradient_by_accumulation(t):
     x = leaf(t, 2)
     (x**3).sum().backward(create_graph=True)
     first = x.grad
@@ -264,7 +265,7 @@ def second_gradient_by_accumulation(t):
 
 
 @story
-def second_gradient_with_graph(t):
+def test_second_gradient_with_graph(t):
     x = leaf(t, 2)
     (x**3).sum().backward(create_graph=True)
     first = x.grad
@@ -273,21 +274,21 @@ def second_gradient_with_graph(t):
 
 
 @story
-def gradient_accumulates_over_several_roots(t):
+def test_gradient_accumulates_over_several_roots(t):
     x = leaf(t, 2)
     t.autograd.backward([x.sum(), (x * x).sum(), x], [None, None, double(t, 2)])
     return x.grad
 
 
 @story
-def zero_elements(t):
+def test_zero_elements(t):
     a, b = t.rand(4, 0, requires_grad=True), t.rand(4, 1, requires_grad=True)
     (a + b).sum().backward()
     return a.grad, b.grad, a.grad.shape
 
 
 @story
-def zero_dimensional(t):
+def test_zero_dimensional(t):
     x = t.tensor(3.0, requires_grad=True)
     (x * x).backward()
     first = x.grad
@@ -296,7 +297,7 @@ def zero_dimensional(t):
 
 
 @story
-def dtypes_of_gradients(t):
+def test_dtypes_of_gradients(t):
     out = []
     for dtype in (t.float16, t.bfloat16, t.float32, t.float64, t.complex64, t.complex128):
         x = t.ones(2, dtype=dtype, requires_grad=True)
@@ -308,7 +309,7 @@ def dtypes_of_gradients(t):
 
 
 @story
-def seeds_of_other_dtypes(t):
+def test_seeds_of_other_dtypes(t):
     x = leaf(t, 2)
     out = []
     for seed in (t.ones(2), t.ones(2).half(), t.ones(2, dtype=t.int64), t.ones(2, dtype=t.complex64)):
@@ -319,7 +320,7 @@ def seeds_of_other_dtypes(t):
 
 
 @story
-def assigned_through_data(t):
+def test_assigned_through_data(t):
     x = leaf(t, 2)
     x.sum().backward()
     x.grad.data = double(t, 2) * 10
@@ -329,7 +330,7 @@ def assigned_through_data(t):
 
 
 @story
-def in_place_on_a_gradient(t):
+def test_in_place_on_a_gradient(t):
     x = leaf(t, 2)
     (x**2).sum().backward()
     g = x.grad
@@ -339,7 +340,7 @@ def in_place_on_a_gradient(t):
 
 
 @story
-def gradient_with_history_then_in_place(t):
+def test_gradient_with_history_then_in_place(t):
     x = leaf(t, 2)
     (x**3).sum().backward(create_graph=True)
     x.grad.mul_(2)
@@ -348,7 +349,7 @@ def gradient_with_history_then_in_place(t):
 
 
 @story
-def views_of_a_leaf_have_no_gradient_of_their_own(t):
+def test_views_of_a_leaf_have_no_gradient_of_their_own(t):
     x = leaf(t, 2, 2)
     v = x[0]
     v.retain_grad()
@@ -358,7 +359,7 @@ def views_of_a_leaf_have_no_gradient_of_their_own(t):
 
 
 @story
-def view_of_a_leaf_made_in_no_grad(t):
+def test_view_of_a_leaf_made_in_no_grad(t):
     x = leaf(t, 2, 2)
     with t.no_grad():
         v = x[0]
@@ -368,7 +369,7 @@ def view_of_a_leaf_made_in_no_grad(t):
 
 
 @story
-def channels_last(t):
+def test_channels_last(t):
     x = double(t, 2, 2, 2, 3).permute(0, 3, 1, 2).requires_grad_()
     (x * x).sum().backward()
     first = x.grad.stride()
@@ -378,7 +379,7 @@ def channels_last(t):
 
 
 @story
-def shape_changed_by_data(t):
+def test_shape_changed_by_data(t):
     x = leaf(t, 3)
     x.sum().backward()
     x.data = double(t, 2)
@@ -417,7 +418,7 @@ def test_who_can_retain(name):
 
 
 @story
-def retained_gradients(t):
+def test_retained_gradients(t):
     x = leaf(t, 2)
     h1 = x * 3
     out = (h1 * h1).sum()
@@ -433,7 +434,7 @@ def retained_gradients(t):
 
 
 @story
-def retained_gradient_is_not_shared(t):
+def test_retained_gradient_is_not_shared(t):
     x, seed = leaf(t, 2), double(t, 2)
     y = x + 1
     y.retain_grad()
@@ -444,7 +445,7 @@ def retained_gradient_is_not_shared(t):
 
 
 @story
-def retained_gradient_with_graph(t):
+def test_retained_gradient_with_graph(t):
     x = leaf(t, 2)
     y = x * x
     y.retain_grad()
@@ -453,7 +454,7 @@ def retained_gradient_with_graph(t):
 
 
 @story
-def retained_gradient_and_inputs(t):
+def test_retained_gradient_and_inputs(t):
     x = leaf(t, 2)
     y = x * 2
     z = y * 3
@@ -467,7 +468,7 @@ def retained_gradient_and_inputs(t):
 
 
 @story
-def a_retained_tensor_dies(t):
+def test_a_retained_tensor_dies(t):
     x = leaf(t, 2)
     y = x * 2
     y.retain_grad()
@@ -478,7 +479,7 @@ def a_retained_tensor_dies(t):
 
 
 @story
-def hooks_see_what_is_retained(t):
+def test_hooks_see_what_is_retained(t):
     x, seen = leaf(t, 2), []
     y = x * 2
     y.register_hook(lambda g: g * 2)
@@ -489,7 +490,7 @@ def hooks_see_what_is_retained(t):
 
 
 @story
-def retaining_a_root(t):
+def test_retaining_a_root(t):
     x = leaf(t, 2)
     y = (x * 2).sum()
     y.retain_grad()
@@ -498,7 +499,7 @@ def retaining_a_root(t):
 
 
 @story
-def retaining_an_output_of_several(t):
+def test_retaining_an_output_of_several(t):
     x = leaf(t, 4)
     a, b = x.split(2)
     b.retain_grad()
@@ -507,7 +508,7 @@ def retaining_an_output_of_several(t):
 
 
 @story
-def backward_with_inputs_fills_computed_tensors(t):
+def test_backward_with_inputs_fills_computed_tensors(t):
     x = leaf(t, 2)
     y = x * 2
     (y * y).sum().backward(inputs=[y])
@@ -518,7 +519,7 @@ def backward_with_inputs_fills_computed_tensors(t):
 
 
 @story
-def requires_grad_follows(t):
+def test_requires_grad_follows(t):
     x = double(t, 2)
     facts = [x.requires_grad, x.requires_grad_().requires_grad, x.requires_grad_(False).requires_grad]
     x.requires_grad = True
@@ -531,7 +532,7 @@ def requires_grad_follows(t):
 
 
 @story
-def requires_grad_of_every_dtype(t):
+def test_requires_grad_of_every_dtype(t):
     names = "float16 bfloat16 float32 float64 complex64 complex128 int8 int32 int64 uint8 bool".split()
     got = []
     for dtype in [getattr(t, n) for n in names]:
@@ -550,14 +551,14 @@ def requires_grad_of_every_dtype(t):
 
 
 @story
-def grad_dtype_by_default(t):
+def test_grad_dtype_by_default(t):
     x = leaf(t, 2)
     tensors = x, t.ones(2), t.tensor([1]), x.detach(), x * 2, x[0]
     return [message(lambda: str(y.grad_dtype)) for y in tensors]  # noqa: B023
 
 
 @story
-def grad_dtype_set(t):
+def test_grad_dtype_set(t):
     x = leaf(t, 2)
     errors = [attempt(lambda: setattr(x, "grad_dtype", v)) for v in (3, "float32")]  # noqa: B023
     errors += [message(lambda: setattr(y, "grad_dtype", t.float32)) for y in (x * 2, x[0])]  # noqa: B023

@@ -1,11 +1,12 @@
 """Stories of in-place changes, views, hooks, retained gradients and storages, told on both libraries."""
 
 from both import attempt
-from history_kit import double, graph, leaf, message, story, tell
+from history_kit import double, graph, leaf, message, tell
+from story_kit import story
 
 
 @story
-def requires_grad_in_place(t):
+def test_requires_grad_in_place(t):
     a, b = double(t, 2), leaf(t, 2)
     a += b
     c, d = double(t, 2) + 0, leaf(t, 2)
@@ -14,7 +15,7 @@ def requires_grad_in_place(t):
 
 
 @story
-def a_constant_changed_before_it_requires_grad(t):
+def test_a_constant_changed_before_it_requires_grad(t):
     a = double(t, 2)
     a.add_(5)
     a.requires_grad = True
@@ -28,7 +29,7 @@ def a_constant_changed_before_it_requires_grad(t):
 
 
 @story
-def a_base_detached_keeps_its_views(t):
+def test_a_base_detached_keeps_its_views(t):
     x = leaf(t, 4, 4)
     view = x.narrow(0, 1, 2)
     x.detach_()
@@ -37,7 +38,7 @@ def a_base_detached_keeps_its_views(t):
 
 
 @story
-def a_computed_base_detached(t):
+def test_a_computed_base_detached(t):
     x = leaf(t, 4)
     y = x * 2
     view = y[:2]
@@ -52,7 +53,7 @@ def a_computed_base_detached(t):
 
 
 @story
-def no_grad_assignment(t):
+def test_no_grad_assignment(t):
     x, y = leaf(t, 3, 3), double(t, 3)
     with t.no_grad():
         x[0] = y
@@ -60,7 +61,7 @@ def no_grad_assignment(t):
 
 
 @story
-def a_view_made_and_changed_in_no_grad(t):
+def test_a_view_made_and_changed_in_no_grad(t):
     x = leaf(t, 3, 3)
     with t.no_grad():
         v = x[0]
@@ -71,7 +72,7 @@ def a_view_made_and_changed_in_no_grad(t):
 
 
 @story
-def a_base_changed_with_history_then_views_made_before_in_no_grad(t):
+def test_a_base_changed_with_history_then_views_made_before_in_no_grad(t):
     base = double(t, 2, 3)
     with t.no_grad():
         v = base[0]
@@ -80,7 +81,7 @@ def a_base_changed_with_history_then_views_made_before_in_no_grad(t):
 
 
 @story
-def the_old_grad_fn_stays_where_it_was(t):
+def test_the_old_grad_fn_stays_where_it_was(t):
     x = leaf(t, 3)
     y = x * 2
     before = y.grad_fn
@@ -89,7 +90,7 @@ def the_old_grad_fn_stays_where_it_was(t):
 
 
 @story
-def a_node_of_a_view_is_made_again(t):
+def test_a_node_of_a_view_is_made_again(t):
     x = leaf(t, 2, 3)
     y = x * 2
     v = y[0]
@@ -100,7 +101,7 @@ def a_node_of_a_view_is_made_again(t):
 
 
 @story
-def a_view_keeps_no_history_beyond_its_life(t):
+def test_a_view_keeps_no_history_beyond_its_life(t):
     x = leaf(t, 2, 3)
     y = x * 2
     y[0].mul_(2)
@@ -109,7 +110,7 @@ def a_view_keeps_no_history_beyond_its_life(t):
 
 
 @story
-def retained_gradients_follow_in_place(t):
+def test_retained_gradients_follow_in_place(t):
     x = leaf(t, 3)
     y = x * 2
     y.retain_grad()
@@ -121,7 +122,7 @@ def retained_gradients_follow_in_place(t):
 
 
 @story
-def retained_gradient_of_a_view_when_its_base_changes(t):
+def test_retained_gradient_of_a_view_when_its_base_changes(t):
     x = leaf(t, 2, 3)
     y = x * 2
     v = y[0]
@@ -134,7 +135,7 @@ def retained_gradient_of_a_view_when_its_base_changes(t):
 
 
 @story
-def retained_gradient_of_a_base_when_its_view_changes(t):
+def test_retained_gradient_of_a_base_when_its_view_changes(t):
     x = leaf(t, 2, 3)
     y = x * 2
     y.retain_grad()
@@ -146,7 +147,7 @@ def retained_gradient_of_a_base_when_its_view_changes(t):
 
 
 @story
-def retained_gradient_then_hooks(t):
+def test_retained_gradient_then_hooks(t):
     x, seen = leaf(t, 2), []
     y = x * 2
     y.register_hook(lambda g: seen.append(("a", g.tolist())))
@@ -159,7 +160,7 @@ def retained_gradient_then_hooks(t):
 
 
 @story
-def hooks_of_a_tensor_before_in_place(t):
+def test_hooks_of_a_tensor_before_in_place(t):
     x, seen = leaf(t, 2), []
     y = x * 2
     y.register_hook(lambda g: seen.append(("before", g.tolist())))
@@ -170,7 +171,7 @@ def hooks_of_a_tensor_before_in_place(t):
 
 
 @story
-def hooks_of_a_view_before_its_base_changes(t):
+def test_hooks_of_a_view_before_its_base_changes(t):
     x, seen = leaf(t, 2, 2), []
     y = x * 2
     v = y[0]
@@ -182,7 +183,7 @@ def hooks_of_a_view_before_its_base_changes(t):
 
 
 @story
-def hooks_of_a_base_before_its_view_changes(t):
+def test_hooks_of_a_base_before_its_view_changes(t):
     x, seen = leaf(t, 2, 2), []
     y = x * 2
     y.register_hook(lambda g: seen.append(("base", g.tolist())))
@@ -195,7 +196,7 @@ def hooks_of_a_base_before_its_view_changes(t):
 
 
 @story
-def hooks_on_a_leaf_that_becomes_computed(t):
+def test_hooks_on_a_leaf_that_becomes_computed(t):
     x, seen = leaf(t, 2), []
     buffer = double(t, 2).requires_grad_()
     buffer.register_hook(lambda g: seen.append(g.tolist()))
@@ -205,7 +206,7 @@ def hooks_on_a_leaf_that_becomes_computed(t):
 
 
 @story
-def post_hooks_of_a_node_after_in_place(t):
+def test_post_hooks_of_a_node_after_in_place(t):
     x, seen = leaf(t, 2), []
     y = x * 2
     y.grad_fn.register_hook(lambda gi, go: seen.append(("mul", go[0].tolist())))
@@ -216,7 +217,7 @@ def post_hooks_of_a_node_after_in_place(t):
 
 
 @story
-def gradient_of_a_part_that_was_overwritten(t):
+def test_gradient_of_a_part_that_was_overwritten(t):
     x = leaf(t, 3)
     y = x * 2
     y[0] = 0
@@ -225,7 +226,7 @@ def gradient_of_a_part_that_was_overwritten(t):
 
 
 @story
-def gradient_with_respect_to_an_old_version(t):
+def test_gradient_with_respect_to_an_old_version(t):
     x = leaf(t, 3)
     y = x * 2
     z = y.sum()
@@ -234,7 +235,7 @@ def gradient_with_respect_to_an_old_version(t):
 
 
 @story
-def unused_part_of_a_base(t):
+def test_unused_part_of_a_base(t):
     x, buffer = leaf(t, 2), double(t, 4)
     buffer[1:3] = x
     part = buffer[3:]
@@ -244,7 +245,7 @@ def unused_part_of_a_base(t):
 
 
 @story
-def copy_slices_edges(t):
+def test_copy_slices_edges(t):
     x, w = leaf(t, 3), leaf(t, 3)
     base = x * 1
     view = base[1:]
@@ -254,7 +255,7 @@ def copy_slices_edges(t):
 
 
 @story
-def as_strided_of_gradient_needs_no_contiguity(t):
+def test_as_strided_of_gradient_needs_no_contiguity(t):
     x = leaf(t, 2, 3)
     y = (x * 1).t()
     base = y.clone()
@@ -264,7 +265,7 @@ def as_strided_of_gradient_needs_no_contiguity(t):
 
 
 @story
-def views_of_a_constant_made_to_require_grad_by_a_view(t):
+def test_views_of_a_constant_made_to_require_grad_by_a_view(t):
     base = double(t, 3, 3)
     row, column = base[0], base[:, 0]
     other = leaf(t, 3)
@@ -275,7 +276,7 @@ def views_of_a_constant_made_to_require_grad_by_a_view(t):
 
 
 @story
-def view_of_a_view_writes_to_the_base_s_history(t):
+def test_view_of_a_view_writes_to_the_base_s_history(t):
     root = leaf(t, 2, 2)
     x = root.clone()
     v1 = x.narrow(0, 0, 1)
@@ -286,7 +287,7 @@ def view_of_a_view_writes_to_the_base_s_history(t):
 
 
 @story
-def backward_through_a_view_of_a_view(t):
+def test_backward_through_a_view_of_a_view(t):
     a, b = double(t, 2, 2), leaf(t, 2)
     v1 = a.narrow(0, 0, 1)
     v2 = v1.narrow(1, 0, 1)
@@ -296,7 +297,7 @@ def backward_through_a_view_of_a_view(t):
 
 
 @story
-def backward_of_a_view_without_gradient_to_itself(t):
+def test_backward_of_a_view_without_gradient_to_itself(t):
     a, b = double(t, 2, 2), leaf(t, 2, 2)
     x = a.clone()
     x[0].copy_(b[1])
@@ -305,7 +306,7 @@ def backward_of_a_view_without_gradient_to_itself(t):
 
 
 @story
-def in_place_on_a_view_with_no_gradient_for_the_view(t):
+def test_in_place_on_a_view_with_no_gradient_for_the_view(t):
     a = leaf(t, 1)
     c = a.clone()
     v = c[:]
@@ -316,7 +317,7 @@ def in_place_on_a_view_with_no_gradient_for_the_view(t):
 
 
 @story
-def in_place_then_no_grad(t):
+def test_in_place_then_no_grad(t):
     a = leaf(t, 3, 3)
     b = a.clone()
     v = b[0]
@@ -326,7 +327,7 @@ def in_place_then_no_grad(t):
 
 
 @story
-def in_place_cross_dtype(t):
+def test_in_place_cross_dtype(t):
     a = double(t, 3).to(t.complex128).requires_grad_()
     base = a.clone()
     b = t.view_as_real(base).transpose(0, 1)
@@ -339,7 +340,7 @@ def in_place_cross_dtype(t):
 
 
 @story
-def undefined_gradient_of_an_output(t):
+def test_undefined_gradient_of_an_output(t):
     a = leaf(t, 2)
     c = a.clone()
     v = c[:]
@@ -349,7 +350,7 @@ def undefined_gradient_of_an_output(t):
 
 
 @story
-def other_dtype_views(t):
+def test_other_dtype_views(t):
     x = leaf(t, 2)
     y = x * 2
     v = y.view(t.int64)
@@ -359,7 +360,7 @@ def other_dtype_views(t):
 
 
 @story
-def other_dtype_view_of_a_constant(t):
+def test_other_dtype_view_of_a_constant(t):
     x = double(t, 2)
     v = x.view(t.int64)
     v.zero_()
@@ -369,7 +370,7 @@ def other_dtype_view_of_a_constant(t):
 
 
 @story
-def detached_aliases_and_history(t):
+def test_detached_aliases_and_history(t):
     x = leaf(t, 3)
     y = x + 1
     d = y.detach()
@@ -382,7 +383,7 @@ def detached_aliases_and_history(t):
 
 
 @story
-def detach_is_a_view_of_nothing(t):
+def test_detach_is_a_view_of_nothing(t):
     x = leaf(t, 2, 3)
     d = x.detach()
     v = x[0].detach()
@@ -391,21 +392,21 @@ def detach_is_a_view_of_nothing(t):
 
 
 @story
-def base_of_views(t):
+def test_base_of_views(t):
     x = double(t, 2, 3)
     a, b = x[0], x.t()[0]
     return [v._base is x for v in (a, b, a[1:], x.detach()[0], x.data[0])], x._base, x.clone()._base
 
 
 @story
-def is_set_to(t):
+def test_is_set_to(t):
     x = double(t, 2, 3)
     others = x, x.detach(), x.data, x[:], x.view(2, 3), x.view(3, 2), x.t(), x.clone(), x[0]
     return [x.is_set_to(o) for o in others], message(lambda: x.is_set_to(3))
 
 
 @story
-def set_and_resize(t):
+def test_set_and_resize(t):
     x, y = double(t, 2, 3), double(t, 4)
     view = x[0]
     x.set_(y)
@@ -419,7 +420,7 @@ def set_and_resize(t):
 
 
 @story
-def set_data_keeps_history(t):
+def test_set_data_keeps_history(t):
     x = leaf(t, 3)
     y = x * 2
     y.data = double(t, 2)
@@ -427,7 +428,7 @@ def set_data_keeps_history(t):
 
 
 @story
-def storage_facts(t):
+def test_storage_facts(t):
     x = double(t, 2, 3)
     y = x.clone()
     s, v = x.untyped_storage(), x[1].untyped_storage()
@@ -439,14 +440,14 @@ def storage_facts(t):
 
 
 @story
-def storage_of_nothing(t):
+def test_storage_of_nothing(t):
     x = double(t, 2, 3)
     x.untyped_storage().resize_(0)
     return x.untyped_storage().size(), x.shape, x.data_ptr(), x.untyped_storage().nbytes()
 
 
 @story
-def names_of_in_place_nodes(t):
+def test_names_of_in_place_nodes(t):
     x = leaf(t, 2, 3)
     made = []
     for change in (
@@ -468,7 +469,7 @@ def names_of_in_place_nodes(t):
 
 
 @story
-def sequence_numbers_grow(t):
+def test_sequence_numbers_grow(t):
     x = leaf(t, 2)
     y = x * 2
     a = y.grad_fn._sequence_nr()
@@ -479,7 +480,7 @@ def sequence_numbers_grow(t):
 
 
 @story
-def in_place_between_backwards(t):
+def test_in_place_between_backwards(t):
     x = leaf(t, 3)
     y = x * 2
     (y + 1).sum().backward(retain_graph=True)
@@ -489,7 +490,7 @@ def in_place_between_backwards(t):
 
 
 @story
-def parameters_updated_by_hand(t):
+def test_parameters_updated_by_hand(t):
     w = leaf(t, 3)
     for _ in range(3):
         loss = ((w * 2 - 1) ** 2).sum()
@@ -501,7 +502,7 @@ def parameters_updated_by_hand(t):
 
 
 @story
-def parameters_updated_through_data(t):
+def test_parameters_updated_through_data(t):
     w = leaf(t, 3)
     for _ in range(3):
         loss = ((w * 2 - 1) ** 2).sum()
@@ -512,7 +513,7 @@ def parameters_updated_through_data(t):
 
 
 @story
-def requires_grad_of_a_view_of_a_constant(t):
+def test_requires_grad_of_a_view_of_a_constant(t):
     base = double(t, 2, 3)
     v = base[0].requires_grad_()
     facts = base.requires_grad, v.requires_grad, v.is_leaf, v.grad_fn
