@@ -159,3 +159,20 @@ def test_hooks_registered_inside_on_outer_tensors():
         return outs
 
     assert run_all(torch.compile) == run_all(lambda f: f)
+
+
+def test_hooks_after_a_failed_trace_that_something_keeps_alive():
+    """The sink that a trace made for a leaf is not the leaf's afterwards."""
+    w, kept = torch.ones(1, requires_grad=True), []
+
+    def f():
+        w.register_hook(lambda g: g * 2)
+        out = (w * 1).sum()
+        kept.append(out.grad_fn)
+        return out
+
+    run = torch.compile(f)
+    for expected in (2.0, 4.0, 8.0):
+        w.grad = None
+        run().backward()
+        assert w.grad.item() == expected

@@ -209,8 +209,6 @@ def test_to_messages():
         m.to(m.w, foo=3)
     with pytest.raises(NotImplementedError, match=r"Please use torch.nn.Module.to_empty\(\)"):
         kit(torchlike).Net().to("meta").to("cpu")
-    with pytest.raises(NotImplementedError, match="Module.compile"):
-        m.compile()
 
 
 # -- copies --------------------------------------------------------------------------------------------

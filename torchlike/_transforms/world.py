@@ -35,7 +35,7 @@ class World:
     def __init__(self):
         tensor_kinds = _subclasses(Tensor)
         self.storages, self.owners, self.tensors = {}, {}, []
-        self.hooks, counters = [], {}
+        self.hooks, self.sinks, counters = [], [], {}
         for o in _living(tensor_kinds | {Storage, Version}):
             if type(o) is Storage:
                 self.add(o)
@@ -44,6 +44,7 @@ class World:
                 counters[id(o)] = o
             else:
                 self.tensors.append((o, tuple(getattr(o, f, None) for f in self._FIELDS)))
+                self.sinks.append((o, o._acc))
                 if o._ex:
                     self.hooks.append((o._ex, _copied(o._ex)))
         self.counters = [(c, c.version) for c in counters.values()]
@@ -85,6 +86,8 @@ class World:
                 counter.version = version
         for extras, before in self.hooks:
             _put_back(extras, before)
+        for t, sink in self.sinks:  # one made while tracing has that time's hooks
+            t._acc = sink
         for t, before in self.changed():
             for field, value in before.items():
                 setattr(t, field, value)
