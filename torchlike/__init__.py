@@ -7,8 +7,10 @@
 tensor([2., 2., 2.])
 """
 
-from torchlike import _higher_order_ops as _higher_order_ops
 from torchlike import _setup as _setup  # settings of jax; first
+
+# isort: split
+from torchlike import _higher_order_ops as _higher_order_ops
 
 from torchlike import _C as _C  # isort: skip
 from torchlike import autograd as autograd

@@ -89,12 +89,14 @@ def _root_edges(roots):
 def _seeds(roots, grads, create, batched):
     """The gradients of the roots: tensors with ``create``, else values."""
     out = []
-    for i, (root, g) in enumerate(zip(map(_root, roots), grads, strict=True)):
+    for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
         if g is None:
-            value = _implicit_seed(root)
+            value = _scalar_seed(root)
+            if value is None:
+                value = _implicit_seed(_root(root))
             out.append(wrap(value) if create else value)
         else:
-            g = _checked_seed(i, root, g, batched)
+            g = _checked_seed(i, _root(root), g, batched)
             out.append(g if create else value_of(g))
     if batched:
         _demand_one_batch(grads)
@@ -114,6 +116,15 @@ def _demand_one_batch(grads):
             "is_grads_batched=True: Expected all tensors to have the same size in the mapped dimension, the first, but "
             f"got sizes {sizes}"
         )
+
+
+def _scalar_seed(root):
+    """The gradient 1 of a real 0-dim tensor that is no view, the usual loss; None for any other root."""
+    if root.__class__ is Tensor and root._view is None:
+        value = root._storage.value
+        if value.shape == () and value.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
+            return immediate.one((), value.dtype)
+    return None
 
 
 def _implicit_seed(root):

@@ -124,6 +124,9 @@ class _Task:
             self.needed = _leading_to(awaited, self.wanted)
         self.buffers = {}
         # Nodes of one number, which leaves are, run in the order in which they became ready.
+        if len(roots) == 1:
+            self.ready = [(-roots[0][0]._seq, 0, roots[0][0])]
+            return
         roots = [node for node in {node: None for node, _ in roots} if not awaited[node]]
         self.ready = [(-node._seq, i, node) for i, node in enumerate(roots)]
         heapify(self.ready)
@@ -147,7 +150,8 @@ class _Task:
         pushed = len(ready)
         while ready:
             node = heappop(ready)[2]
-            self.node = None
+            if not plain:
+                self.node = None
             grads = buffers.pop(node, None)
             if needed is not None and node not in needed:
                 results = repeat(None)

@@ -176,7 +176,7 @@ def make(op, plan, edges, saved, versions):
         saved[i], versions[i] = _by_value(saved[i], versions[i])
     node = cls()
     node.plan, node._edges, node._kept, node._versions = plan, edges, saved, versions
-    node._arity = plan.diff[-1] + 1
+    node._arity = plan.arity
     node._seq = nodes.next_sequence()
     node._ex = None
     return node

@@ -201,6 +201,7 @@ class Plan:
         outs: (shape, dtype) of every output; diff: indices of the differentiable ones.
         kernel: a :class:`Derived` operator, or None when every gradient is passed through.
         op, static, avals: the call that the plan is of. node_class: the class of its nodes, once made.
+        arity: how many outputs its nodes expect gradients of: those up to the last differentiable one.
         route: None, or for each wanted input the index of the argument passed through
             (-1 - j: the kernel's j-th result).
         numbers: positions of the saved values that are number arguments, kept when the rest is freed.
@@ -210,13 +211,16 @@ class Plan:
         shown: what nodes show as ``_saved_<name>``, once asked for.
     """
 
-    __slots__ = ("inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors",
-                 "op", "static", "avals", "node_class", "shown", "numbers", "apart", "refuses", "frees")  # fmt: skip
+    __slots__ = (
+        "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
+        "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
+    )  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
+        self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
