@@ -133,7 +133,7 @@ def main():
         start.append([title, first["jax"], *(first.get(c, absent) / first["jax"] for c in order)])
         ours, hand = memory(*found["compiled"], lowered)
         space.append([title, hand, ours, ours / hand])
-        print(speed[-1], start[-1], space[-1], flush=True)
+        print(f"  {speed[-1][0]}: done", flush=True)
     table("a training step, over hand-written JAX", ["program", "JAX ms", *order], speed)
     table("the first step (cold), over hand-written JAX", ["program", "JAX s", *order], start)
     table("memory of the program", ["program", "JAX MiB", "compiled MiB", "ratio"], space)
