@@ -3,20 +3,12 @@
 import gc
 import threading
 
-import pytest
-from both import agree
 from function_kit import function, told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def a_view_made_in_inference_mode_becomes_a_leaf(t):
+@story
+def test_a_view_made_in_inference_mode_becomes_a_leaf(t):
     x = t.ones(2, 2)
     with t.inference_mode():
         v = x.view(-1)
@@ -24,16 +16,16 @@ def a_view_made_in_inference_mode_becomes_a_leaf(t):
     return (v.sum(), v.is_leaf, v.is_inference())
 
 
-@script
-def mark_nondiff_input(t):
+@story
+def test_mark_nondiff_input(t):
     F = function(t, lambda c, x: (c.mark_non_differentiable(x), x)[1], lambda c, g: g)
     x = t.ones(2, requires_grad=True)
     y = F.apply(x)
     return (y.requires_grad, y is x, x.requires_grad)
 
 
-@script
-def once_msgs(t):
+@story
+def test_once_msgs(t):
     F = function(t, lambda c, x: x * 2, t.autograd.function.once_differentiable(lambda c, g: g * 2))
     x = t.ones(2, requires_grad=True)
     y = F.apply(x * x)
@@ -41,8 +33,8 @@ def once_msgs(t):
     return (g.requires_grad, told(lambda: t.autograd.grad((g * x).sum(), x)), g.grad_fn)
 
 
-@script
-def saved_for_nongrad(t):
+@story
+def test_saved_for_nongrad(t):
     F = function(
         t,
         lambda c, x, y: (c.save_for_backward(x, y), x * y)[1],
@@ -58,8 +50,8 @@ def saved_for_nongrad(t):
     return (x.grad, y.grad)
 
 
-@script
-def version_hook(t):
+@story
+def test_version_hook(t):
     x = t.ones(2, requires_grad=True)
     y = x * 2
     z = y * y
@@ -72,8 +64,8 @@ def version_hook(t):
     return told(lambda: z.sum().backward())
 
 
-@script
-def hook_errors(t):
+@story
+def test_hook_errors(t):
     x = t.ones(2, requires_grad=True)
     y = x * 2
     y.register_hook(lambda g: 3)
@@ -93,8 +85,8 @@ def hook_errors(t):
     )
 
 
-@script
-def retain_hooks(t):
+@story
+def test_retain_hooks(t):
     x = t.ones(2, requires_grad=True)
     y = x * 2
     y.retain_grad()
@@ -105,8 +97,8 @@ def retain_hooks(t):
     return (a, y.grad)
 
 
-@script
-def post_acc_order(t):
+@story
+def test_post_acc_order(t):
     x = t.ones(2, requires_grad=True)
     r = []
     acc = x.view_as(x).grad_fn.next_functions[0][0]
@@ -118,8 +110,8 @@ def post_acc_order(t):
     return r
 
 
-@script
-def grad_none_inputs(t):
+@story
+def test_grad_none_inputs(t):
     x = t.ones(2, requires_grad=True)
     y = t.ones(2, requires_grad=True)
     z = x * 2
@@ -140,8 +132,8 @@ def grad_none_inputs(t):
     )
 
 
-@script
-def parallel_create(t):
+@story
+def test_parallel_create(t):
     x = t.tensor([1.0, 2.0], requires_grad=True, dtype=t.double)
     r = []
 
@@ -156,8 +148,8 @@ def parallel_create(t):
     return r
 
 
-@script
-def gradcheck_destructor(t):
+@story
+def test_gradcheck_destructor(t):
 
     class D(t.autograd.Function):
         @staticmethod
@@ -179,8 +171,8 @@ def gradcheck_destructor(t):
     return x.grad
 
 
-@script
-def module_hook_kw(t):
+@story
+def test_module_hook_kw(t):
     m = t.nn.Linear(2, 2)
     r = []
     m.register_forward_pre_hook(lambda m, a, k: r.append((len(a), sorted(k))), with_kwargs=True)
@@ -189,23 +181,23 @@ def module_hook_kw(t):
     return r
 
 
-@script
-def no_nan_masked(t):
+@story
+def test_no_nan_masked(t):
     x = t.tensor([0.0, 1.0], requires_grad=True)
     t.where(x > 0, x.sqrt(), t.zeros(2)).sum().backward()
     return x.grad
 
 
-@script
-def checkpoint_cpu_meta(t):
+@story
+def test_checkpoint_cpu_meta(t):
     x = t.ones(2, requires_grad=True, device="meta")
     o = t.utils.checkpoint.checkpoint(lambda a: a.exp().sin(), x, use_reentrant=False)
     o.sum().backward()
     return (str(x.grad.device), tuple(x.grad.shape))
 
 
-@script
-def setattr_data(t):
+@story
+def test_setattr_data(t):
     x = t.ones(2, requires_grad=True)
     y = x * x
     x.data = t.zeros(2)
@@ -221,8 +213,8 @@ def setattr_data(t):
     )
 
 
-@script
-def gradgrad_custom_setup(t):
+@story
+def test_gradgrad_custom_setup(t):
     F = function(
         t,
         lambda x: (x**3, 3 * x**2),
@@ -233,8 +225,8 @@ def gradgrad_custom_setup(t):
     return (t.autograd.gradcheck(F.apply, x), t.autograd.gradgradcheck(F.apply, x))
 
 
-@script
-def module_param_reuse_graph(t):
+@story
+def test_module_param_reuse_graph(t):
     m = t.nn.Linear(2, 2)
     x = t.ones(1, 2)
     with t.no_grad():
@@ -243,8 +235,3 @@ def module_param_reuse_graph(t):
     with t.no_grad():
         m.weight.add_(1)
     return (told(lambda: o.sum().backward()), m.weight._version)
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

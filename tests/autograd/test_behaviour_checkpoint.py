@@ -5,20 +5,12 @@ import functools
 import gc
 import weakref
 
-import pytest
-from both import agree
 from function_kit import told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def checkpoint_basic(t):
+@story
+def test_checkpoint_basic(t):
     C = t.utils.checkpoint.checkpoint
     r = []
     for ur in (True, False):
@@ -32,8 +24,8 @@ def checkpoint_basic(t):
     return r
 
 
-@script
-def checkpoint_kwargs(t):
+@story
+def test_checkpoint_kwargs(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     return (
@@ -46,8 +38,8 @@ def checkpoint_kwargs(t):
     )
 
 
-@script
-def checkpoint_inputs_nograd(t):
+@story
+def test_checkpoint_inputs_nograd(t):
     C = t.utils.checkpoint.checkpoint
     w = t.ones(2, requires_grad=True)
     x = t.ones(2)
@@ -61,8 +53,8 @@ def checkpoint_inputs_nograd(t):
     return r
 
 
-@script
-def checkpoint_twice(t):
+@story
+def test_checkpoint_twice(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     o = C(lambda a: a.sin().exp(), x, use_reentrant=False)
@@ -71,8 +63,8 @@ def checkpoint_twice(t):
     return (x.grad, told(lambda: o.sum().backward()))
 
 
-@script
-def checkpoint_graph_access(t):
+@story
+def test_checkpoint_graph_access(t):
     C = t.utils.checkpoint.checkpoint
     n = [0]
 
@@ -91,8 +83,8 @@ def checkpoint_graph_access(t):
     return r
 
 
-@script
-def checkpoint_early(t):
+@story
+def test_checkpoint_early(t):
     C = t.utils.checkpoint.checkpoint
     n = [0]
     x = t.ones(2, requires_grad=True)
@@ -117,8 +109,8 @@ def checkpoint_early(t):
     return r
 
 
-@script
-def checkpoint_reentrant_backwards(t):
+@story
+def test_checkpoint_reentrant_backwards(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
 
     def f(a):
@@ -133,8 +125,8 @@ def checkpoint_reentrant_backwards(t):
     return a.grad
 
 
-@script
-def checkpoint_inner_backward(t):
+@story
+def test_checkpoint_inner_backward(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
 
     def f(a):
@@ -151,8 +143,8 @@ def checkpoint_inner_backward(t):
     return r
 
 
-@script
-def checkpoint_rng(t):
+@story
+def test_checkpoint_rng(t):
     C = t.utils.checkpoint.checkpoint
     r = []
     for ur in (True, False):
@@ -167,8 +159,8 @@ def checkpoint_rng(t):
     return r
 
 
-@script
-def checkpoint_detached(t):
+@story
+def test_checkpoint_detached(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     r = []
@@ -181,16 +173,16 @@ def checkpoint_detached(t):
     return r
 
 
-@script
-def checkpoint_valid(t):
+@story
+def test_checkpoint_valid(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     y = C(lambda a: a.exp(), x, use_reentrant=True).sum()
     return (told(lambda: t.autograd.grad(y, x)), told(lambda: y.backward(inputs=[x])), (y.backward(), x.grad)[1])
 
 
-@script
-def checkpoint_custom_fn(t):
+@story
+def test_checkpoint_custom_fn(t):
 
     class D(t.autograd.Function):
         @staticmethod
@@ -211,8 +203,8 @@ def checkpoint_custom_fn(t):
     return (x.grad, y.grad)
 
 
-@script
-def checkpoint_ctxfn(t):
+@story
+def test_checkpoint_ctxfn(t):
     C = t.utils.checkpoint.checkpoint
     log = []
 
@@ -229,8 +221,8 @@ def checkpoint_ctxfn(t):
     return log
 
 
-@script
-def checkpoint_memory(t):
+@story
+def test_checkpoint_memory(t):
     C = t.utils.checkpoint.checkpoint
     refs = []
 
@@ -245,8 +237,8 @@ def checkpoint_memory(t):
     return (refs[0]() is None, o)
 
 
-@script
-def checkpoint_warn(t):
+@story
+def test_checkpoint_warn(t):
     x = t.ones(2, requires_grad=True)
     return (
         t.utils.checkpoint.checkpoint(lambda a: a * 2, x, use_reentrant=True),
@@ -254,8 +246,8 @@ def checkpoint_warn(t):
     )
 
 
-@script
-def checkpoint_two_backward_same(t):
+@story
+def test_checkpoint_two_backward_same(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     x = t.ones(2, requires_grad=True)
     y = C(lambda a: a.exp().sin(), x)
@@ -264,8 +256,8 @@ def checkpoint_two_backward_same(t):
     return x.grad
 
 
-@script
-def checkpoint_none_args(t):
+@story
+def test_checkpoint_none_args(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     r = []
@@ -276,8 +268,8 @@ def checkpoint_none_args(t):
     return r
 
 
-@script
-def checkpoint_dict_out(t):
+@story
+def test_checkpoint_dict_out(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     o = C(lambda d: {"y": d["x"].exp().sin()}, {"x": x}, use_reentrant=False)
@@ -285,8 +277,8 @@ def checkpoint_dict_out(t):
     return x.grad
 
 
-@script
-def checkpoint_tuple_reentrant(t):
+@story
+def test_checkpoint_tuple_reentrant(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     y = t.ones(2, requires_grad=True)
@@ -295,16 +287,16 @@ def checkpoint_tuple_reentrant(t):
     return (x.grad, y.grad, [q.grad_fn for q in o])
 
 
-@script
-def checkpoint_nograd_ctx(t):
+@story
+def test_checkpoint_nograd_ctx(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     with t.no_grad():
         return [C(lambda a: a * 2, x, use_reentrant=u).requires_grad for u in (True, False)]
 
 
-@script
-def checkpoint_grad_mode_inside(t):
+@story
+def test_checkpoint_grad_mode_inside(t):
     C = t.utils.checkpoint.checkpoint
     r = []
     x = t.ones(2, requires_grad=True)
@@ -313,24 +305,19 @@ def checkpoint_grad_mode_inside(t):
     return r
 
 
-@script
-def checkpoint_inplace_inside(t):
+@story
+def test_checkpoint_inplace_inside(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     C(lambda a: (a * 2).exp_().mul_(3), x, use_reentrant=False).sum().backward()
     return x.grad
 
 
-@script
-def checkpoint_param_used_in_out(t):
+@story
+def test_checkpoint_param_used_in_out(t):
     C = t.utils.checkpoint.checkpoint
     w = t.ones(2, requires_grad=True)
     x = t.ones(2, requires_grad=True)
     o = C(lambda a: (a * w).exp(), x, use_reentrant=False)
     (o * w).sum().backward()
     return (w.grad, x.grad)
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

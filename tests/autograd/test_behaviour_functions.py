@@ -2,20 +2,12 @@
 
 import collections
 
-import pytest
-from both import agree
 from function_kit import function, told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def several_inputs(t):
+@story
+def test_several_inputs(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -44,8 +36,8 @@ def several_inputs(t):
     )
 
 
-@script
-def materialize(t):
+@story
+def test_materialize(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -73,8 +65,8 @@ def materialize(t):
     return (r, x.grad)
 
 
-@script
-def dont_materialize(t):
+@story
+def test_dont_materialize(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -103,8 +95,8 @@ def dont_materialize(t):
     return (r, x.grad)
 
 
-@script
-def materialize_nondiff(t):
+@story
+def test_materialize_nondiff(t):
     r = []
 
     class M(t.autograd.Function):
@@ -126,8 +118,8 @@ def materialize_nondiff(t):
     return r
 
 
-@script
-def ctx_stash(t):
+@story
+def test_ctx_stash(t):
 
     class Id(t.autograd.Function):
         @staticmethod
@@ -149,8 +141,8 @@ def ctx_stash(t):
     return (e, [v for v in s[-1].saved_tensors])
 
 
-@script
-def repeated_gradgrad(t):
+@story
+def test_repeated_gradgrad(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -180,8 +172,8 @@ def repeated_gradgrad(t):
     return (g, g2, g.grad_fn)
 
 
-@script
-def no_early_free(t):
+@story
+def test_no_early_free(t):
 
     class D(t.autograd.Function):
         @staticmethod
@@ -212,8 +204,8 @@ def no_early_free(t):
     return r
 
 
-@script
-def custom_exc(t):
+@story
+def test_custom_exc(t):
 
     class E(t.autograd.Function):
         @staticmethod
@@ -228,8 +220,8 @@ def custom_exc(t):
     return told(lambda: E.apply(x).sum().backward())
 
 
-@script
-def nondiff(t):
+@story
+def test_nondiff(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -249,8 +241,8 @@ def nondiff(t):
     return (m, m.requires_grad, y, x.grad)
 
 
-@script
-def nondiff_mixed(t):
+@story
+def test_nondiff_mixed(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -272,8 +264,8 @@ def nondiff_mixed(t):
     return (r, x.grad, a.requires_grad, b.requires_grad)
 
 
-@script
-def nondiff_none(t):
+@story
+def test_nondiff_none(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -294,8 +286,8 @@ def nondiff_none(t):
     return (r, x.grad)
 
 
-@script
-def nontensor_in_out(t):
+@story
+def test_nontensor_in_out(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -317,8 +309,8 @@ def nontensor_in_out(t):
     return (r, x.grad, y.grad, q, n)
 
 
-@script
-def setup_ctx(t):
+@story
+def test_setup_ctx(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -341,8 +333,8 @@ def setup_ctx(t):
     return (seen, x.grad, told(lambda: M.apply(x)[0]))
 
 
-@script
-def setup_default(t):
+@story
+def test_setup_default(t):
 
     class P(t.autograd.Function):
         @staticmethod
@@ -366,8 +358,8 @@ def setup_default(t):
     return (g, told(lambda: P.apply(x, exp=3)), told(lambda: P.apply()))
 
 
-@script
-def namedtuple_out(t):
+@story
+def test_namedtuple_out(t):
     N = collections.namedtuple("N", "a b")
 
     class M(t.autograd.Function):
@@ -384,8 +376,8 @@ def namedtuple_out(t):
     return (type(o).__name__, o[1])
 
 
-@script
-def ctx_attrs(t):
+@story
+def test_ctx_attrs(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -420,8 +412,8 @@ def ctx_attrs(t):
     return r
 
 
-@script
-def function_list_input(t):
+@story
+def test_function_list_input(t):
     F = function(t, lambda c, xs, y: xs[0] * y, lambda c, g: (None, g * 5))
     x = t.ones(2, requires_grad=True)
     y = t.ones(2, requires_grad=True)
@@ -430,8 +422,8 @@ def function_list_input(t):
     return (x.grad, y.grad)
 
 
-@script
-def function_save_attr_leak(t):
+@story
+def test_function_save_attr_leak(t):
 
     class F(t.autograd.Function):
         @staticmethod
@@ -452,8 +444,8 @@ def function_save_attr_leak(t):
     return (y.grad_fn.k, told(lambda: y.grad_fn.saved_tensors), told(lambda: y.sum().backward()))
 
 
-@script
-def function_backward_no_saved_twice(t):
+@story
+def test_function_backward_no_saved_twice(t):
     F = function(t, lambda c, x: x * 2, lambda c, g: g * 2)
     x = t.ones(2, requires_grad=True)
     y = F.apply(x)
@@ -462,8 +454,8 @@ def function_backward_no_saved_twice(t):
     return x.grad
 
 
-@script
-def function_multi_out_unused(t):
+@story
+def test_function_multi_out_unused(t):
     r = []
     F = function(t, lambda c, x: (x * 2, x * 3, x * 4), lambda c, a, b, d: (r.append((a, b, d)), a)[1])
     x = t.ones(2, requires_grad=True)
@@ -472,47 +464,47 @@ def function_multi_out_unused(t):
     return (r, [q.output_nr for q in o], [q.grad_fn is o[0].grad_fn for q in o])
 
 
-@script
-def function_int_out(t):
+@story
+def test_function_int_out(t):
     F = function(t, lambda c, x: (x * 2, x.argmax()), lambda c, a, b: a)
     x = t.ones(2, requires_grad=True)
     a, b = F.apply(x)
     return (a.requires_grad, b.requires_grad, b.dtype, b.grad_fn)
 
 
-@script
-def function_complex_to_real_grad(t):
+@story
+def test_function_complex_to_real_grad(t):
     F = function(t, lambda c, x: x * 2, lambda c, g: g * (1 + 2j))
     x = t.ones(2, requires_grad=True)
     told(lambda: F.apply(x).sum().backward())
     return x.grad
 
 
-@script
-def function_dtype_cast(t):
+@story
+def test_function_dtype_cast(t):
     F = function(t, lambda c, x: x * 2, lambda c, g: g.double())
     x = t.ones(2, requires_grad=True)
     F.apply(x).sum().backward()
     return x.grad
 
 
-@script
-def function_expand_grad(t):
+@story
+def test_function_expand_grad(t):
     F = function(t, lambda c, x: x * 2, lambda c, g: g.expand(3, 2))
     x = t.ones(2, requires_grad=True)
     F.apply(x).sum().backward()
     return x.grad
 
 
-@script
-def function_dirty_leaf(t):
+@story
+def test_function_dirty_leaf(t):
     F = function(t, lambda c, x: (c.mark_dirty(x), x.mul_(2))[1], lambda c, g: g * 2)
     x = t.ones(2, requires_grad=True)
     return (told(lambda: F.apply(x)), told(lambda: F.apply(x.clone()).sum().backward()), x.grad)
 
 
-@script
-def function_dirty_view(t):
+@story
+def test_function_dirty_view(t):
     F = function(t, lambda c, x: (c.mark_dirty(x), x.mul_(2))[1], lambda c, g: g * 2)
     x = t.ones(4, requires_grad=True)
     y = x.clone()
@@ -522,16 +514,11 @@ def function_dirty_view(t):
     return (x.grad, y.grad_fn, v.grad_fn, o is v)
 
 
-@script
-def function_jvp_missing(t):
+@story
+def test_function_jvp_missing(t):
     return (
         hasattr(t.autograd.Function, "jvp"),
         hasattr(t.autograd.Function, "vjp"),
         hasattr(t.autograd.Function, "vmap"),
         hasattr(t.autograd.Function, "setup_context"),
     )
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

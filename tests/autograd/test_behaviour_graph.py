@@ -1,19 +1,11 @@
 """Hooks of nodes and graphs, saved tensors: scripts that do the same on both libraries."""
 
-import pytest
-from both import agree
 from function_kit import function, told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def multi_grad_hook_any(t):
+@story
+def test_multi_grad_hook_any(t):
     t1 = t.ones(2, requires_grad=True)
     t2 = t.ones(2, requires_grad=True)
     t3 = t.ones(2, requires_grad=True)
@@ -29,8 +21,8 @@ def multi_grad_hook_any(t):
     return (a, b, r)
 
 
-@script
-def multi_grad_hook_err(t):
+@story
+def test_multi_grad_hook_err(t):
     t1 = t.ones(2, requires_grad=True)
     t2 = t.ones(2, requires_grad=True)
 
@@ -44,8 +36,8 @@ def multi_grad_hook_err(t):
     return (e, t1.grad)
 
 
-@script
-def multi_grad_hook_sametensor(t):
+@story
+def test_multi_grad_hook_sametensor(t):
     t1 = t.ones(2, requires_grad=True)
     r = []
     t.autograd.graph.register_multi_grad_hook((t1, t1), lambda g: r.append(g))
@@ -53,8 +45,8 @@ def multi_grad_hook_sametensor(t):
     return r
 
 
-@script
-def gradient_edges(t):
+@story
+def test_gradient_edges(t):
     a = t.ones(2, requires_grad=True)
     b = a * 2
     c = b.exp()
@@ -77,16 +69,16 @@ def gradient_edges(t):
     return r
 
 
-@script
-def edges_multi(t):
+@story
+def test_edges_multi(t):
     x = t.arange(4.0, requires_grad=True)
     a, b = x.exp().chunk(2)
     e = t.autograd.graph.get_gradient_edge(b)
     return (e.output_nr, e.node.name(), t.autograd.grad(a.sum() + b.sum() * 2, e)[0])
 
 
-@script
-def edge_tensor_metadata_after_inplace(t):
+@story
+def test_edge_tensor_metadata_after_inplace(t):
     x = t.ones(2, requires_grad=True)
     y = x.clone()
     e = t.autograd.graph.get_gradient_edge(y)
@@ -94,8 +86,8 @@ def edge_tensor_metadata_after_inplace(t):
     return [e.node.name(), t.autograd.graph.get_gradient_edge(y).node.name(), t.autograd.grad(y.sum(), (e, y))]
 
 
-@script
-def node_isinstance(t):
+@story
+def test_node_isinstance(t):
     x = t.ones(2, requires_grad=True)
     N = t.autograd.graph.Node
 
@@ -120,8 +112,8 @@ def node_isinstance(t):
     )
 
 
-@script
-def node_hooks(t):
+@story
+def test_node_hooks(t):
     x = t.ones(2, requires_grad=True)
     y = x * x
     r = []
@@ -134,8 +126,8 @@ def node_hooks(t):
     return (r, x.grad)
 
 
-@script
-def node_hook_ret(t):
+@story
+def test_node_hook_ret(t):
     x = t.ones(2, requires_grad=True)
     y = x * x
     y.grad_fn.register_hook(lambda gi, go: (gi[0] * 10, gi[1]))
@@ -150,8 +142,8 @@ def node_hook_ret(t):
     return (x.grad, e)
 
 
-@script
-def node_hook_on_acc(t):
+@story
+def test_node_hook_on_acc(t):
     x = t.ones(2, requires_grad=True)
     acc = x.view_as(x).grad_fn.next_functions[0][0]
     r = []
@@ -161,8 +153,8 @@ def node_hook_on_acc(t):
     return (r, acc.name(), acc.next_functions)
 
 
-@script
-def internal_taskid(t):
+@story
+def test_internal_taskid(t):
     r = []
     x = t.ones(2, requires_grad=True)
     y = x * 2
@@ -172,8 +164,8 @@ def internal_taskid(t):
     return (a, r[0] >= 0, t._C._current_graph_task_id())
 
 
-@script
-def internal_node(t):
+@story
+def test_internal_node(t):
     r = []
     x = t.ones(2, requires_grad=True)
     y = x * 2
@@ -183,8 +175,8 @@ def internal_node(t):
     return (a, r)
 
 
-@script
-def internal_misc(t):
+@story
+def test_internal_misc(t):
     t._C._set_grad_enabled(False)
     a = t.is_grad_enabled()
     t._C._set_grad_enabled(True)
@@ -195,8 +187,8 @@ def internal_misc(t):
     )
 
 
-@script
-def saved_basic(t):
+@story
+def test_saved_basic(t):
     r = []
 
     def p(x):
@@ -214,8 +206,8 @@ def saved_basic(t):
     return (len(r), a.grad)
 
 
-@script
-def saved_scaled(t):
+@story
+def test_saved_scaled(t):
     a = t.ones(5, requires_grad=True)
     with t.autograd.graph.saved_tensors_hooks(lambda x: x * 2, lambda x: x):
         y = a * a
@@ -223,8 +215,8 @@ def saved_scaled(t):
     return a.grad
 
 
-@script
-def saved_nested(t):
+@story
+def test_saved_nested(t):
     a = t.ones(5, requires_grad=True)
     with t.autograd.graph.saved_tensors_hooks(lambda x: 2 * x, lambda x: x / 2):
         with t.autograd.graph.saved_tensors_hooks(lambda x: 2 * x, lambda x: x):
@@ -237,8 +229,8 @@ def saved_nested(t):
     return (g, a.grad)
 
 
-@script
-def saved_double(t):
+@story
+def test_saved_double(t):
     a = t.tensor([1.0, 2.0], requires_grad=True, dtype=t.float64)
     with t.autograd.graph.saved_tensors_hooks(lambda x: 2 * x, lambda x: x / 2):
         y = a**3
@@ -247,8 +239,8 @@ def saved_double(t):
     return (g, g2)
 
 
-@script
-def disable_hooks(t):
+@story
+def test_disable_hooks(t):
     def f():
         with t.autograd.graph.disable_saved_tensors_hooks("nope"):
             with t.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
@@ -276,8 +268,8 @@ def disable_hooks(t):
     return (told(f), told(g), told(h))
 
 
-@script
-def custom_error(t):
+@story
+def test_custom_error(t):
 
     class E(Exception):
         pass
@@ -299,8 +291,8 @@ def custom_error(t):
     return (told(f)[0], told(g)[0])
 
 
-@script
-def unpack_count(t):
+@story
+def test_unpack_count(t):
     n = [0, 0]
 
     def p(x):
@@ -322,8 +314,8 @@ def unpack_count(t):
     return r
 
 
-@script
-def save_on_cpu(t):
+@story
+def test_save_on_cpu(t):
     a = t.ones(3, requires_grad=True, dtype=t.float64)
     with t.autograd.graph.save_on_cpu():
         y = (a**2).sin()
@@ -331,8 +323,8 @@ def save_on_cpu(t):
     return a.grad
 
 
-@script
-def intermediates(t):
+@story
+def test_intermediates(t):
 
     class F(t.autograd.Function):
         @staticmethod
@@ -359,8 +351,8 @@ def intermediates(t):
     return (n, a.grad)
 
 
-@script
-def raw_saved_tensors(t):
+@story
+def test_raw_saved_tensors(t):
 
     class F(t.autograd.Function):
         @staticmethod
@@ -381,8 +373,8 @@ def raw_saved_tensors(t):
     return (e, a.grad, told(lambda: y.grad_fn._raw_saved_tensors))
 
 
-@script
-def mutation_nested(t):
+@story
+def test_mutation_nested(t):
 
     def f():
         with t.autograd.graph.allow_mutation_on_saved_tensors():
@@ -392,8 +384,8 @@ def mutation_nested(t):
     return told(f)
 
 
-@script
-def multithreading_ctx(t):
+@story
+def test_multithreading_ctx(t):
     A = t.autograd
     r = []
     with A.set_multithreading_enabled(False):
@@ -410,16 +402,16 @@ def multithreading_ctx(t):
     return r
 
 
-@script
-def hook_ctx_mgr(t):
+@story
+def test_hook_ctx_mgr(t):
     x = t.ones(2, requires_grad=True)
     with t.autograd.graph.register_multi_grad_hook((x,), lambda g: None):
         (x * 2).sum().backward()
     return x.grad
 
 
-@script
-def internal_will_execute(t):
+@story
+def test_internal_will_execute(t):
     r = []
     x, z = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
     y = x * z
@@ -434,8 +426,8 @@ def internal_will_execute(t):
     return r, told(lambda: will(leaves[0]))
 
 
-@script
-def internal_execution_order(t):
+@story
+def test_internal_execution_order(t):
     order = t._C._current_graph_task_execution_order
     r = []
     with t.autograd.set_multithreading_enabled(False):
@@ -448,16 +440,16 @@ def internal_execution_order(t):
     return r, told(order)
 
 
-@script
-def internal_order_wants_one_thread(t):
+@story
+def test_internal_order_wants_one_thread(t):
     x = t.ones(1, requires_grad=True)
     y = x * 2
     y.register_hook(lambda g: t._C._current_graph_task_execution_order())
     return told(y.backward)[1][:99]
 
 
-@script
-def internal_ids_of_nested_backwards(t):
+@story
+def test_internal_ids_of_nested_backwards(t):
     r = []
 
     def note():
@@ -482,8 +474,8 @@ def internal_ids_of_nested_backwards(t):
     return r, t._C._current_graph_task_id(), t._C._current_autograd_node()
 
 
-@script
-def internal_saved_tensor_switches(t):
+@story
+def test_internal_saved_tensor_switches(t):
     A = t._C._autograd
     a = A._saved_tensors_hooks_is_enabled()
     A._saved_tensors_hooks_disable("no")
@@ -499,8 +491,3 @@ def internal_saved_tensor_switches(t):
     v.add_(1)
     A._unsafe_set_version_counter((v,), (7,))
     return a, b, c, x.grad, A._saved_tensors_hooks_get_disabled_error_message(), v._version
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

@@ -4,20 +4,12 @@ import asyncio
 import threading
 import warnings
 
-import pytest
-from both import agree
 from function_kit import told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def inference_decor(t):
+@story
+def test_inference_decor(t):
 
     @t.inference_mode()
     def f(x):
@@ -35,8 +27,8 @@ def inference_decor(t):
     return (f(x), g(x), h(x))
 
 
-@script
-def inference_inplace_normal(t):
+@story
+def test_inference_inplace_normal(t):
     x = t.ones(2, requires_grad=True)
     y = x.clone()
     z = y * y
@@ -45,16 +37,16 @@ def inference_inplace_normal(t):
     return (y._version, told(lambda: z.sum().backward()), y.requires_grad)
 
 
-@script
-def inference_view_grad(t):
+@story
+def test_inference_view_grad(t):
     x = t.ones(2, 2, requires_grad=True).clone()
     with t.inference_mode():
         v = x.view(-1)
     return (v.is_inference(), v.requires_grad, told(lambda: v.add_(1)), v.grad_fn)
 
 
-@script
-def inference_nested(t):
+@story
+def test_inference_nested(t):
     r = []
     with t.inference_mode():
         r.append(t.is_grad_enabled())
@@ -69,8 +61,8 @@ def inference_nested(t):
     return r
 
 
-@script
-def threads_backtrace(t):
+@story
+def test_threads_backtrace(t):
 
     class F(t.autograd.Function):
         @staticmethod
@@ -91,8 +83,8 @@ def threads_backtrace(t):
         return "raise ValueError" in s
 
 
-@script
-def threads_gradmode(t):
+@story
+def test_threads_gradmode(t):
     r = []
 
     class F(t.autograd.Function):
@@ -121,8 +113,8 @@ def threads_gradmode(t):
     return r
 
 
-@script
-def threads_middle(t):
+@story
+def test_threads_middle(t):
     x = t.ones(5, 5, requires_grad=True)
     y = (x + 3) * (x + 4) * 0.5
     ts = [threading.Thread(target=lambda: (y * y).sum().backward(retain_graph=True)) for _ in range(4)]
@@ -131,8 +123,8 @@ def threads_middle(t):
     return x.grad[0, 0]
 
 
-@script
-def threads_err_noretain(t):
+@story
+def test_threads_err_noretain(t):
     x = t.ones(5, 5, requires_grad=True)
     y = (x + 3) * (x + 4) * 0.5
     y = y.sum()
@@ -140,8 +132,8 @@ def threads_err_noretain(t):
     return told(lambda: y.backward())
 
 
-@script
-def a_coroutine(t):
+@story
+def test_a_coroutine(t):
 
     async def a():
         with t.no_grad():
@@ -151,8 +143,8 @@ def a_coroutine(t):
     return (asyncio.new_event_loop().run_until_complete(a()), t.is_grad_enabled())
 
 
-@script
-def a_decorated_generator(t):
+@story
+def test_a_decorated_generator(t):
 
     @t.no_grad()
     def g():
@@ -165,8 +157,8 @@ def a_decorated_generator(t):
     return r
 
 
-@script
-def anomaly(t):
+@story
+def test_anomaly(t):
     a = t.autograd.detect_anomaly
     r = []
     x = t.ones(2, requires_grad=True)
@@ -181,8 +173,8 @@ def anomaly(t):
     return r
 
 
-@script
-def anomaly_nested(t):
+@story
+def test_anomaly_nested(t):
 
     class S(t.autograd.Function):
         @staticmethod
@@ -211,8 +203,8 @@ def anomaly_nested(t):
         return told(lambda: g.sum().backward())
 
 
-@script
-def threads_hooks_grad(t):
+@story
+def test_threads_hooks_grad(t):
     x = t.ones(3, requires_grad=True)
     r = []
     x.register_hook(lambda g: r.append(1))
@@ -223,8 +215,8 @@ def threads_hooks_grad(t):
     return (x.grad, sorted(r))
 
 
-@script
-def anomaly_hook(t):
+@story
+def test_anomaly_hook(t):
     x = t.ones(2, requires_grad=True)
     y = x * 2
     y.register_hook(lambda g: g * float("nan"))
@@ -236,8 +228,8 @@ def anomaly_hook(t):
     return (told(f), x.grad)
 
 
-@script
-def anomaly_metadata(t):
+@story
+def test_anomaly_metadata(t):
     with t.autograd.detect_anomaly():
         x = t.ones(2, requires_grad=True)
         y = x * 2
@@ -245,8 +237,8 @@ def anomaly_metadata(t):
     return (sorted(m), type(m.get("traceback_")).__name__)
 
 
-@script
-def anomaly_warning(t):
+@story
+def test_anomaly_warning(t):
     x = t.ones(2, requires_grad=True)
     with warnings.catch_warnings(record=True) as w:
         warnings.simplefilter("always")
@@ -258,8 +250,8 @@ def anomaly_warning(t):
     return [("Traceback of forward call" in str(i.message), "c4.py" in str(i.message)) for i in w]
 
 
-@script
-def grad_mode_repr(t):
+@story
+def test_grad_mode_repr(t):
     return (
         t.no_grad().__class__.__name__,
         isinstance(t.no_grad(), t.autograd.grad_mode.no_grad),
@@ -267,8 +259,8 @@ def grad_mode_repr(t):
     )
 
 
-@script
-def version_after_ops(t):
+@story
+def test_version_after_ops(t):
     x = t.ones(2)
     x.add_(1)
     x.data.add_(1)
@@ -276,8 +268,3 @@ def version_after_ops(t):
     x[0] = 3
     x.copy_(x)
     return (x._version, x.view(2)._version, x.data._version, x.clone()._version)
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

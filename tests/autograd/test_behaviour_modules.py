@@ -2,16 +2,8 @@
 
 import copy
 
-import pytest
-from both import agree
 from function_kit import told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
 def filled(t, m):
@@ -22,8 +14,8 @@ def filled(t, m):
     return m
 
 
-@script
-def gradcheck_basic(t):
+@story
+def test_gradcheck_basic(t):
     g, gg = t.autograd.gradcheck, t.autograd.gradgradcheck
     x = t.tensor([0.3, 0.7], dtype=t.double, requires_grad=True)
     y = t.tensor([0.1, 0.2], dtype=t.double, requires_grad=True)
@@ -36,8 +28,8 @@ def gradcheck_basic(t):
     )
 
 
-@script
-def gradcheck_complex(t):
+@story
+def test_gradcheck_complex(t):
     g, gg = t.autograd.gradcheck, t.autograd.gradgradcheck
     z = t.tensor([1 + 2j, 0.5 - 1j], dtype=t.cdouble, requires_grad=True)
     return (
@@ -49,8 +41,8 @@ def gradcheck_complex(t):
     )
 
 
-@script
-def gradcheck_errs(t):
+@story
+def test_gradcheck_errs(t):
     g = t.autograd.gradcheck
     x = t.ones(2, dtype=t.double, requires_grad=True)
 
@@ -86,8 +78,8 @@ def gradcheck_errs(t):
     return [e if not isinstance(e, tuple) else (e[0], e[1][:60]) for e in r]
 
 
-@script
-def gradcheck_nondet(t):
+@story
+def test_gradcheck_nondet(t):
     g = t.autograd.gradcheck
     x = t.ones(2, dtype=t.double, requires_grad=True)
     n = [0]
@@ -108,8 +100,8 @@ def gradcheck_nondet(t):
     ]
 
 
-@script
-def hooks_full(t):
+@story
+def test_hooks_full(t):
     m = filled(t, t.nn.Linear(2, 2))
     r = []
     m.register_full_backward_hook(lambda m, gi, go: r.append((gi, go)))
@@ -119,8 +111,8 @@ def hooks_full(t):
     return (r, x.grad)
 
 
-@script
-def hooks_modify(t):
+@story
+def test_hooks_modify(t):
     m = filled(t, t.nn.Linear(2, 2))
     m.register_full_backward_hook(lambda m, gi, go: (gi[0] * 2,))
     x = t.ones(1, 2, requires_grad=True)
@@ -128,8 +120,8 @@ def hooks_modify(t):
     return (x.grad, m.weight.grad)
 
 
-@script
-def hooks_global(t):
+@story
+def test_hooks_global(t):
     r = []
     M = t.nn.modules.module
     h = M.register_module_full_backward_hook(lambda m, gi, go: r.append(type(m).__name__))
@@ -143,8 +135,8 @@ def hooks_global(t):
     return r
 
 
-@script
-def freeze(t):
+@story
+def test_freeze(t):
     m = filled(t, t.nn.Sequential(t.nn.Linear(2, 2), t.nn.ReLU(), t.nn.Linear(2, 2)))
     m[0].requires_grad_(False)
     x = t.ones(1, 2)
@@ -153,16 +145,16 @@ def freeze(t):
     return ([p.grad for p in m.parameters()], m[0](x).requires_grad, m[0](x).grad_fn)
 
 
-@script
-def shared(t):
+@story
+def test_shared(t):
     lin = filled(t, t.nn.Linear(2, 2))
     m = t.nn.Sequential(lin, t.nn.Tanh(), lin)
     m(t.ones(1, 2)).sum().backward()
     return (lin.weight.grad, len(list(m.parameters())), m[0].weight is m[2].weight)
 
 
-@script
-def tied(t):
+@story
+def test_tied(t):
     e = t.nn.Embedding(3, 2)
     lin = t.nn.Linear(2, 3, bias=False)
     lin.weight = e.weight
@@ -172,8 +164,8 @@ def tied(t):
     return (e.weight.grad, lin.weight.grad is e.weight.grad)
 
 
-@script
-def bn_inplace_buffer(t):
+@story
+def test_bn_inplace_buffer(t):
     b = t.nn.BatchNorm1d(2).eval()
     x = t.ones(2, 2, requires_grad=True)
     o = b(x)
@@ -181,8 +173,8 @@ def bn_inplace_buffer(t):
     return told(lambda: o.sum().backward())
 
 
-@script
-def zero_grad(t):
+@story
+def test_zero_grad(t):
     m = filled(t, t.nn.Linear(2, 1))
     m(t.ones(1, 2)).sum().backward()
     g = m.weight.grad
@@ -192,8 +184,8 @@ def zero_grad(t):
     return (a, m.weight.grad)
 
 
-@script
-def setparam_nonleaf(t):
+@story
+def test_setparam_nonleaf(t):
     m = t.nn.Module()
     p = t.ones(2, requires_grad=True) * 2
     return (
@@ -202,8 +194,8 @@ def setparam_nonleaf(t):
     )
 
 
-@script
-def apply_grad_inplace(t):
+@story
+def test_apply_grad_inplace(t):
     m = filled(t, t.nn.Linear(2, 1))
     with t.no_grad():
         m.weight.add_(1)
@@ -211,8 +203,8 @@ def apply_grad_inplace(t):
     return (m.weight, m.weight._version, m.weight.requires_grad)
 
 
-@script
-def module_to(t):
+@story
+def test_module_to(t):
     m = filled(t, t.nn.Linear(2, 1))
     w = m.weight
     m(t.ones(1, 2)).sum().backward()
@@ -220,8 +212,8 @@ def module_to(t):
     return (w is m.weight, m.weight.dtype, m.weight.grad.dtype)
 
 
-@script
-def meta(t):
+@story
+def test_meta(t):
     m = t.nn.Linear(2, 3, device="meta")
     x = t.ones(4, 2, device="meta", requires_grad=True)
     o = m(x)
@@ -229,15 +221,15 @@ def meta(t):
     return (tuple(o.shape), str(x.grad.device), tuple(x.grad.shape), str(m.weight.grad.device))
 
 
-@script
-def to_meta(t):
+@story
+def test_to_meta(t):
     x = t.ones(2, requires_grad=True)
     y = x.to("meta")
     return (str(y.device), y.requires_grad, y.grad_fn)
 
 
-@script
-def optim(t):
+@story
+def test_optim(t):
     p = t.nn.Parameter(t.tensor([1.0, 2.0]))
     o = t.optim.SGD([p], lr=0.1)
     (p**2).sum().backward()
@@ -247,8 +239,8 @@ def optim(t):
     return (p, p.grad, p._version - v, told(lambda: t.optim.SGD([p * 2], lr=0.1)))
 
 
-@script
-def optim_saved(t):
+@story
+def test_optim_saved(t):
     p = t.nn.Parameter(t.tensor([1.0, 2.0]))
     o = t.optim.SGD([p], lr=0.1)
     loss = (p**2).sum()
@@ -257,8 +249,8 @@ def optim_saved(t):
     return told(lambda: loss.backward())
 
 
-@script
-def optim_in_backward(t):
+@story
+def test_optim_in_backward(t):
     ps = [t.nn.Parameter(t.tensor([1.0, 2.0])) for _ in range(2)]
     os = {p: t.optim.SGD([p], lr=0.1) for p in ps}
 
@@ -272,8 +264,8 @@ def optim_in_backward(t):
     return (ps, [p.grad for p in ps])
 
 
-@script
-def nested_module_dup(t):
+@story
+def test_nested_module_dup(t):
     r = []
 
     class M(t.nn.Module):
@@ -287,8 +279,8 @@ def nested_module_dup(t):
     return (told(lambda: (o["a"] + o["b"][0]).sum().backward()), r)
 
 
-@script
-def dropout_train(t):
+@story
+def test_dropout_train(t):
     m = t.nn.Dropout(0.5)
     x = t.ones(100, requires_grad=True)
     y = m(x)
@@ -296,8 +288,8 @@ def dropout_train(t):
     return (bool((x.grad == y).all()), sorted(set(y.tolist())))
 
 
-@script
-def hook_on_params(t):
+@story
+def test_hook_on_params(t):
     m = filled(t, t.nn.Linear(2, 1))
     r = []
     h = m.weight.register_hook(lambda g: g * 2)
@@ -306,16 +298,16 @@ def hook_on_params(t):
     return (m.weight.grad, r, len(m.weight._backward_hooks), h.id in m.weight._backward_hooks)
 
 
-@script
-def statedict_grad(t):
+@story
+def test_statedict_grad(t):
     m = t.nn.Linear(2, 1)
     s = m.state_dict()
     k = m.state_dict(keep_vars=True)
     return (s["weight"].requires_grad, k["weight"] is m.weight, [p.requires_grad for p in m.parameters()])
 
 
-@script
-def deepcopy_mod_hooks(t):
+@story
+def test_deepcopy_mod_hooks(t):
     m = t.nn.Linear(2, 1)
     r = []
     m.register_full_backward_hook(lambda *a: r.append(1))
@@ -324,8 +316,8 @@ def deepcopy_mod_hooks(t):
     return (r, n.weight.grad is not None, m.weight.grad)
 
 
-@script
-def double_back_mod(t):
+@story
+def test_double_back_mod(t):
     m = filled(t, t.nn.Sequential(t.nn.Linear(2, 3), t.nn.Tanh(), t.nn.Linear(3, 1))).double()
     x = t.tensor([[0.1, 0.2]], dtype=t.double, requires_grad=True)
     (g,) = t.autograd.grad(m(x).sum(), x, create_graph=True)
@@ -333,8 +325,8 @@ def double_back_mod(t):
     return [p.grad for p in m.parameters()]
 
 
-@script
-def inplace_relu(t):
+@story
+def test_inplace_relu(t):
     m = t.nn.Sequential(filled(t, t.nn.Linear(2, 2)), t.nn.ReLU(inplace=True))
     x = t.ones(1, 2, requires_grad=True)
     m(x).sum().backward()
@@ -345,8 +337,8 @@ def inplace_relu(t):
     )
 
 
-@script
-def hooks_util(t):
+@story
+def test_hooks_util(t):
     x = t.ones(2, requires_grad=True)
     h = x.register_hook(lambda g: g)
     H = type(h)
@@ -358,8 +350,8 @@ def hooks_util(t):
     return (a, H.__name__, len(x._backward_hooks))
 
 
-@script
-def var(t):
+@story
+def test_var(t):
     V = t.autograd.Variable
     x = V(t.ones(2), requires_grad=True)
     return (
@@ -373,8 +365,8 @@ def var(t):
     )
 
 
-@script
-def setstate_hooks(t):
+@story
+def test_setstate_hooks(t):
     x = t.ones(2, requires_grad=True)
     x.register_hook(lambda g: g * 2)
     y = copy.deepcopy(x)
@@ -382,8 +374,8 @@ def setstate_hooks(t):
     return (y.grad, y._backward_hooks)
 
 
-@script
-def grad_of_module_out_hooks(t):
+@story
+def test_grad_of_module_out_hooks(t):
     m = t.nn.Linear(2, 2)
     r = []
 
@@ -395,8 +387,8 @@ def grad_of_module_out_hooks(t):
     return r
 
 
-@script
-def module_full_and_inplace(t):
+@story
+def test_module_full_and_inplace(t):
     m = t.nn.ReLU()
     m.register_full_backward_hook(lambda *a: None)
     x = t.ones(2, requires_grad=True)
@@ -404,31 +396,26 @@ def module_full_and_inplace(t):
     return (told(lambda: o.mul_(2)), told(lambda: t.nn.ReLU(inplace=True)(o)))
 
 
-@script
-def module_nonfull(t):
+@story
+def test_module_nonfull(t):
     m = t.nn.Linear(2, 2)
     m.register_full_backward_hook(lambda *a: None)
     return told(lambda: m.register_backward_hook(lambda *a: None))
 
 
-@script
-def buffer_requires_grad(t):
+@story
+def test_buffer_requires_grad(t):
     m = t.nn.Module()
     m.register_buffer("b", t.ones(2, requires_grad=True))
     (m.b * 2).sum().backward()
     return (m.b.grad, len(list(m.parameters())), m.state_dict()["b"].requires_grad)
 
 
-@script
-def load_state_grad(t):
+@story
+def test_load_state_grad(t):
     m = t.nn.Linear(1, 1)
     m(t.ones(1, 1)).sum().backward()
     g = m.weight.grad
     v = m.weight._version
     m.load_state_dict({"weight": t.ones(1, 1), "bias": t.zeros(1)})
     return (m.weight.grad is g, m.weight._version - v, m.weight.requires_grad)
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

@@ -3,20 +3,12 @@
 import collections
 import functools
 
-import pytest
-from both import agree
 from function_kit import told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def checkpoint_nested(t):
+@story
+def test_checkpoint_nested(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     n = collections.Counter()
 
@@ -39,8 +31,8 @@ def checkpoint_nested(t):
     return (gr, g2, dict(n))
 
 
-@script
-def checkpoint_nested_reentrant_inner(t):
+@story
+def test_checkpoint_nested_reentrant_inner(t):
     C = t.utils.checkpoint.checkpoint
     x = t.tensor([1.0, 2.0], requires_grad=True)
     o = C(lambda x: C(lambda y: y.sin(), x, use_reentrant=True) * x, x, use_reentrant=False)
@@ -48,8 +40,8 @@ def checkpoint_nested_reentrant_inner(t):
     return x.grad
 
 
-@script
-def checkpoint_nested_kwargs(t):
+@story
+def test_checkpoint_nested_kwargs(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
 
     def f(b, k=None):
@@ -65,8 +57,8 @@ def checkpoint_nested_kwargs(t):
     return (a.grad, b.grad, o[1:])
 
 
-@script
-def checkpoint_stop_nested(t):
+@story
+def test_checkpoint_stop_nested(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     n = collections.Counter()
 
@@ -91,8 +83,8 @@ def checkpoint_stop_nested(t):
     return r
 
 
-@script
-def selective_once(t):
+@story
+def test_selective_once(t):
     K = t.utils.checkpoint.create_selective_checkpoint_contexts
     x = t.eye(2, requires_grad=True)
     o = t.utils.checkpoint.checkpoint(
@@ -105,8 +97,8 @@ def selective_once(t):
     return told(lambda: o.sum().backward(retain_graph=True))
 
 
-@script
-def selective_mutate(t):
+@story
+def test_selective_mutate(t):
     P = t.utils.checkpoint.CheckpointPolicy
     K = t.utils.checkpoint.create_selective_checkpoint_contexts
     x = t.eye(2, requires_grad=True)
@@ -130,8 +122,8 @@ def selective_mutate(t):
     return (told(run), told(run2))
 
 
-@script
-def checkpoint_hooks_inside(t):
+@story
+def test_checkpoint_hooks_inside(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     r = []
@@ -145,8 +137,8 @@ def checkpoint_hooks_inside(t):
     return (r, x.grad)
 
 
-@script
-def checkpoint_hooks_inside_re(t):
+@story
+def test_checkpoint_hooks_inside_re(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     r = []
@@ -161,8 +153,8 @@ def checkpoint_hooks_inside_re(t):
     return (r, x.grad)
 
 
-@script
-def checkpoint_saved_hooks_outer(t):
+@story
+def test_checkpoint_saved_hooks_outer(t):
     n = [0, 0]
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
@@ -181,8 +173,8 @@ def checkpoint_saved_hooks_outer(t):
     return (n, x.grad)
 
 
-@script
-def checkpoint_save_on_cpu(t):
+@story
+def test_checkpoint_save_on_cpu(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     with t.autograd.graph.save_on_cpu():
@@ -191,8 +183,8 @@ def checkpoint_save_on_cpu(t):
     return x.grad
 
 
-@script
-def checkpoint_error_in_fn(t):
+@story
+def test_checkpoint_error_in_fn(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
 
@@ -206,8 +198,8 @@ def checkpoint_error_in_fn(t):
     )
 
 
-@script
-def checkpoint_error_recompute(t):
+@story
+def test_checkpoint_error_recompute(t):
     C = t.utils.checkpoint.checkpoint
     x = t.ones(2, requires_grad=True)
     r = []
@@ -227,8 +219,8 @@ def checkpoint_error_recompute(t):
     return r
 
 
-@script
-def checkpoint_saved_identity(t):
+@story
+def test_checkpoint_saved_identity(t):
     C = t.utils.checkpoint.checkpoint
     r = []
 
@@ -249,8 +241,8 @@ def checkpoint_saved_identity(t):
     return (r, x.grad)
 
 
-@script
-def nested_ck_two_children(t):
+@story
+def test_nested_ck_two_children(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     x = t.tensor([0.5], requires_grad=True, dtype=t.double)
     (a,) = t.autograd.grad(C(lambda a: C(t.sin, a) + C(t.cos, a) * 2, x).exp(), x, create_graph=True)
@@ -258,8 +250,8 @@ def nested_ck_two_children(t):
     return (a, b)
 
 
-@script
-def nested_same_graph(t):
+@story
+def test_nested_same_graph(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     n = [0]
 
@@ -278,8 +270,8 @@ def nested_same_graph(t):
     return (a1, a2, n)
 
 
-@script
-def selective_products_have_pytorchs_names(t):
+@story
+def test_selective_products_have_pytorchs_names(t):
     checkpoint, seen = t.utils.checkpoint, []
 
     def names(f, *shapes):
@@ -296,8 +288,3 @@ def selective_products_have_pytorchs_names(t):
     for shapes in ([[2, 2], [2, 2], [2]], [[3, 2, 2], [2, 2], [2]], [[2, 2], [2, 2]], [[2], [2, 2]]):
         names(t.nn.functional.linear, *shapes)
     return [name for name in seen if name[5:].partition(".")[0] in ("mm", "bmm", "mv", "dot", "addmm")]
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)

@@ -3,20 +3,12 @@
 import functools
 import threading
 
-import pytest
-from both import agree
 from function_kit import function, told
-
-SCRIPTS: list = []
-
-
-def script(f):
-    SCRIPTS.append(f)
-    return f
+from story_kit import story
 
 
-@script
-def returns_input(t):
+@story
+def test_returns_input(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -39,8 +31,8 @@ def returns_input(t):
     return out
 
 
-@script
-def returns_undefined(t):
+@story
+def test_returns_undefined(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -63,8 +55,8 @@ def returns_undefined(t):
     return r
 
 
-@script
-def an_output_twice(t):
+@story
+def test_an_output_twice(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -87,8 +79,8 @@ def an_output_twice(t):
     )
 
 
-@script
-def return_leaf(t):
+@story
+def test_return_leaf(t):
 
     class Id(t.autograd.Function):
         @staticmethod
@@ -109,8 +101,8 @@ def return_leaf(t):
     return (q is x, q.is_leaf, x.grad, y.grad, hook)
 
 
-@script
-def return_leaf_inplace(t):
+@story
+def test_return_leaf_inplace(t):
 
     class Adds(t.autograd.function.InplaceFunction):
         @staticmethod
@@ -129,8 +121,8 @@ def return_leaf_inplace(t):
     return (q is x, q.requires_grad, q.is_leaf, y.grad, q, p)
 
 
-@script
-def local_inplace(t):
+@story
+def test_local_inplace(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -150,8 +142,8 @@ def local_inplace(t):
     return r
 
 
-@script
-def view_nograd(t):
+@story
+def test_view_nograd(t):
 
     class A(t.autograd.Function):
         @staticmethod
@@ -168,8 +160,8 @@ def view_nograd(t):
     return (told(lambda: y.add_(1)), y.requires_grad, y._is_view())
 
 
-@script
-def inplace_on_view_of_fn(t):
+@story
+def test_inplace_on_view_of_fn(t):
 
     class A(t.autograd.Function):
         @staticmethod
@@ -197,8 +189,8 @@ def inplace_on_view_of_fn(t):
     return (told(lambda: p.mul_(2)), told(lambda: z.mul_(2)))
 
 
-@script
-def save_modified(t):
+@story
+def test_save_modified(t):
 
     class M(t.autograd.Function):
         @staticmethod
@@ -217,8 +209,8 @@ def save_modified(t):
     return told(lambda: y.sum().backward())
 
 
-@script
-def reentrant_simple(t):
+@story
+def test_reentrant_simple(t):
     y_data = t.tensor([[1.0, 2.0], [3.0, 4.0]])
 
     class R(t.autograd.Function):
@@ -242,8 +234,8 @@ def reentrant_simple(t):
     return x.grad
 
 
-@script
-def reentrant_child_error(t):
+@story
+def test_reentrant_child_error(t):
     a = t.ones(3, 3, requires_grad=True)
     c = a * a
     b = t.ones(3, 3, requires_grad=True)
@@ -273,8 +265,8 @@ def reentrant_child_error(t):
     return (told(lambda: R.apply(c).sum().backward()), a.grad)
 
 
-@script
-def deep_reentrant(t):
+@story
+def test_deep_reentrant(t):
 
     class D(t.autograd.Function):
         @staticmethod
@@ -297,8 +289,8 @@ def deep_reentrant(t):
     return v.grad
 
 
-@script
-def reentrant_hooks(t):
+@story
+def test_reentrant_hooks(t):
     r = []
 
     def hook(g):
@@ -314,8 +306,8 @@ def reentrant_hooks(t):
     return (r, x.grad)
 
 
-@script
-def reentrant_leafhook(t):
+@story
+def test_reentrant_leafhook(t):
     param = t.ones(10, requires_grad=True)
     st = {}
 
@@ -330,8 +322,8 @@ def reentrant_leafhook(t):
     return param.grad
 
 
-@script
-def callbacks(t):
+@story
+def test_callbacks(t):
     c = {"o": 0, "i": 0}
     Q = t.autograd.Variable._execution_engine.queue_callback
 
@@ -370,8 +362,8 @@ def callbacks(t):
     return (c, told(lambda: Q(io)))
 
 
-@script
-def an_error_in_a_callback(t):
+@story
+def test_an_error_in_a_callback(t):
     Q = t.autograd.Variable._execution_engine.queue_callback
     x = t.ones(2, requires_grad=True)
 
@@ -383,8 +375,8 @@ def an_error_in_a_callback(t):
     return (told(lambda: y.sum().backward()), x.grad)
 
 
-@script
-def nested_inference_fn(t):
+@story
+def test_nested_inference_fn(t):
     F = function(t, lambda c, x: x * 2, lambda c, g: g * 2)
     with t.inference_mode():
         a = t.ones(2)
@@ -392,8 +384,8 @@ def nested_inference_fn(t):
     return (b.is_inference(), b.requires_grad, told(lambda: F.apply(a.requires_grad_())))
 
 
-@script
-def function_nograd_apply(t):
+@story
+def test_function_nograd_apply(t):
     F = function(t, lambda c, x: (x * 2,), lambda c, g: g * 2)
     x = t.ones(2, requires_grad=True)
     with t.no_grad():
@@ -401,8 +393,8 @@ def function_nograd_apply(t):
     return (a, a[0].requires_grad)
 
 
-@script
-def reentrant_threads(t):
+@story
+def test_reentrant_threads(t):
     F = function(t, lambda c, x: x * 1, lambda c, g: (inner(), g)[1])
 
     def inner():
@@ -422,8 +414,8 @@ def reentrant_threads(t):
     return r
 
 
-@script
-def reentrant_same_graph(t):
+@story
+def test_reentrant_same_graph(t):
     x = t.ones(2, requires_grad=True)
     y = x * 2
     z = y.sum()
@@ -432,8 +424,8 @@ def reentrant_same_graph(t):
     return x.grad
 
 
-@script
-def gradcheck_fn_inplace(t):
+@story
+def test_gradcheck_fn_inplace(t):
     F = function(t, lambda c, x: (c.mark_dirty(x), x.mul_(2))[1], lambda c, g: g * 2)
     x = t.tensor([0.1, 0.2], dtype=t.double, requires_grad=True)
     return (
@@ -442,8 +434,8 @@ def gradcheck_fn_inplace(t):
     )
 
 
-@script
-def gradcheck_module(t):
+@story
+def test_gradcheck_module(t):
     m = t.nn.Linear(2, 2).double()
     x = t.tensor([[0.1, 0.2]], dtype=t.double, requires_grad=True)
     return (
@@ -453,16 +445,11 @@ def gradcheck_module(t):
     )
 
 
-@script
-def gradcheck_ck(t):
+@story
+def test_gradcheck_ck(t):
     C = functools.partial(t.utils.checkpoint.checkpoint, use_reentrant=False)
     x = t.tensor([0.1, 0.2], dtype=t.double, requires_grad=True)
     return (
         t.autograd.gradcheck(lambda a: C(lambda b: b.sin().exp(), a), x),
         t.autograd.gradgradcheck(lambda a: C(lambda b: b.sin().exp(), a), x),
     )
-
-
-@pytest.mark.parametrize("run", SCRIPTS, ids=lambda f: f.__name__)
-def test_agrees(run):
-    agree(run)
