@@ -27,6 +27,8 @@ from torchlike import testing as testing
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403
+from torchlike._executor.execution import get_execution as get_execution
+from torchlike._executor.execution import set_execution as set_execution
 from torchlike._higher_order_ops import cond as cond
 from torchlike.compiler import compile as compile
 from torchlike.interop.alias import install_as_torch as install_as_torch

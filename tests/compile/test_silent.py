@@ -464,3 +464,14 @@ def test_a_seed_set_inside():
     g = torch.Generator()
     with pytest.raises(RuntimeError, match="sets the seed or state of a random generator"):
         torch.compile(lambda: (torch.rand(1, generator=g), g.manual_seed(4))[0], fullgraph=True)()
+
+
+def test_a_view_that_was_read_before():
+    """What a view of the outside has read is read anew by every call of the program."""
+    base = torch.zeros(4)
+    view = base[1:3]
+    assert view.sum().item() == 0
+    run = torch.compile(lambda x: x + view, fullgraph=True)
+    run(torch.ones(2))
+    base[1] = 5.0
+    assert run(torch.ones(2)).tolist() == [6.0, 1.0]

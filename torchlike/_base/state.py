@@ -15,6 +15,7 @@ class State(threading.local):
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
+    ``recorder``: what records the calls of this thread; None if they run at once.
     """
 
     grad = True
@@ -27,6 +28,13 @@ class State(threading.local):
     capture: Any = None
     multithreading = True
     view_replay = False
+    recorder: Any = None
+    first_recorder: Any = staticmethod(lambda: None)
+
+    def __init__(self):
+        recorder = self.first_recorder()
+        if recorder is not None:
+            self.recorder = recorder
 
 
 state = State()

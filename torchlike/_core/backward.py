@@ -11,7 +11,7 @@ from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.follow import restride
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, array_of, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._ops import join
 
@@ -298,7 +298,7 @@ def _batched(roots, seeds, keep, create, captures):
         return tuple(value_of(got) for got in found if got is not None)
 
     try:
-        results = iter(jax.vmap(one)(*(value_of(s) for s in seeds)))
+        results = iter(jax.vmap(one)(*(array_of(s) for s in seeds)))
     except jax.errors.JAXTypeError as error:
         raise RuntimeError(
             "is_grads_batched=True: a backward or a hook asks for the numbers of a gradient (item(), bool(), numpy()), "

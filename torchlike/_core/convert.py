@@ -13,8 +13,9 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
-from torchlike._core.tensor import Tensor, fresh, value_of
+from torchlike._core.tensor import Tensor, array_of, fresh, value_of
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.pending import Pending, settled
 from torchlike._ops.view import is_conj, is_neg
 
 
@@ -27,8 +28,8 @@ def place(value, device):
     if isinstance(value, jax.core.Tracer):
         return value
     target = devices.jax_device(device)
-    if isinstance(value, jax.Array):
-        return value if value.devices() == {target} else jax.device_put(value, target)
+    if isinstance(value, jax.Array | Pending):
+        return value if value.devices() == {target} else jax.device_put(settled(value), target)
     return jax.device_put(jnp.array(value), target) if target != jax.devices()[0] else jnp.array(value)
 
 
@@ -69,7 +70,7 @@ def new_tensor(data, dtype=None, device=None, requires_grad=False):
     """A new tensor with a copy of ``data``."""
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor | jax.Array):
-        value = value_of(data) if isinstance(data, Tensor) else data
+        value = array_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):
             device = data.device
         if dtype is not None:
@@ -128,7 +129,7 @@ def from_jax_array(array):
 def from_dlpack(ext_tensor, **kwargs):
     """A tensor from any object with ``__dlpack__``."""
     if isinstance(ext_tensor, Tensor):
-        return from_jax_array(value_of(ext_tensor))
+        return from_jax_array(array_of(ext_tensor))
     return from_jax_array(jnp.from_dlpack(ext_tensor, **kwargs))
 
 
@@ -258,7 +259,7 @@ def from_ufunc(t, array, context=None, return_scalar=False):
 
 def jax_array(t):
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
-    return value_of(t)
+    return array_of(t)
 
 
 def install():
@@ -269,6 +270,6 @@ def install():
     Tensor.__float__ = lambda t: _python_number(t, float)
     Tensor.__int__ = lambda t: _python_number(t, int)
     Tensor.__complex__, Tensor.__format__, Tensor.__array_wrap__ = to_complex, formatted, from_ufunc
-    Tensor.__dlpack__ = lambda t, **kwargs: value_of(t).__dlpack__(**kwargs)
-    Tensor.__dlpack_device__ = lambda t: value_of(t).__dlpack_device__()
+    Tensor.__dlpack__ = lambda t, **kwargs: array_of(t).__dlpack__(**kwargs)
+    Tensor.__dlpack_device__ = lambda t: array_of(t).__dlpack_device__()
     Tensor.__array_priority__ = 1000

@@ -44,8 +44,9 @@ def call(op, inputs, static):
         else:
             return slow_call(call, op, inputs, static)
     kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    recorder = state.recorder
     try:
-        out = kernel(*values)
+        out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
         out = translate(op, static, values, error)
     if op.checked is not None:

@@ -24,8 +24,9 @@ def call_inplace(op, inputs, static):
     record = check_writable(op.name, inputs[0], inputs)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
     kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    recorder = state.recorder
     try:
-        out = kernel(*values)
+        out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
         out = translate(op, static, values, error)
     if op.checked is not None:

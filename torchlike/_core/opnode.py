@@ -2,6 +2,7 @@
 
 import weakref
 
+from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import shown
 from torchlike._core.saved import DETACHED, FREED, SavedTensor, SavesTensors
@@ -111,9 +112,12 @@ class OpNode(SavesTensors):
         results = ()
         if plan.kernel is not None:
             compiled = plan.kernel.kernels.get(()) or immediate.compiled(plan.kernel, ())
+            recorder = state.recorder
             try:
-                results = compiled(*arguments)
-            except TypeError:
+                results = (
+                    compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, plan.kernel.name)
+                )
+            except (TypeError, ValueError):
                 results = immediate.run(plan.kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 

@@ -9,6 +9,7 @@ from torchlike._core import views
 from torchlike._core.size import Size
 from torchlike._core.storage import UNTRACKED, Freed, Storage, Version
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.pending import settled
 
 
 class TensorBase:
@@ -280,6 +281,11 @@ def value_of(t):
     if cache is None or cache[0] != storage.epoch:
         t._cache = cache = (storage.epoch, views.read(storage.value, view))
     return cache[1]
+
+
+def array_of(t):
+    """The tensor's value as an array (or tracer), computed now if it has only been recorded."""
+    return settled(value_of(t))
 
 
 def write(t, value):

@@ -3,6 +3,7 @@
 import jax
 
 from torchlike._executor.immediate import Abstract, infer
+from torchlike._executor.pending import Pending, all_settled
 
 
 def _demand_all_abstract(op, values):
@@ -22,6 +23,8 @@ def translate(op, static, values, error):
     if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
         _demand_all_abstract(op, values)
         return infer(op.kernels[static], values)
+    if any(type(v) is Pending for v in values) and "__jax_array__" in str(error):
+        return op.kernels[static](*all_settled(values))  # recorded, before execution became immediate
     if isinstance(error, ValueError) and "incompatible devices" in str(error):
         found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
         raise RuntimeError(

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from torchlike._base.state import state
+from torchlike._executor.pending import Pending, all_settled, settled
 
 Abstract = jax.ShapeDtypeStruct
 Tracer = jax.core.Tracer
@@ -33,6 +34,9 @@ def _with_verdict(forward, verdict):
 def verified(op, static, values, out):
     """The result of a checked operator; raises what its check says about concrete values."""
     result, bad = out
+    if bad.__class__ is Pending:
+        state.recorder.watch(bad, op, static, values)
+        return result
     if not isinstance(bad, jax.core.Tracer | Abstract) and bool(bad):
         error = op.examine(static, values)[1]
         raise error() if callable(error) else error
@@ -44,11 +48,14 @@ def verified(op, static, values, out):
 def run(op, static, values):
     """The result (or tuple of results) of ``op`` on ``values``; numbers may be Python numbers."""
     kernel = op.kernels.get(static) or compiled(op, static)
+    recorder = state.recorder
     try:
-        return kernel(*values)
-    except TypeError:
+        return kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+    except (TypeError, ValueError):
         if any(type(v) is Abstract for v in values):
             return infer(kernel, values)
+        if recorder is None and any(type(v) is Pending for v in values):
+            return kernel(*all_settled(values))
         raise
 
 
@@ -59,7 +66,17 @@ def infer(kernel, values):
 
 def cast(value, dtype):
     """``value`` in another dtype."""
-    return Abstract(value.shape, dtype) if type(value) is Abstract else value.astype(dtype)
+    if type(value) is Abstract:
+        return Abstract(value.shape, dtype)
+    if type(value) is not Pending:
+        return value.astype(dtype)
+    recorder = state.recorder
+    return settled(value).astype(dtype) if recorder is None else recorder.record(_caster(dtype), (value,), "to")
+
+
+@functools.lru_cache(None)
+def _caster(dtype):
+    return jax.jit(lambda value: value.astype(dtype))
 
 
 @functools.lru_cache(4096)

@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.bind import front
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import value_of
+from torchlike._core.tensor import array_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products
@@ -250,7 +250,7 @@ def lstsq(A, B, rcond=None, *, driver=None, out=None):
 
 def _full_rank(rank, n, driver):
     """Whether every matrix has rank n; taken for granted by "gels", and where the values are not known."""
-    value = value_of(rank)
+    value = array_of(rank)
     return (
         driver == "gels"
         or not isinstance(value, jax.Array)

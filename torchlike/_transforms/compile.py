@@ -14,6 +14,7 @@ import jax
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
+from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
 from torchlike._transforms.program import Program
@@ -75,6 +76,7 @@ class CompiledFunction:
     def __call__(self, *args, **kwargs):
         if self.eager is not None or state.capture is not None or not Switch.on:
             return self.function(*args, **kwargs)
+        cut()
         with _lock:
             leaves, tree = jax.tree.flatten((args, kwargs))
             aliases = _aliases(leaves)

@@ -8,7 +8,7 @@ from jax import lax
 
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor import Tensor, array_of, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._transforms.body import Body
 from torchlike._transforms.counted import repeat_while
@@ -99,7 +99,7 @@ class _Failed:
 
 def _examine(flags, errors):
     for t, found in zip(flags, errors, strict=True):
-        flag = value_of(t)
+        flag = array_of(t)
         if state.capture is not None:
             for i, error in enumerate(found):
                 state.capture.examine(flag[i], _Failed(error), (), ())
@@ -342,6 +342,6 @@ def _loop(bodies):
 def _finished(leaves, outs, structure):
     found = []
     for x, t in zip(leaves, outs, strict=True):
-        value = value_of(t)
+        value = array_of(t)
         found.append(t if isinstance(x, Tensor) or isinstance(value, jax.core.Tracer) else type(x)(value.item()))
     return jax.tree.unflatten(structure, found)

@@ -11,6 +11,7 @@ from jax.extend.core import jaxpr_as_fun
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of, write
 from torchlike._executor import immediate
+from torchlike._executor.pending import all_settled
 from torchlike._transforms.boundary import CompiledFunctionBackward
 from torchlike._transforms.outputs import Maker
 from torchlike._transforms.split import bind, split, without_constants
@@ -148,7 +149,7 @@ class Program:
         values += [value_of(leaves[i]) for i in self.arguments]
         values += [t._grad._storage.value for t in self.with_grad]
         values += self._dynamic() if dynamic is None else dynamic
-        return values
+        return all_settled(values)
 
     def _dynamic(self):
         """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""

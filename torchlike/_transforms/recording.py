@@ -121,8 +121,9 @@ class recording:
         self.rec = rec
 
     def __enter__(self):
-        self._before, state.capture = state.capture, self.rec
+        self._before = state.capture, state.recorder
+        state.capture, state.recorder = self.rec, None
         return self.rec
 
     def __exit__(self, *exc):
-        state.capture = self._before
+        state.capture, state.recorder = self._before

@@ -6,6 +6,7 @@ import jax
 
 from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor
+from torchlike._executor.pending import settled
 
 Tracer = jax.core.Tracer
 
@@ -38,6 +39,7 @@ class World:
         self.hooks, self.sinks, counters = [], [], {}
         for o in _living(tensor_kinds | {Storage, Version}):
             if type(o) is Storage:
+                o.value = settled(o.value)
                 self.add(o)
                 counters[id(o)] = o
             elif type(o) is Version:
@@ -45,6 +47,7 @@ class World:
             else:
                 self.tensors.append((o, tuple(getattr(o, f, None) for f in self._FIELDS)))
                 self.sinks.append((o, o._acc))
+                o._cache = None  # what a view has read is no input of the program: let it read again
                 if o._ex:
                     self.hooks.append((o._ex, _copied(o._ex)))
         self.counters = [(c, c.version) for c in counters.values()]
@@ -88,6 +91,7 @@ class World:
             _put_back(extras, before)
         for t, sink in self.sinks:  # one made while tracing has that time's hooks
             t._acc = sink
+            t._cache = None
         for t, before in self.changed():
             for field, value in before.items():
                 setattr(t, field, value)

@@ -12,6 +12,7 @@ from torchlike._base.dtypes import float32
 from torchlike._base.state import state
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.tensor import Tensor
+from torchlike._executor.recorded import cut
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -280,11 +281,14 @@ def _wrap_step(cls: type[Optimizer]) -> None:
         self._opt_called = True  # learning rate schedulers warn where no step came before theirs
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
         if type(self).step is not step or not (hooks or _global_step_pre_hooks or _global_step_post_hooks):
-            return inner(self, *args, **kwargs)
+            result = inner(self, *args, **kwargs)
+            cut()
+            return result
         args, kwargs = _run_step_pre_hooks(self, inner, (self, *args), kwargs)
         result = inner(*args, **kwargs)
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_step_post_hooks.values()):
             hook(self, args, kwargs)
+        cut()
         return result
 
     step.hooked = True

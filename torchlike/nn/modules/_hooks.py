@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torchlike._base.state import state
 from torchlike._core.hooks import RemovableHandle
 from torchlike.nn.modules._backward_hooks import BackwardHook, hook_last_node, hooked_output
 
@@ -234,6 +235,9 @@ class HookMethods:
             )  # fmt: skip
         except KeyError:  # no Module.__init__(): what follows says so
             hooked = True
+        recorder = state.recorder
+        if recorder is not None and not state.grad and not recorder.inside:
+            return recorder.around(self, args, kwargs)
         if not hooked:
             return self.forward(*args, **kwargs)
         compiled = own.get("_compiled_call_impl")

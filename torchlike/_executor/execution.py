@@ -1,0 +1,53 @@
+"""The choice between immediate and recorded execution."""
+
+from torchlike._base.state import Context, state
+from torchlike._executor import recorded
+
+__all__ = ["get_execution", "set_execution"]
+
+
+class set_execution(Context):
+    """Choose how operators run, at once; as a context manager or decorator, go back on exit.
+
+    ``"immediate"``: each call runs its kernel. ``"recorded"``: calls are appended to a trace, which runs when a
+    number is needed, at the end of an optimizer's step, and after a module was called without grad; a trace that
+    comes back runs as one compiled program. Shapes, dtypes and their errors are immediate in both; what a value
+    check finds (an index out of range) may be raised later, naming the line, once the line has run a few times.
+
+    Set at once, the choice is that of this thread and of threads that begin later; a context changes this thread only.
+    The environment variable ``TORCHLIKE_EXECUTION`` gives the choice a process starts with.
+
+    Raises ValueError for another name.
+
+    >>> import torchlike as torch
+    >>> with torch.set_execution("recorded"):
+    ...     y = torch.ones(2) * 3
+    ...     print(y)
+    tensor([3., 3.])
+    """
+
+    def __init__(self, mode: str) -> None:
+        if mode not in recorded.MODES:
+            raise ValueError(f'set_execution(): mode must be "immediate" or "recorded", not {mode!r}')
+        self.mode, self._before = mode, (get_execution(), recorded.Default.recorded)
+        recorded.switch(mode, default=True)
+
+    def __enter__(self):
+        recorded.Default.recorded = self._before[1]
+        recorded.switch(self.mode)
+
+    def __exit__(self, *exc):
+        recorded.switch(self._before[0])
+
+    def clone(self):
+        return type(self)(self.mode)
+
+    def __call__(self, target):
+        recorded.Default.recorded = self._before[1]
+        recorded.switch(self._before[0])
+        return super().__call__(target)
+
+
+def get_execution() -> str:
+    """How operators run in this thread: ``"immediate"`` or ``"recorded"``."""
+    return "immediate" if state.recorder is None else "recorded"

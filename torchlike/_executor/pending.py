@@ -1,0 +1,108 @@
+"""Values of recorded execution: their kind is known, their numbers may still have to be computed."""
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+Array = type(jax.device_put(np.zeros((), np.bool_)))
+
+
+class Kind:
+    """Shape, dtype and place of an array. Kinds are interned: equal ones are one object."""
+
+    __slots__ = ("shape", "dtype", "aval", "sharding", "abstract", "nbytes")
+
+    def __init__(self, aval, sharding):
+        self.shape, self.dtype, self.aval, self.sharding = aval.shape, aval.dtype, aval, sharding
+        self.abstract = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        self.nbytes = aval.size * aval.dtype.itemsize
+
+
+_kinds: dict = {}
+
+
+def kind_of(aval, sharding):
+    """The kind of an array with this aval and sharding."""
+    found = _kinds.get((aval, sharding))
+    if found is None:
+        found = _kinds.setdefault((aval, sharding), Kind(aval, sharding))
+    return found
+
+
+_new = object.__new__
+
+
+class Pending:
+    """A value that was recorded. ``array`` is None until it has been computed.
+
+    Attributes:
+        kind, shape, dtype, aval: known from the start. recorder: whose trace computes it, None once that is done.
+    """
+
+    __slots__ = ("array", "kind", "shape", "dtype", "aval", "recorder", "__weakref__")
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: self.aval.size)
+    nbytes = property(lambda self: self.kind.nbytes)
+    sharding = property(lambda self: self.kind.sharding)
+    weak_type = property(lambda self: self.aval.weak_type)
+
+    def devices(self):
+        """The devices on which the value will be."""
+        return self.kind.sharding.device_set
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(settled(self), dtype)
+
+    def __jax_array__(self):
+        return settled(self)
+
+    def __bool__(self):
+        return bool(settled(self))
+
+    def __int__(self):
+        return int(settled(self))
+
+    def __float__(self):
+        return float(settled(self))
+
+    def __getattr__(self, name):  # what needs the numbers
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(settled(self), name)
+
+    def __repr__(self):
+        state = "to be computed" if self.array is None else "computed"
+        return f"<{state}: {self.dtype.name}{list(self.shape)}>"
+
+
+def pending(kind, recorder):
+    """A new value of this kind, to be computed by ``recorder``."""
+    p = _new(Pending)
+    p.array, p.recorder = None, recorder
+    p.kind, p.shape, p.dtype, p.aval = kind, kind.shape, kind.dtype, kind.aval
+    return p
+
+
+def settled(value):
+    """The array of a value, computed now if it has to be; other values as they are."""
+    if value.__class__ is not Pending:
+        return value
+    if value.array is None:
+        value.recorder.settle(value)
+    return value.array
+
+
+def all_settled(values):
+    """``values``, each settled; the same list if there was nothing to do."""
+    return [settled(v) for v in values] if any(v.__class__ is Pending for v in values) else values
+
+
+def place_of(kinds):
+    """The one device that all of these are on; None if they are on several."""
+    places = {k.sharding for k in kinds}
+    if not places:
+        device = jax.config.jax_default_device or jax.local_devices()[0]
+        return SingleDeviceSharding(device) if isinstance(device, jax.Device) else None
+    place = places.pop()
+    return place if not places and isinstance(place, SingleDeviceSharding) else None

@@ -1,0 +1,381 @@
+"""Recorded execution: calls are appended to a trace, which runs as one program once it has come back often enough.
+
+Each thread has its recorder. A trace is cut where a number is needed, at the end of an optimizer's step, after a
+module was called without grad, and at a limit of length. Everything about a trace follows from its list of calls,
+to which one append adds a call: an exception or signal between two bytecodes leaves it whole.
+"""
+
+import itertools
+import os
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.state import State, state
+from torchlike._executor.pending import Array, Kind, Pending, all_settled, kind_of, pending
+from torchlike._executor.trie import DONATED, TRIE, arguments_of, user_frame
+
+try:
+    from jax._src.core import trace_state_clean
+except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
+
+    def trace_state_clean():
+        return False
+
+
+LENGTH = 1000  # calls of one trace
+HELD = 1 << 28  # bytes of inputs that one trace keeps alive
+PATIENCE = 3  # how often a line is waited for before its value checks are looked at later
+_NUMBERS = (float, int, bool, complex)
+_ALONE = 4  # references to an input that only its trace holds, as counted in _alone
+
+
+class Recorder:
+    """The trace of one thread.
+
+    Attributes:
+        calls: (kernel, key, new inputs, results, point, slots so far). The key names each argument: the slot of a
+            value of this trace, or the kind of a new input, which takes the next slot.
+        index: {id of a value: its slot}. running: the calls that are being run. taken: how many calls another
+            thread has run, when it needed a value. limit: the number of calls at which to cut.
+        watched: value checks whose flags have not been looked at. inside: whether a module is being called without
+            grad, at whose end the trace is cut.
+    """
+
+    def __init__(self):
+        self.calls: list = []
+        self.index: dict = {}
+        self.running: list | None = None
+        self.results: list = []
+        self.taken, self.held, self.limit = 0, 0, LENGTH
+        self.watched: list = []
+        self.lines: dict = {}
+        self.inside = False
+        self.lock = threading.RLock()
+        self.thread = threading.get_ident()
+
+    # -- recording -------------------------------------------------------------------------------
+    def record(self, kernel, values, name):
+        """The results of ``kernel(*values)``, to be computed later; at once if it cannot be recorded."""
+        calls, index = self.calls, self.index
+        if calls:
+            _, _, _, _, point, end = calls[-1]
+        else:
+            point, end = TRIE.root, 0
+        key, new = [kernel], []
+        for v in values:
+            slot = index.get(id(v))
+            if slot is None and v is not None:
+                slot = _enter(v, new, end)
+                if slot is None:
+                    return kernel(*all_settled(values))
+            key.append(slot)
+        key = tuple(key)
+        following = point.after.get(key)
+        if following is None:
+            following = TRIE.grow(point, key, kernel, values, name)
+            if following is None:
+                return kernel(*all_settled(values))
+        outs = tuple([pending(kind, self) for kind in following.outs])
+        n = end + len(new)
+        calls.append((kernel, key, new, outs, following, n + len(outs)))
+        for v in new:
+            index[id(v)] = end
+            end += 1
+        for v in outs:
+            index[id(v)] = n
+            n += 1
+        if len(calls) >= self.limit or (new and self._heavy(new)):
+            held = [*outs]  # somebody is about to hold them
+            self.cut()
+            del held
+        if following.single:
+            return outs[0]
+        return outs if following.tree is None else jax.tree.unflatten(following.tree, outs)
+
+    def _heavy(self, new):
+        """Whether the inputs that the trace keeps alive are too large together."""
+        for v in new:
+            if v.__class__ is Pending:
+                self.held += v.kind.nbytes
+        return self.held > HELD
+
+    def watch(self, bad, op, static, values):
+        """Raise the error of a value check: now where the line is new, else at the next cut or read."""
+        frame = user_frame()
+        where = None if frame is None else (frame.f_code, frame.f_lineno)
+        seen = self.lines[where] = self.lines.get(where, 0) + 1
+        line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self.watched.append((bad, op, static, [_small(v) for v in values], line))
+        if seen <= PATIENCE:
+            self.cut()
+            self.examine(None)
+        elif len(self.lines) > 10_000:
+            self.lines.clear()
+
+    def examine(self, late=" [found after later calls had been recorded; the call is at {}]"):
+        """Raise the error of the first value check that has failed, of those already computed."""
+        watched, self.watched = self.watched, []
+        for i, (bad, op, static, values, line) in enumerate(watched):
+            if bad.array is None:
+                self.watched.append(watched[i])
+            elif bool(bad.array):
+                self.watched += watched[i + 1 :]
+                raise _verdict(op, static, all_settled(values), late and late.format(line))
+
+    def around(self, function, args, kwargs):
+        """``function(*args, **kwargs)``, with a cut behind it; calls inside of it cut nothing."""
+        self.inside = True
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            self.inside = False
+        self.cut()
+        return result
+
+    # -- running ---------------------------------------------------------------------------------
+    def settle(self, value):
+        """Compute ``value``, which this recorder has recorded."""
+        if threading.get_ident() == self.thread:
+            self.cut()
+            if self.watched:
+                self.examine()
+        else:
+            self._take(value)
+
+    def cut(self):
+        """Run the trace and begin a new one."""
+        if self.watched:
+            self.examine()
+        with self.lock:
+            while self.running or self.calls:
+                if self.running is None:
+                    self.running = self.calls
+                if self.calls is self.running:
+                    self.calls, self.index, self.held, self.limit = [], {}, 0, LENGTH
+                self._finish()
+
+    def _finish(self):
+        """Run ``running``; a signal leaves it to be run again, an error fails what it was to compute."""
+        try:
+            if trace_state_clean():
+                self._run(self.running)
+            else:  # jax traces around us, but everything recorded is known
+                with jax.ensure_compile_time_eval():
+                    self._run(self.running)
+        except Exception as error:
+            _fail(self.running, error)
+            self.running, self.results, self.taken = None, [], 0
+            raise
+        self.running, self.results, self.taken = None, [], 0
+
+    def _run(self, calls):
+        if self.taken:
+            _step(calls, self.taken)
+            return
+        live = _live(calls)
+        if len(self.results) < 2:
+            program = None
+            if len(calls) > 1:
+                program = TRIE.program(calls[-1][4], calls, tuple([s for s, _ in live]), lambda: _free(calls))
+            if program is None:
+                del live
+                _step(calls)
+                return
+            self.results = [program.live]
+            # no bytecode between the run, which may overwrite inputs, and the keeping of its results
+            self.results.extend(itertools.starmap(program.run, (_inputs(calls, program.donated),)))
+        found = dict(zip(*self.results, strict=True))
+        for slot, value in live:
+            value.array, value.recorder = found[slot], None
+
+    def _take(self, value):
+        """Compute all that was recorded so far, for another thread; the trace goes on."""
+        with self.lock:
+            if value.array is None and self.running is not None:
+                self._finish()
+            if value.array is None:
+                calls = list(self.calls)
+                self.limit = 0
+                _step(calls, self.taken, every=True)
+                self.taken = len(calls)
+
+
+def _enter(v, new, end):
+    """The key of an argument that is new to the trace, which is appended to ``new``; None if it cannot be recorded."""
+    cls = v.__class__
+    if cls in _NUMBERS:
+        new.append(v)
+        return cls
+    for i, other in enumerate(new):
+        if other is v:
+            return end + i
+    if cls is Pending:
+        if v.array is None:
+            v.recorder.settle(v)
+        kind = v.kind
+    elif cls is Array:
+        kind = kind_of(v.aval, v.sharding)
+    elif cls is np.ndarray:
+        kind = (v.shape, v.dtype)
+    else:
+        return None
+    new.append(v)
+    return kind
+
+
+def _live(calls):
+    """[(slot, value)] of the results that somebody still holds."""
+    count, live = sys.getrefcount, []
+    for _, _, _, outs, _, end in calls:
+        slot = end - len(outs)
+        for v in outs:
+            if count(v) > 3:
+                live.append((slot, v))
+            slot += 1
+    return live
+
+
+def _free(calls):
+    """(position, kind) of the large inputs that nobody else holds."""
+    position, free = 0, []
+    for _, _, new, _, _, _ in calls:
+        for v in new:
+            if v.__class__ is Pending and v.kind.nbytes >= DONATED and _alone(v):
+                free.append((position, v.kind))
+            position += 1
+    return free
+
+
+def _alone(v):
+    """Whether only a trace holds ``v``, and only ``v`` its array."""
+    return sys.getrefcount(v) <= _ALONE and sys.getrefcount(v.array) <= 2
+
+
+def _inputs(calls, donated):
+    """The arrays and numbers that a trace reads; what may be overwritten is copied if somebody else holds it."""
+    new = [v for call in calls for v in call[2]]
+    arrays = [v.array if v.__class__ is Pending else v for v in new]
+    for i in donated:
+        v, arrays[i] = new[i], None
+        new[i] = None
+        arrays[i] = v.array if v.__class__ is Pending and _alone(v) else jnp.array(all_settled([v])[0])
+    return arrays
+
+
+def _step(calls, start=0, every=False):
+    """Run the calls from ``start`` on, one by one; values that nobody holds are dropped after their last use."""
+    last = {} if every else _last_uses(calls)
+    env: list = []
+    for i, (kernel, key, new, outs, point, _) in enumerate(calls):
+        if i < start:
+            env += [v.array if v.__class__ is Pending else v for v in (*new, *outs)]
+            continue
+        arguments, fresh = arguments_of(key, env, iter(all_settled(new)))
+        try:
+            results = kernel(*arguments)
+        except Exception as error:
+            if point.line:
+                error.add_note(f"in {point.name}(), recorded at {point.line}")
+            raise
+        env += fresh
+        env += [results] if point.single else jax.tree.leaves(results)
+        for v, array in zip(outs, env[len(env) - len(outs) :], strict=True):
+            if every or sys.getrefcount(v) > 3:
+                v.array, v.recorder = array, None
+        for slot in last.get(i, ()):
+            env[slot] = None
+
+
+def _last_uses(calls):
+    """{number of a call: slots that no later call reads}."""
+    last: dict[int, int] = {}
+    for i, (_, key, new, outs, _, end) in enumerate(calls):
+        for slot in range(end - len(outs) - len(new), end):
+            last[slot] = i
+        for k in key:
+            if k.__class__ is int:
+                last[k] = i
+    found: dict[int, list] = {}
+    for slot, i in last.items():
+        found.setdefault(i, []).append(slot)
+    return found
+
+
+class Failed:
+    """Takes the place of the recorder of values whose computation raised."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error):
+        self.error = error
+
+    def settle(self, value):
+        """Say why there is no value."""
+        raise RuntimeError(f"this tensor was not computed: {type(self.error).__name__}: {self.error}")
+
+
+def _fail(calls, error):
+    failed = Failed(error)
+    for call in calls:
+        for v in call[3]:
+            if v.array is None:
+                v.recorder = failed
+
+
+def _small(value):
+    """What a value check keeps of an argument: large inputs are left free to be overwritten."""
+    if value.__class__ is Pending and value.kind.nbytes >= DONATED and value.dtype.kind not in "biu":
+        return value.kind
+    return value
+
+
+def _verdict(op, static, values, where):
+    """The exception of a value check that failed."""
+    values = [np.zeros(v.shape, v.dtype) if v.__class__ is Kind else v for v in values]
+    error = op.examine(static, values)[1]
+    error = error() if callable(error) else error
+    if where:
+        error.args = (f"{error.args[0] if error.args else error}{where}",)
+    return error
+
+
+class Default:
+    """How threads that begin now execute."""
+
+    recorded = False
+
+
+def _first():
+    """The recorder of a thread that begins; None if it executes at once."""
+    return Recorder() if Default.recorded else None
+
+
+def switch(name, default=False):
+    """Let this thread, and with ``default`` those that begin later, execute so. What is recorded runs first."""
+    recorder = state.recorder
+    if recorder is not None and name == "immediate":
+        recorder.cut()
+        recorder.examine()
+    if default:
+        Default.recorded = name == "recorded"
+    if (recorder is None) == (name == "recorded"):
+        state.recorder = Recorder() if recorder is None else None
+
+
+def cut():
+    """Run what this thread has recorded."""
+    recorder = state.recorder
+    if recorder is not None:
+        recorder.cut()
+
+
+MODES = ("immediate", "recorded")
+_asked = os.environ.get("TORCHLIKE_EXECUTION") or "immediate"
+if _asked not in MODES:
+    raise ValueError(f"TORCHLIKE_EXECUTION is {_asked!r}, but must be one of {', '.join(MODES)}")
+State.first_recorder = staticmethod(_first)
+switch(_asked, default=True)

@@ -1,0 +1,215 @@
+"""What recorded execution has seen: a trie of calls, and the programs of the traces that came back."""
+
+import sys
+from collections import OrderedDict
+from typing import Any
+
+import jax
+import numpy as np
+
+from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
+
+HOT = 3  # how often a trace is run call by call before it is compiled
+POINTS = 20_000  # points kept; beyond, those that lead to no program are forgotten
+PROGRAMS = 256  # programs kept; beyond, the one unused for longest is forgotten
+VARIANTS = 4  # programs of one trace, which differ in what is still referenced at its end
+DONATED = 4096  # bytes from which an input is overwritten if nobody else holds it
+
+_PACKAGE = __file__[: -len("_executor/trie.py")]
+
+
+class Point:
+    """A call, as the last one of a trace.
+
+    Attributes:
+        after: {key of a call: the point it leads to}. outs: kinds of the call's results. single: whether it
+            has one result, not a tuple. tree: structure of the results where they are nested, else None.
+        name: the operator's, line: the user's line that made the call first, both for errors.
+        seen: how often a trace ended here. programs: {which results were referenced: program}.
+    """
+
+    __slots__ = ("after", "outs", "single", "tree", "name", "line", "seen", "programs")
+
+    def __init__(self, outs=(), single=True, tree=None, name="", line=""):
+        self.after: dict = {}
+        self.outs, self.single, self.tree, self.name, self.line = outs, single, tree, name, line
+        self.seen = 0
+        self.programs: dict = {}
+
+
+class Trie:
+    """All traces seen, of all threads."""
+
+    def __init__(self):
+        self.root = Point()
+        self.results: dict = {}
+        self.size = 0
+        self.recent: OrderedDict[Any, None] = OrderedDict()
+
+    def reset(self):
+        """Forget everything."""
+        self.__init__()
+
+    def grow(self, point, key, kernel, values, name):
+        """The point that a call leads to from ``point``; None if the call cannot be recorded."""
+        found = self._results_of(kernel, values)
+        if found is None:
+            return None
+        if self.size >= POINTS:
+            self._prune()
+        self.size += 1
+        point.after[key] = new = Point(*found, name, user_line())
+        return new
+
+    def _results_of(self, kernel, values):
+        """(kinds of the results, whether it is just one, structure), by tracing the kernel once for each kind."""
+        kinds = tuple([_kind(v) for v in values])
+        place = place_of([k for k in kinds if k.__class__ is Kind])
+        if place is None:
+            return None
+        key = (kernel, kinds, place)
+        found = self.results.get(key)
+        if found is None:
+            abstract = [k.abstract if k.__class__ is Kind else v for k, v in zip(kinds, values, strict=True)]
+            leaves, tree = jax.tree.flatten(kernel.eval_shape(*abstract))
+            single = jax.tree_util.treedef_is_leaf(tree)
+            nested = None if single or tree == jax.tree.structure((0,) * len(leaves)) else tree
+            outs = tuple([kind_of(_aval(s), place) for s in leaves])
+            if len(self.results) > POINTS:
+                self.results.clear()
+            found = self.results[key] = outs, single, nested
+        return found
+
+    def _prune(self):
+        """Forget the points that lead to no program."""
+        order, stack = [], [self.root]
+        while stack:
+            point = stack.pop()
+            order.append(point)
+            stack.extend(point.after.values())
+        useful = set()
+        for point in reversed(order):
+            point.after = {k: p for k, p in point.after.items() if id(p) in useful}
+            if point.programs or point.after:
+                useful.add(id(point))
+        self.size = len(useful)
+
+    def program(self, point, calls, live, free):
+        """The program of a trace that ends at ``point``, whose results ``live`` are wanted; None if there is none.
+
+        ``free``: the inputs that nobody else holds, asked for when a program is made.
+        """
+        programs = point.programs
+        found = programs.get(live)
+        if found is None:
+            if point.seen < HOT:
+                point.seen += 1
+                return None
+            if len(programs) >= VARIANTS:
+                wanted = set(live)
+                return next((p for p in programs.values() if wanted <= p.wanted), None)
+            found = programs[live] = Program(calls, live, free())
+        self._used(point, live)
+        return found
+
+    def _used(self, point, live):
+        key = (point, live)
+        recent = self.recent
+        recent[key] = None
+        recent.move_to_end(key)
+        if len(recent) > PROGRAMS:
+            (old, which), _ = recent.popitem(last=False)
+            old.programs.pop(which, None)
+
+
+class Program:
+    """A whole trace as one compiled function of its inputs.
+
+    Attributes:
+        live: the slots of its results. donated: the positions of the inputs that it may overwrite.
+    """
+
+    __slots__ = ("live", "wanted", "donated", "run")
+
+    def __init__(self, calls, live, free):
+        self.live, self.wanted = live, set(live)
+        self.donated = _donated(calls, live, free)
+        self.run = jax.jit(replay([(kernel, key, len(outs)) for kernel, key, _, outs, _, _ in calls], live),
+                           donate_argnums=self.donated)
+
+
+def _donated(calls, live, free):
+    """Which of the ``free`` inputs a result can take the place of."""
+    if not free:
+        return ()
+    kinds = [k for call in calls for k in (*[None] * len(call[2]), *[o.kind for o in call[3]])]
+    room: dict = {}
+    for slot in live:
+        room[kinds[slot]] = room.get(kinds[slot], 0) + 1
+    donated = []
+    for position, kind in free:
+        if room.get(kind, 0):
+            room[kind] -= 1
+            donated.append(position)
+    return tuple(donated)
+
+
+def replay(steps, live):
+    """The function of a trace's inputs that makes the calls again and returns the results ``live``."""
+
+    def run(*inputs):
+        given, env = iter(inputs), []
+        for kernel, key, _ in steps:
+            arguments, fresh = arguments_of(key, env, given)
+            out = kernel(*arguments)
+            env += fresh
+            env += jax.tree.leaves(out)
+        return [env[slot] for slot in live]
+
+    return run
+
+
+def arguments_of(key, env, given):
+    """(arguments of a call, those of them that are new inputs)."""
+    start, fresh, arguments = len(env), [], []
+    for k in key[1:]:
+        if k.__class__ is int:
+            arguments.append(env[k] if k < start else fresh[k - start])
+        elif k is None:
+            arguments.append(None)
+        else:
+            fresh.append(next(given))
+            arguments.append(fresh[-1])
+    return arguments, fresh
+
+
+def _kind(value):
+    cls = value.__class__
+    if cls is Pending:
+        return value.kind
+    if cls is Array:
+        return kind_of(value.aval, value.sharding)
+    if cls is np.ndarray:
+        return value.shape, value.dtype
+    return cls
+
+
+def _aval(s):
+    return jax.core.ShapedArray(s.shape, s.dtype, weak_type=s.weak_type)
+
+
+def user_frame():
+    """The innermost frame outside of this package; None if there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def user_line():
+    """The user's line that made the current call, as "file:line"."""
+    frame = user_frame()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+TRIE = Trie()

@@ -1,0 +1,250 @@
+"""Tracing for export: a function as a jaxpr from named tensors and arguments to results, writes and gradients.
+
+Unlike a compiled function, which belongs to the tensors that it was traced with, an exported one is to run without
+them: the tensors that it reads are inputs, whose arrays are given to every call, and how its results are made is said
+in plain numbers and texts that a file can hold.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from torchlike._base.dtypes import FROM_NP
+from torchlike._base.rng import default_generator
+from torchlike._base.state import enable_grad
+from torchlike._core import engine
+from torchlike._core import node as nodes
+from torchlike._core.storage import Storage
+from torchlike._core.tensor import Tensor, alias, array_of, value_of, wrap
+from torchlike._executor import immediate
+from torchlike._transforms.boundary import explore
+from torchlike._transforms.recording import Recording, Unsupported, recording
+from torchlike._transforms.split import split
+from torchlike._transforms.stored import packed_view
+from torchlike._transforms.world import World, traced_storages
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Wanted:
+    """Which gradients a trace computes too.
+
+    Attributes:
+        state, arguments: numbers of the tensors that are to require grad. seeds: (shape, dtype) of the gradient of
+            each result that has one.
+    """
+
+    def __init__(self, state, arguments, seeds):
+        self.state, self.arguments, self.seeds = frozenset(state), frozenset(arguments), seeds
+
+
+class ExportTrace:
+    """One trace of ``function(leaves) -> results``, a flat list.
+
+    Args:
+        leaves: the arguments, tensors and constants. avals: {number of a tensor argument: its shape and dtype}.
+        state: the tensors that are inputs beside the arguments. current: gives, when the function has run, the
+            tensors that stand at their places. wanted: a Wanted, or None for no gradients.
+
+    Attributes:
+        found: tensors from outside that the function reads or writes, beside those of ``state``: they have to be
+            inputs too, and the function traced again.
+        results: how each result is made: a dict for ``stored.Maker``. metas: {number of a result: (shape, dtype)} of
+            those that may have a gradient.
+        state_writes, argument_writes: (number, slot). errors: what the value checks raise, whose flags are the slot
+            ``flags``. draws: how many random draws a call makes.
+        roots: the numbers of the results that require grad. sinks: ("state" or "argument", number) of each gradient.
+    """
+
+    def __init__(self, function, leaves, avals, state, current, wanted=None):
+        self.leaves, self.state, self.wanted = leaves, state, wanted or Wanted((), (), [])
+        self.world, self.record = World(), Recording(nodes.next_sequence())
+        self.slots, self.places = [], {}
+        self.order = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+        inputs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in map(value_of, state)]
+        inputs += [avals[i] for i in self.order]
+        inputs += [jax.ShapeDtypeStruct(*seed) for seed in self.wanted.seeds if seed is not None]
+        _demand_apart(state)
+
+        def body(*values):
+            self._install(values)
+            self._describe(function([self.stand_ins.get(i, x) for i, x in enumerate(leaves)]), current)
+            return tuple(self.slots)
+
+        try:
+            with recording(self.record), enable_grad():
+                closed = jax.make_jaxpr(body)(*inputs)
+            self.record.settle()
+            self._refuse_what_stays()
+        finally:
+            self.record.rewind()
+            self.world.restore()
+        self.inputs = inputs
+        self._finish(closed)
+
+    # -- inside the trace ------------------------------------------------------------------------
+    def _install(self, values):
+        """Let the tensors of the state and stand-ins of the arguments hold the tracers."""
+        n, m = len(self.state), len(self.state) + len(self.order)
+        for k, (t, value) in enumerate(zip(self.state, values, strict=False)):
+            if t._view is not None and t._view.steps:
+                t._storage, t._view = Storage(value), None
+            else:
+                t._storage.value = value
+                t._storage.epoch += 1
+            t._cache = t._acc = t._edge = t._ex = None
+            t._rg = t._rg or k in self.wanted.state
+        self.stand_ins = {i: self._stand_in(i, v) for i, v in zip(self.order, values[n:m], strict=True)}
+        self.given = list(values[:n]), dict(zip(self.order, values[n:m], strict=True))
+        rest = iter(values[m:])
+        self.seeds = [None if seed is None else next(rest) for seed in self.wanted.seeds]
+        self.own = {id(t._storage): ("state", k) for k, t in enumerate(self.state)}
+        self.own |= {id(t._storage): ("argument", i) for i, t in self.stand_ins.items()}
+        self.same = {id(t): ("state", k) for k, t in enumerate(self.state)}
+        self.same |= {id(t): ("argument", i) for i, t in self.stand_ins.items()}
+
+    def _stand_in(self, i, value):
+        new = wrap(value)
+        new._rg = self.leaves[i]._rg or i in self.wanted.arguments
+        new.__class__ = type(self.leaves[i])
+        return new
+
+    def _describe(self, out, current):
+        self._refuse_fields()
+        self._writes(current())
+        self.outs = out
+        self.roots = [k for k, x in enumerate(out) if self._is_root(x)]
+        self.results = [self._made(k, x) for k, x in enumerate(out)]
+        self.metas = {k: (value_of(x).shape, value_of(x).dtype) for k, x in enumerate(out) if _floats(x)}
+        self.errors = self.record.errors
+        self.flags = len(self.slots)
+        if self.errors:
+            self.slots.append(jnp.stack([jnp.any(bad) for bad in self.record.flags]))
+        self.n_early = len(self.slots)
+        self.sinks = []
+        if self.wanted.seeds:
+            self._gradients()
+
+    def _is_root(self, x):
+        return isinstance(x, Tensor) and id(x) not in self.same and x._rg and x._edge is not None and x._edge[0]
+
+    def _slot(self, key, value):
+        """The output of the program that holds ``value``, one for each ``key``."""
+        found = self.places.get(key)
+        if found is None:
+            found = self.places[key] = len(self.slots)
+            self.slots.append(value)
+        return found
+
+    def _writes(self, current):
+        state, arguments = self.given
+        self.state_writes = [
+            (k, self._slot(id(t._storage), array_of(t)))
+            for k, (t, before) in enumerate(zip(current, state, strict=True))
+            if value_of(t) is not before
+        ]
+        self.argument_writes = [
+            (i, self._slot(id(t._storage), t._storage.value))
+            for i, t in self.stand_ins.items()
+            if t._storage.value is not arguments[i]
+        ]
+
+    def _made(self, k, x):
+        if not isinstance(x, Tensor):
+            return self._constant(x)
+        same = self.same.get(id(x))
+        if same is not None:
+            return {"same": same}
+        made = {"root": self.roots.index(k) if k in self.roots else None}
+        view = None if x._view is None else packed_view(x._view)
+        whole = x._view is None or view is not None
+        own = self.own.get(id(x._storage))
+        if whole and own is not None:
+            return made | {"alias": own, "view": view}
+        if whole:
+            made["slot"] = self._slot(id(x._storage), x._storage.value)
+            made["strides"] = x._storage.strides
+        else:
+            made["slot"], made["strides"] = self._slot(id(x), value_of(x)), None
+        return made | {"view": view}
+
+    def _constant(self, x):
+        if isinstance(x, tuple) and all(isinstance(n, int) for n in x):
+            return {"size": list(x)}
+        if not isinstance(x, _PLAIN):
+            raise RuntimeError(
+                f"Found {type(x)} in output, which is not a known type: an exported program returns tensors, numbers, "
+                "texts and None in lists, tuples and dicts"
+            )
+        return {"constant": x}
+
+    def _gradients(self):
+        """Run the backward of the results inside the trace, from the seeds."""
+        edges = [self.outs[k]._edge for k in self.roots]
+        if not edges:
+            return
+        sinks, freed = explore(edges, self.record.start)
+        if freed:
+            raise Unsupported("runs backward itself, which frees the graph of its results")
+        grads = engine.run(edges, [self.seeds[k] for k in self.roots], keep=True, accumulate=False, captures=sinks)
+        for edge in sinks:
+            grad, source = grads.get(edge), self.same.get(id(getattr(edge[0], "variable", None)))
+            if grad is not None and source is not None:
+                self.slots.append(array_of(grad))
+                self.sinks.append(source)
+
+    # -- what cannot be exported -----------------------------------------------------------------
+    def _refuse_fields(self):
+        """Refuse changes of tensors from outside other than of their values."""
+        if self.record.optimizers or self.record.adopted:
+            raise Unsupported("takes a step of an optimizer; torch.compile is for training steps")
+        if self.world.hooked():
+            raise Unsupported("registers or removes hooks of a tensor that was made outside")
+        own = {id(t) for t in self.state}
+        for t, before in self.world.changed():
+            changed = sorted(set(before) & {"_grad"} if id(t) in own else set(before))
+            if changed == ["_grad"]:
+                raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
+            if changed:
+                raise Unsupported(f"changes {changed} of a tensor that was made outside")
+        if any(t._grad is not None for t in self.stand_ins.values()):
+            raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
+
+    def _refuse_what_stays(self):
+        for source, _, start, end in self.record.sources.values():
+            if source is not default_generator and end != start:
+                raise Unsupported("draws from a generator of its own; an exported program draws from the default one")
+
+    # -- after the trace -------------------------------------------------------------------------
+    def _finish(self, closed):
+        """Sort the constants of the jaxpr: draws are inputs, tensors from outside have to be, the rest stays."""
+        drawn = {id(array): k for k, array in enumerate(self.record.drawn.values())}
+        self.draws = len(drawn)
+        shared = {id(a) for a in immediate.shared_arrays()}
+        pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+        random = [(drawn[id(c)], v) for v, c in pairs if id(c) in drawn]
+        storages = {id(s): s for _, c in pairs if id(c) not in shared for s in self.world.owners.get(id(c), ())}
+        own = {id(t._storage) for t in self.state}
+        storages |= {id(s): s for s in self.written if id(s) not in own}
+        self.found = [t for t in map(self._tensor_over, storages.values()) if t is not None]
+        fixed = [(v, c) for v, c in pairs if id(c) not in drawn]
+        self.used_draws = [k for k, _ in random]
+        self.jaxpr = closed.jaxpr.replace(
+            constvars=[v for v, _ in fixed],
+            invars=[*closed.jaxpr.invars, *[v for _, v in random]],
+            debug_info=closed.jaxpr.debug_info._replace(arg_names=None, result_paths=None),
+        )
+        self.consts = [c for _, c in fixed]
+        del self.stand_ins, self.given, self.outs, self.seeds, self.slots, self.world
+
+    def _tensor_over(self, storage):
+        """A tensor from outside over the storage, the base if there is one."""
+        tensors = [t for t, fields in self.world.tensors if fields[0] is storage]
+        whole = [t for t in tensors if t._view is None]
+        return next(iter(whole + tensors), None)
+
+    def forward(self):
+        """(function of state, arguments and used draws, its avals) for the outputs without gradients."""
+        words = jax.ShapeDtypeStruct((4,), jnp.uint32)
+        run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, self.consts))
+        return run, [*self.inputs, *[words] * len(self.used_draws)]
