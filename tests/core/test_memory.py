@@ -8,6 +8,7 @@ import jax
 import pytest
 
 import torchlike as torch
+from torchlike._executor.recorded import cut
 
 N = 64
 
@@ -23,6 +24,7 @@ def no_collector():
 
 def live():
     """Bytes of the large arrays that exist."""
+    cut()
     return sum(a.nbytes for a in jax.live_arrays() if a.size >= N * N)
 
 

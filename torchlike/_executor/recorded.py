@@ -16,7 +16,7 @@ import numpy as np
 
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, kind_of, pending
-from torchlike._executor.trie import DONATED, TRIE, arguments_of, user_frame
+from torchlike._executor.trie import DONATED, HOT, TRIE, arguments_of, user_frame
 
 try:
     from jax._src.core import trace_state_clean
@@ -28,8 +28,8 @@ except ImportError:  # no public name tells; to assume a trace costs a microseco
 
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive
-PATIENCE = 3  # how often a line is waited for before its value checks are looked at later
-_NUMBERS = (float, int, bool, complex)
+PATIENCE = 3
+_NUMBERS = frozenset({float, int, bool, complex})
 _ALONE = 4  # references to an input that only its trace holds, as counted in _alone
 
 
@@ -37,6 +37,9 @@ class Recorder:
     """The trace of one thread.
 
     Attributes:
+        hot: how often a trace runs call by call before it is compiled. patience: how often a line is waited for
+            before its value checks are looked at later. length: calls of one trace. on_read: called when a value
+            is needed, before the trace is cut.
         calls: (kernel, key, new inputs, results, point, slots so far). The key names each argument: the slot of a
             value of this trace, or the kind of a new input, which takes the next slot.
         index: {id of a value: its slot}. running: the calls that are being run. taken: how many calls another
@@ -45,12 +48,13 @@ class Recorder:
             grad, at whose end the trace is cut.
     """
 
-    def __init__(self):
+    def __init__(self, hot=HOT, patience=PATIENCE, length=LENGTH, on_read=None):
+        self.hot, self.patience, self.length, self.on_read = hot, patience, length, on_read
         self.calls: list = []
         self.index: dict = {}
         self.running: list | None = None
         self.results: list = []
-        self.taken, self.held, self.limit = 0, 0, LENGTH
+        self.taken, self.held, self.limit = 0, 0, length
         self.watched: list = []
         self.lines: dict = {}
         self.inside = False
@@ -83,7 +87,8 @@ class Recorder:
         n = end + len(new)
         calls.append((kernel, key, new, outs, following, n + len(outs)))
         for v in new:
-            index[id(v)] = end
+            if v.__class__ not in _NUMBERS:  # two numbers that are one object now may differ the next time
+                index[id(v)] = end
             end += 1
         for v in outs:
             index[id(v)] = n
@@ -94,7 +99,8 @@ class Recorder:
             del held
         if following.single:
             return outs[0]
-        return outs if following.tree is None else jax.tree.unflatten(following.tree, outs)
+        # a tuple of the caller's own: what holds the trace's tuple does not show as a reference to its values
+        return (*outs,) if following.tree is None else jax.tree.unflatten(following.tree, outs)
 
     def _heavy(self, new):
         """Whether the inputs that the trace keeps alive are too large together."""
@@ -110,7 +116,7 @@ class Recorder:
         seen = self.lines[where] = self.lines.get(where, 0) + 1
         line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.watched.append((bad, op, static, [_small(v) for v in values], line))
-        if seen <= PATIENCE:
+        if seen <= self.patience:
             self.cut()
             self.examine(None)
         elif len(self.lines) > 10_000:
@@ -140,6 +146,8 @@ class Recorder:
     def settle(self, value):
         """Compute ``value``, which this recorder has recorded."""
         if threading.get_ident() == self.thread:
+            if self.on_read is not None:
+                self.on_read()
             self.cut()
             if self.watched:
                 self.examine()
@@ -155,19 +163,20 @@ class Recorder:
                 if self.running is None:
                     self.running = self.calls
                 if self.calls is self.running:
-                    self.calls, self.index, self.held, self.limit = [], {}, 0, LENGTH
+                    self.calls, self.index, self.held, self.limit = [], {}, 0, self.length
                 self._finish()
 
     def _finish(self):
         """Run ``running``; a signal leaves it to be run again, an error fails what it was to compute."""
+        calls = self.running
         try:
             if trace_state_clean():
-                self._run(self.running)
+                self._run(calls)
             else:  # jax traces around us, but everything recorded is known
                 with jax.ensure_compile_time_eval():
-                    self._run(self.running)
+                    self._run(calls)
         except Exception as error:
-            _fail(self.running, error)
+            _fail(calls, error)
             self.running, self.results, self.taken = None, [], 0
             raise
         self.running, self.results, self.taken = None, [], 0
@@ -180,7 +189,8 @@ class Recorder:
         if len(self.results) < 2:
             program = None
             if len(calls) > 1:
-                program = TRIE.program(calls[-1][4], calls, tuple([s for s, _ in live]), lambda: _free(calls))
+                slots = tuple([s for s, _ in live])
+                program = TRIE.program(calls[-1][4], calls, slots, lambda: _free(calls), self.hot)
             if program is None:
                 del live
                 _step(calls)

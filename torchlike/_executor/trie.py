@@ -94,15 +94,16 @@ class Trie:
                 useful.add(id(point))
         self.size = len(useful)
 
-    def program(self, point, calls, live, free):
+    def program(self, point, calls, live, free, hot):
         """The program of a trace that ends at ``point``, whose results ``live`` are wanted; None if there is none.
 
-        ``free``: the inputs that nobody else holds, asked for when a program is made.
+        ``free``: the inputs that nobody else holds, asked for when a program is made. ``hot``: how often a trace is
+        run call by call first.
         """
         programs = point.programs
         found = programs.get(live)
         if found is None:
-            if point.seen < HOT:
+            if point.seen < hot:
                 point.seen += 1
                 return None
             if len(programs) >= VARIANTS:

@@ -15,6 +15,7 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
 from torchlike._executor.recorded import cut
+from torchlike._transforms import pieces
 from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
 from torchlike._transforms.program import Program
@@ -54,7 +55,8 @@ class CompiledFunction:
     """A function that runs as one program; see ``torch.compile``.
 
     Attributes:
-        programs: {kind of arguments: [(guards, program)]}. eager: why it is not compiled any more, or None.
+        programs: {kind of arguments: [(guards, program)]}. eager: why it is no single program any more,
+            or None. broken: whether it then runs in pieces.
     """
 
     def __init__(self, function, fullgraph=False, limit=None):
@@ -68,13 +70,15 @@ class CompiledFunction:
 
     def reset(self):
         """Forget every program."""
-        self.programs, self.count, self.eager, self.single = {}, 0, None, 0
+        self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
         if self.eager is not None or state.capture is not None or not Switch.on:
+            if self.broken and state.capture is None and Switch.on:
+                return pieces.run(self.function, args, kwargs)
             return self.function(*args, **kwargs)
         cut()
         with _lock:
@@ -131,9 +135,9 @@ class CompiledFunction:
         if self.fullgraph:
             result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
             raise result_error from error
-        result = self.function(*args, **kwargs)
-        self.eager = f"{where}{reason}"
-        log.warning("%s runs in eager: %s", self._name(), self.eager)
+        result = pieces.run(self.function, args, kwargs)
+        self.eager, self.broken = f"{where}{reason}", True
+        log.info("%s runs in pieces: %s", self._name(), self.eager)
         return result
 
     def _give_up(self, reason):

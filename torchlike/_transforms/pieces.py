@@ -1,0 +1,39 @@
+"""Functions that cannot be one program, run in pieces: each piece ends where Python needs a value."""
+
+import threading
+
+from torchlike._base.logs import GRAPH_BREAKS
+from torchlike._base.state import state
+from torchlike._executor.recorded import Recorder
+from torchlike._executor.trie import user_line
+
+LENGTH = 5000  # calls of one piece
+
+
+class _Pieces(threading.local):
+    """The recorder of the pieces that a thread runs, and the lines that ended one."""
+
+    def __init__(self):
+        self.recorder = Recorder(hot=1, patience=0, length=LENGTH, on_read=self._ended)
+        self.lines = set()
+
+    def _ended(self):
+        line = user_line()
+        if line not in self.lines:
+            self.lines.add(line)
+            GRAPH_BREAKS.info("graph break at %s: Python needs a value here; the next piece begins after it", line)
+
+
+_pieces = _Pieces()
+
+
+def run(function, args, kwargs):
+    """``function(*args, **kwargs)`` in eager code whose operators are compiled in as few pieces as possible."""
+    before, recorder = state.recorder, _pieces.recorder
+    state.recorder = recorder
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        state.recorder = before
+    recorder.cut()
+    return result
