@@ -16,7 +16,7 @@ import numpy as np
 
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, kind_of, pending
-from torchlike._executor.trie import DONATED, HOT, TRIE, arguments_of, user_frame
+from torchlike._executor.trie import DONATED, HOT, TRIE, arguments_of, kind, user_frame
 
 try:
     from jax._src.core import trace_state_clean
@@ -110,9 +110,9 @@ class Recorder:
         return self.held > HELD
 
     def watch(self, bad, op, static, values):
-        """Raise the error of a value check: now where the line is new, else at the next cut or read."""
+        """Raise the error of a value check: now where line and shapes are new, else at the next cut or read."""
         frame = user_frame()
-        where = None if frame is None else (frame.f_code, frame.f_lineno)
+        where = (op, static, *map(kind, values), frame and frame.f_code, frame and frame.f_lineno)
         seen = self.lines[where] = self.lines.get(where, 0) + 1
         line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
         self.watched.append((bad, op, static, [_small(v) for v in values], line))

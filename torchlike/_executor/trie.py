@@ -63,7 +63,7 @@ class Trie:
 
     def _results_of(self, kernel, values):
         """(kinds of the results, whether it is just one, structure), by tracing the kernel once for each kind."""
-        kinds = tuple([_kind(v) for v in values])
+        kinds = tuple([kind(v) for v in values])
         place = place_of([k for k in kinds if k.__class__ is Kind])
         if place is None:
             return None
@@ -118,7 +118,7 @@ class Trie:
         recent = self.recent
         recent[key] = None
         recent.move_to_end(key)
-        if len(recent) > PROGRAMS:
+        while len(recent) > PROGRAMS:
             (old, which), _ = recent.popitem(last=False)
             old.programs.pop(which, None)
 
@@ -184,7 +184,8 @@ def arguments_of(key, env, given):
     return arguments, fresh
 
 
-def _kind(value):
+def kind(value):
+    """What of an argument a trace depends on."""
     cls = value.__class__
     if cls is Pending:
         return value.kind

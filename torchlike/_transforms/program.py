@@ -206,7 +206,7 @@ class Program:
 def _taking(order, after):
     """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
     run = jax.jit(jaxpr_as_fun(bind(after, {})))
-    return lambda residuals, seeds: run(*residuals, *[seeds[k] for k in order])
+    return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 
 def _alive(survivors):
