@@ -21,12 +21,9 @@ def run(function, static, *trees):
     """The result of ``function(*trees, **dict(static))``; trees are lists, tuples and dicts of arrays and
     numbers.
     """
-    recorder = state.recorder
-    if recorder is not None:
-        return _recorded(recorder, function, static, trees)
-    kernel = compiled(function, static)
+    recorder, kernel = state.recorder, compiled(function, static)
     try:
-        return kernel(*trees)
+        return kernel(*trees) if recorder is None else _recorded(recorder, function, static, trees)
     except (TypeError, ValueError):
         if any(type(x) is Pending for x in jax.tree.leaves(trees)):
             return kernel(*jax.tree.map(settled, trees))

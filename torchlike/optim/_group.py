@@ -1,6 +1,7 @@
 """Optimizers whose step is one compiled program for each parameter group."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
 from torchlike._ops.optim import update_all
+from torchlike._transforms.recording import Entry
 from torchlike.optim.optimizer import Optimizer
 
 
@@ -159,10 +161,8 @@ class GroupOptimizer(Optimizer):
             return numbers
         capture.optimizers.append(self)
         capture.check(lambda: (self._options(group), group.get("maximize"), group.get("differentiable")))
-        return {
-            k: v if isinstance(v, Tensor) else capture.input(v, lambda k=k: self._numbers(group)[k])
-            for k, v in numbers.items()
-        }
+        later = functools.partial(self._numbers, group)
+        return {k: v if isinstance(v, Tensor) else capture.input(v, Entry(later, k)) for k, v in numbers.items()}
 
     def _advance(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):
@@ -173,7 +173,7 @@ class GroupOptimizer(Optimizer):
         old = [tuple([value_of(s[k]) for k in kept]) for s in states]
         steps, which = _distinct([s["step"] for s in states]) if self._counts else ((), (0,) * len(params))
         static = (
-            ("rule", type(self)._rule),
+            ("rule", _traced_once(type(self)._rule)),
             ("which", which),
             ("maximize", group.get("maximize", False)),
             *self._options(group),
@@ -224,6 +224,13 @@ class GroupOptimizer(Optimizer):
                         write(t, fused.moved(value_of(t), place))
             there = {k: fused.moved(v, place) if isinstance(v, jax.Array) else v for k, v in numbers.items()}
             self._advance(group, [params[i] for i in chosen], [states[i] for i in chosen], there)
+
+
+@functools.lru_cache(None)
+def _traced_once(rule):
+    """The rule as a function that is traced once for all parameters of a shape."""
+    options = [p.name for p in inspect.signature(rule).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return jax.jit(rule, static_argnames=options)
 
 
 @functools.lru_cache(256)

@@ -1,8 +1,11 @@
 """L-BFGS."""
 
+import jax
+
 from torchlike._base.state import enable_grad
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._executor import fused
+from torchlike._executor.pending import settled
 from torchlike._ops import lbfgs as ops
 from torchlike.optim._group import demand_rate, number, zeros
 from torchlike.optim._line_search import strong_wolfe
@@ -12,7 +15,7 @@ __all__ = ["LBFGS"]
 
 
 def _run(function, *arguments):
-    return fused.run(function, (), *arguments)
+    return jax.tree.map(settled, fused.run(function, (), *arguments))  # Python decides on most of them
 
 
 class LBFGS(Optimizer):
@@ -61,7 +64,7 @@ class LBFGS(Optimizer):
     def _evaluate(self, closure, start, t, direction):
         """(loss, flat gradient) at ``t`` along the direction; the parameters return to ``start``."""
         self._move(t, direction, start)
-        loss = float(closure())
+        loss = number(closure())
         grad = self._flat_grad()
         for p, value in zip(self._params, start, strict=True):
             write(p, value)
@@ -80,7 +83,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first = closure()
-        run = _Run(self, group, state, closure, float(first))
+        run = _Run(self, group, state, closure, number(first))
         state["func_evals"] += 1
         if run.largest() <= group["tolerance_grad"]:
             return first
@@ -194,7 +197,7 @@ class _Run:
         else:
             optimizer._move(self.t, self.d)
             if not last:  # nobody would read the loss of the last iteration
-                self.loss = float(self.closure())
+                self.loss = number(self.closure())
                 self.grad = optimizer._flat_grad()
                 evals = 1
         self.evals += evals
