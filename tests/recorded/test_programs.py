@@ -135,6 +135,17 @@ def test_equal_numbers_are_separate_inputs(recorded):
     assert not seen
 
 
+def test_random_numbers_are_inputs(recorded):
+    drop, x = nn.Dropout(0.5), torch.ones(100)
+    for _ in range(WARM):
+        first = drop(x + 1) * 2
+        assert calls() >= 3
+        first.tolist()
+    with compilations() as seen:
+        assert len({tuple((drop(x + 1) * 2).tolist()) for _ in range(4)}) == 4
+    assert not seen
+
+
 # -- where a trace ends --------------------------------------------------------------------------------
 
 
@@ -293,7 +304,7 @@ def test_programs_are_bounded(recorded, monkeypatch):
             for _ in range(n + 2):
                 y = y + 1
             assert y[0].item() == n + 3
-    assert len(trie.TRIE.recent) <= 4
+    assert len(trie.TRIE.programs) <= 4
 
 
 def test_inputs_kept_alive_are_bounded(recorded, monkeypatch):

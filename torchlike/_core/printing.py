@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from torchlike._base.state import state
 from torchlike._base import dtypes
 
 _PROFILES: dict[str, dict[str, Any]] = {
@@ -282,6 +283,8 @@ def _body(t, contents: str | None, indent: int) -> tuple[str, bool]:
     try:
         values = t._host()
     except _TRACED:
+        if state.capture is not None:  # a compiled program cannot print; eager code can
+            raise
         return "<traced>", True
     return _values_str(values, t.dtype, indent), False
 

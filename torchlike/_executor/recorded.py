@@ -16,7 +16,7 @@ import numpy as np
 
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, kind_of, pending
-from torchlike._executor.trie import DONATED, HOT, TRIE, arguments_of, kind, user_frame
+from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind, user_frame
 
 try:
     from jax._src.core import trace_state_clean
@@ -29,7 +29,6 @@ except ImportError:  # no public name tells; to assume a trace costs a microseco
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive
 PATIENCE = 3
-_NUMBERS = frozenset({float, int, bool, complex})
 _ALONE = 4  # references to an input that only its trace holds, as counted in _alone
 
 
@@ -87,7 +86,7 @@ class Recorder:
         n = end + len(new)
         calls.append((kernel, key, new, outs, following, n + len(outs)))
         for v in new:
-            if v.__class__ not in _NUMBERS:  # two numbers that are one object now may differ the next time
+            if v.__class__ not in NUMBERS:  # two numbers that are one object now may differ the next time
                 index[id(v)] = end
             end += 1
         for v in outs:
@@ -197,7 +196,7 @@ class Recorder:
                 return
             self.results = [program.live]
             # no bytecode between the run, which may overwrite inputs, and the keeping of its results
-            self.results.extend(itertools.starmap(program.run, (_inputs(calls, program.donated),)))
+            self.results.extend(itertools.starmap(program.run, (_inputs(calls, program),)))
         found = dict(zip(*self.results, strict=True))
         for slot, value in live:
             value.array, value.recorder = found[slot], None
@@ -217,7 +216,7 @@ class Recorder:
 def _enter(v, new, end):
     """The key of an argument that is new to the trace, which is appended to ``new``; None if it cannot be recorded."""
     cls = v.__class__
-    if cls in _NUMBERS:
+    if cls in NUMBERS:
         new.append(v)
         return cls
     for i, other in enumerate(new):
@@ -229,7 +228,7 @@ def _enter(v, new, end):
         kind = v.kind
     elif cls is Array:
         kind = kind_of(v.aval, v.sharding)
-    elif cls is np.ndarray:
+    elif issubclass(cls, np.ndarray):
         kind = (v.shape, v.dtype)
     else:
         return None
@@ -265,11 +264,20 @@ def _alone(v):
     return sys.getrefcount(v) <= _ALONE and sys.getrefcount(v.array) <= 2
 
 
-def _inputs(calls, donated):
-    """The arrays and numbers that a trace reads; what may be overwritten is copied if somebody else holds it."""
+def _inputs(calls, program):
+    """What a trace reads; a number is sent once as long as it stays the same.
+
+    What may be overwritten is copied if somebody else holds it.
+    """
     new = [v for call in calls for v in call[2]]
     arrays = [v.array if v.__class__ is Pending else v for v in new]
-    for i in donated:
+    for i, (before, array) in program.numbers.items():
+        v = new[i]
+        if v is not before and (v != before or not v):  # 0.0 and -0.0 are equal
+            array = jax.device_put(v)
+            program.numbers[i] = v, array
+        arrays[i] = array
+    for i in program.donated:
         v, arrays[i] = new[i], None
         new[i] = None
         arrays[i] = v.array if v.__class__ is Pending and _alone(v) else jnp.array(all_settled([v])[0])

@@ -1,8 +1,6 @@
 """What recorded execution has seen: a trie of calls, and the programs of the traces that came back."""
 
 import sys
-from collections import OrderedDict
-from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +12,8 @@ POINTS = 20_000  # points kept; beyond, those that lead to no program are forgot
 PROGRAMS = 256  # programs kept; beyond, the one unused for longest is forgotten
 VARIANTS = 4  # programs of one trace, which differ in what is still referenced at its end
 DONATED = 4096  # bytes from which an input is overwritten if nobody else holds it
+
+NUMBERS = frozenset({float, int, bool, complex})
 
 _PACKAGE = __file__[: -len("_executor/trie.py")]
 
@@ -44,7 +44,8 @@ class Trie:
         self.root = Point()
         self.results: dict = {}
         self.size = 0
-        self.recent: OrderedDict[Any, None] = OrderedDict()
+        self.programs: list[Program] = []
+        self.clock = 0
 
     def reset(self):
         """Forget everything."""
@@ -110,30 +111,33 @@ class Trie:
                 wanted = set(live)
                 return next((p for p in programs.values() if wanted <= p.wanted), None)
             found = programs[live] = Program(calls, live, free())
-        self._used(point, live)
+            self._keep(found)
+        self.clock += 1
+        found.used = self.clock
         return found
 
-    def _used(self, point, live):
-        key = (point, live)
-        recent = self.recent
-        recent[key] = None
-        recent.move_to_end(key)
-        while len(recent) > PROGRAMS:
-            (old, which), _ = recent.popitem(last=False)
-            old.programs.pop(which, None)
+    def _keep(self, program):
+        while len(self.programs) >= PROGRAMS:
+            oldest = min(self.programs, key=lambda p: p.used)
+            self.programs.remove(oldest)
+            oldest.point.programs.pop(oldest.live, None)
+        self.programs.append(program)
 
 
 class Program:
     """A whole trace as one compiled function of its inputs.
 
     Attributes:
-        live: the slots of its results. donated: the positions of the inputs that it may overwrite.
+        point: where its trace ends. live: the slots of its results. donated: the positions of the inputs that it
+            may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last.
     """
 
-    __slots__ = ("live", "wanted", "donated", "run")
+    __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "run")
 
     def __init__(self, calls, live, free):
-        self.live, self.wanted = live, set(live)
+        self.point, self.live, self.wanted, self.used = calls[-1][4], live, set(live), 0
+        inputs = [v for call in calls for v in call[2]]
+        self.numbers = {i: (None, None) for i, v in enumerate(inputs) if v.__class__ in NUMBERS}
         self.donated = _donated(calls, live, free)
         self.run = jax.jit(replay([(kernel, key, len(outs)) for kernel, key, _, outs, _, _ in calls], live),
                            donate_argnums=self.donated)
@@ -191,7 +195,7 @@ def kind(value):
         return value.kind
     if cls is Array:
         return kind_of(value.aval, value.sharding)
-    if cls is np.ndarray:
+    if issubclass(cls, np.ndarray):
         return value.shape, value.dtype
     return cls
 
