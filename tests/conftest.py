@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 
 import hypothesis
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from torchlike._base.rng import default_generator
+from torchlike._executor.recorded import cut
 
 CASES = 30
 
@@ -28,9 +30,11 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """Every test starts from the same state of every global random generator."""
+def seeded() -> Iterator[None]:
+    """Every test starts from the same state of every global random generator, and ends with nothing to compute."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
     default_generator.manual_seed(0)
+    yield
+    cut()

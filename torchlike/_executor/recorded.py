@@ -53,7 +53,7 @@ class Recorder:
         self.index: dict = {}
         self.running: list | None = None
         self.results: list = []
-        self.taken, self.held, self.limit = 0, 0, length
+        self.taken, self.held, self.bound, self.limit = 0, 0, HELD, length
         self.watched: list = []
         self.lines: dict = {}
         self.inside = False
@@ -102,34 +102,46 @@ class Recorder:
         return (*outs,) if following.tree is None else jax.tree.unflatten(following.tree, outs)
 
     def _heavy(self, new):
-        """Whether the inputs that the trace keeps alive are too large together."""
+        """Whether the inputs that only the trace keeps alive are too large together."""
         for v in new:
-            if v.__class__ is Pending:
-                self.held += v.kind.nbytes
-        return self.held > HELD
+            if v.__class__ is Pending or v.__class__ is Array:
+                self.held += v.nbytes
+        if self.held <= self.bound:
+            return False
+        alone = sum(v.nbytes for call in self.calls for v in call[2] if sys.getrefcount(v) <= _ALONE and _large(v))
+        self.bound = self.held + HELD - alone  # count again when it may have come to so much
+        return alone > HELD
 
     def watch(self, bad, op, static, values):
         """Raise the error of a value check: now where line and shapes are new, else at the next cut or read."""
-        frame = user_frame()
-        where = (op, static, *map(kind, values), frame and frame.f_code, frame and frame.f_lineno)
-        seen = self.lines[where] = self.lines.get(where, 0) + 1
-        line = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        self.watched.append((bad, op, static, [_small(v) for v in values], line))
-        if seen <= self.patience:
+        point = self.calls[-1][4] if self.calls else None
+        late = point is not None and point.late
+        self.watched.append((bad, op, static, [_small(v) for v in values], point))
+        if not late and self._is_new(op, static, values):
             self.cut()
             self.examine(None)
-        elif len(self.lines) > 10_000:
+        elif not late and point is not None:
+            point.late = True
+
+    def _is_new(self, op, static, values):
+        """Whether the line has made such calls a few times only."""
+        frame = user_frame()
+        where = (op, static, *map(kind, values), frame and frame.f_code, frame and frame.f_lineno)
+        if len(self.lines) > 10_000:
             self.lines.clear()
+        seen = self.lines[where] = self.lines.get(where, 0) + 1
+        return seen <= self.patience
 
     def examine(self, late=" [found after later calls had been recorded; the call is at {}]"):
         """Raise the error of the first value check that has failed, of those already computed."""
         watched, self.watched = self.watched, []
-        for i, (bad, op, static, values, line) in enumerate(watched):
+        for i, (bad, op, static, values, point) in enumerate(watched):
             if bad.array is None:
                 self.watched.append(watched[i])
             elif bool(bad.array):
                 self.watched += watched[i + 1 :]
-                raise _verdict(op, static, all_settled(values), late and late.format(line))
+                where = late and late.format(point.line if point is not None else "an unknown line")
+                raise _verdict(op, static, all_settled(values), where)
 
     def around(self, function, args, kwargs):
         """``function(*args, **kwargs)``, with a cut behind it; calls inside of it cut nothing."""
@@ -162,7 +174,8 @@ class Recorder:
                 if self.running is None:
                     self.running = self.calls
                 if self.calls is self.running:
-                    self.calls, self.index, self.held, self.limit = [], {}, 0, self.length
+                    self.calls, self.index, self.limit = [], {}, self.length
+                    self.held, self.bound = 0, HELD
                 self._finish()
 
     def _finish(self):
@@ -257,6 +270,10 @@ def _free(calls):
                 free.append((position, v.kind))
             position += 1
     return free
+
+
+def _large(v):
+    return v.__class__ in (Pending, Array) and v.nbytes >= DONATED
 
 
 def _alone(v):
