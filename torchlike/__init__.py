@@ -17,6 +17,7 @@ from torchlike import autograd as autograd
 from torchlike import backends as backends
 from torchlike import compiler as compiler
 from torchlike import cuda as cuda
+from torchlike import export as export
 from torchlike import linalg as linalg
 from torchlike import nn as nn
 from torchlike import optim as optim

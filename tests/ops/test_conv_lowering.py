@@ -74,6 +74,7 @@ CHOSEN = {
     "odd numbers of outputs": ((2, 20, 12, 12), (50, 20, 5, 5), 1, 0, ("images", "images", "images")),
     "middle": ((2, 32, 16, 16), (64, 32, 3, 3), 1, 1, ("xla", "images", "images")),
     "middle, stride": ((2, 32, 16, 16), (64, 32, 3, 3), 2, 1, ("xla", "xla", "images")),
+    "middle, many channels": ((1, 64, 16, 16), (64, 64, 3, 3), 1, 1, ("xla", "images", "xla")),
     "deep": ((2, 64, 4, 4), (64, 64, 3, 3), 1, 1, ("columns", "columns", "columns")),
     "kernel larger than the input": ((2, 64, 2, 2), (32, 64, 3, 3), 1, 1, ("columns", "columns", "columns")),
     "1x1": ((2, 32, 16, 16), (64, 32, 1, 1), 1, 0, ("images", "images", "columns")),

@@ -34,7 +34,7 @@ def contiguous_strides(shape: Sequence[int]) -> Ints:
     step, out = 1, []
     for size in reversed(shape):
         out.append(step)
-        if size > 1:
+        if size != 0:  # not > 1, which a symbolic length may leave open
             step *= size
     out.reverse()
     return tuple(out)

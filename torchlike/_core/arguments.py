@@ -5,6 +5,7 @@ is not the plain one, so a call with ordinary arguments pays an identity test fo
 """
 
 import numpy as np
+from jax.export import is_symbolic_dim
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.size import Size
@@ -25,6 +26,8 @@ def as_int(function, name, x):
             return int(np.asarray(value_of(x)).item())
     elif isinstance(x, np.integer):
         return int(x)
+    elif is_symbolic_dim(x):
+        return x
     elif not isinstance(x, bool | float) and hasattr(x, "__index__"):
         return x.__index__()
     return _wrong(function, name, "int", x)

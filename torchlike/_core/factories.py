@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
@@ -38,7 +39,7 @@ def size_of(function, size, keyword=None):
         raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
     elif len(size) == 1 and isinstance(size[0], list | tuple):
         size = size[0]
-    elif not isinstance(size[0], int | np.integer | Tensor) or isinstance(size[0], bool):
+    elif isinstance(size[0], bool) or not (isinstance(size[0], int | np.integer | Tensor) or is_symbolic_dim(size[0])):
         raise TypeError(
             f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
         )

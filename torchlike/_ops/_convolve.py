@@ -1,10 +1,12 @@
 """Convolution and its adjoints, in the forms that XLA compiles well.
 
-XLA's CPU backend is slow on grouped convolutions and on the weight gradient of dilated inputs (both
-by factors of ten to a hundred, measured with jaxlib 0.10), so groups become separate, elementwise or
-block-diagonal convolutions there, and a transposed convolution gets the gradients of the plain one.
+XLA's CPU backend is slow on grouped convolutions and on some shapes of plain ones (by factors of three to
+a hundred, measured with jaxlib 0.10), so groups become separate, elementwise or block-diagonal convolutions
+there, and plain convolutions are computed as ``_conv_cpu`` chooses. The platform is that of the computation,
+not of the process: a program exported for another one keeps XLA's own convolution.
 """
 
+import functools
 import itertools
 import math
 
@@ -13,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl import rules
+from torchlike._ops import _conv_cpu as cpu
 
 # On the CPU: up to this many groups are convolved one by one, ...
 _SEPARATE = 8
@@ -20,39 +23,64 @@ _SEPARATE = 8
 _SLICES = 49
 
 
+def _by_platform(on_cpu, elsewhere, rule, first, second, **options):
+    """``on_cpu`` there and ``elsewhere`` on other platforms, or only the latter if the CPU has no better way."""
+    elsewhere = functools.partial(elsewhere, **options)
+    if not all(type(n) is int for n in first.shape + second.shape):  # the choice needs numbers
+        return elsewhere(first, second)
+    if options["groups"] == 1 and cpu.choice(rule, first, second, options["g"]) == "xla":
+        return elsewhere(first, second)
+    return lax.platform_dependent(first, second, cpu=functools.partial(on_cpu, **options), default=elsewhere)
+
+
 def convolve(x, weight, stride, pairs, dilation, groups):
     """Cross-correlation of x [N, C, *size] with weight [out, C / groups, *kernel]; pairs of padding."""
-    if groups == 1 or jax.default_backend() != "cpu":
-        return lax.conv_general_dilated(
-            x, weight, stride, pairs, rhs_dilation=dilation, feature_group_count=groups,
-            precision=lax.Precision.HIGHEST,
-        )  # fmt: skip
-    if weight.shape[1] == 1 and math.prod(weight.shape[2:]) <= _SLICES:
-        return _slices(x, weight, stride, pairs, dilation)
-    if groups <= _SEPARATE:
-        parts = zip(jnp.split(x, groups, 1), jnp.split(weight, groups, 0), strict=True)
-        return jnp.concatenate([convolve(a, w, stride, pairs, dilation, 1) for a, w in parts], 1)
+    g = cpu.geometry(x.shape[2:], weight, stride, pairs, dilation)
+    return _by_platform(_convolve_on_cpu, _plain, cpu.forward_rule, x, weight, g=g, groups=groups)
+
+
+def _plain(x, weight, *, g, groups):
+    return lax.conv_general_dilated(
+        x, weight, g.stride, g.pairs, rhs_dilation=g.dilation, feature_group_count=groups,
+        precision=lax.Precision.HIGHEST,
+    )  # fmt: skip
+
+
+def _as_slices(weight_shape):
+    return weight_shape[1] == 1 and math.prod(weight_shape[2:]) <= _SLICES
+
+
+def _dense(weight, groups):
+    """The weight of one group that does what ``groups`` groups do: blocks along a diagonal."""
     out, per = weight.shape[0] // groups, weight.shape[1]
     blocks = weight.reshape(groups, out, 1, per, *weight.shape[2:])
     mine = jnp.eye(groups, dtype=bool).reshape(groups, 1, groups, *(1,) * (weight.ndim - 1))
-    dense = jnp.where(mine, blocks, 0).reshape(groups * out, groups * per, *weight.shape[2:])
-    return convolve(x, dense, stride, pairs, dilation, 1)
+    return jnp.where(mine, blocks, 0).reshape(groups * out, groups * per, *weight.shape[2:])
 
 
-def _slices(x, weight, stride, pairs, dilation):
+def _convolve_on_cpu(x, weight, *, g, groups):
+    if groups == 1:
+        return cpu.forward(x, weight, g)
+    if _as_slices(weight.shape):
+        return _slices(x, weight, g)
+    if groups <= _SEPARATE:
+        parts = zip(jnp.split(x, groups, 1), jnp.split(weight, groups, 0), strict=True)
+        return jnp.concatenate([cpu.forward(a, w, g) for a, w in parts], 1)
+    return cpu.forward(x, _dense(weight, groups), g)
+
+
+def _slices(x, weight, g):
     """A convolution of every channel by itself, as a sum of products of shifted inputs."""
     zero = jnp.zeros((), x.dtype)
-    x = lax.pad(x, zero, [(0, 0, 0), (0, 0, 0), *((lo, hi, 0) for lo, hi in pairs)])
-    times = weight.shape[0] // x.shape[1]
-    kernel, dims = weight.shape[2:], range(weight.ndim - 2)
-    size = [(x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in dims]
-    weight = weight.reshape(1, x.shape[1], times, *kernel)
+    x = lax.pad(x, zero, [(0, 0, 0), (0, 0, 0), *((lo, hi, 0) for lo, hi in g.pairs)])
+    times, size = weight.shape[0] // x.shape[1], g.out
+    weight = weight.reshape(1, x.shape[1], times, *g.kernel)
     total = None
-    for at in itertools.product(*map(range, kernel)):
-        start = [a * d for a, d in zip(at, dilation, strict=True)]
-        stop = [b + (n - 1) * s + 1 for b, n, s in zip(start, size, stride, strict=True)]
-        part = lax.slice(x, (0, 0, *start), (*x.shape[:2], *stop), (1, 1, *stride))
-        term = part[:, :, None] * weight[(..., *at)].reshape(1, x.shape[1], times, *(1 for _ in dims))
+    for at in itertools.product(*map(range, g.kernel)):
+        start = [a * d for a, d in zip(at, g.dilation, strict=True)]
+        stop = [b + (n - 1) * s + 1 for b, n, s in zip(start, size, g.stride, strict=True)]
+        part = lax.slice(x, (0, 0, *start), (*x.shape[:2], *stop), (1, 1, *g.stride))
+        term = part[:, :, None] * weight[(..., *at)].reshape(1, x.shape[1], times, *(1 for _ in size))
         total = term if total is None else total + term
     return total.reshape(x.shape[0], x.shape[1] * times, *size)
 
@@ -61,12 +89,29 @@ def transpose(x, weight, size, stride, pairs, dilation, groups):
     """The adjoint of ``convolve`` with respect to its input, whose positions are ``size``."""
     if not jnp.issubdtype(x.dtype, jnp.inexact):
         return _dilated(x, weight, size, stride, pairs, dilation, groups)
-    shape = (x.shape[0], weight.shape[1] * groups, *size)
+    g = cpu.geometry(size, weight, stride, pairs, dilation)
+    return _by_platform(_transpose_on_cpu, _transpose_plain, cpu.input_rule, x, weight, g=g, groups=groups)
 
-    def forward(y):
-        return convolve(y, weight, stride, pairs, dilation, groups)
 
-    return jax.linear_transpose(forward, jax.ShapeDtypeStruct(shape, x.dtype))(x)[0]
+def _transposed(f, shape, x):
+    """The transpose of the linear function ``f`` of an array of ``shape``, at ``x``."""
+    return jax.linear_transpose(f, jax.ShapeDtypeStruct(shape, x.dtype))(x)[0]
+
+
+def _transpose_plain(x, weight, *, g, groups):
+    shape = (x.shape[0], weight.shape[1] * groups, *g.size)
+    return _transposed(lambda y: _plain(y, weight, g=g, groups=groups), shape, x)
+
+
+def _transpose_on_cpu(x, weight, *, g, groups):
+    if groups == 1:
+        return cpu.input_gradient(x, weight, g)
+    if _as_slices(weight.shape):
+        return _transposed(lambda y: _slices(y, weight, g), (x.shape[0], groups, *g.size), x)
+    if groups <= _SEPARATE:
+        parts = zip(jnp.split(x, groups, 1), jnp.split(weight, groups, 0), strict=True)
+        return jnp.concatenate([cpu.input_gradient(a, w, g) for a, w in parts], 1)
+    return cpu.input_gradient(x, _dense(weight, groups), g)
 
 
 def _dilated(x, weight, size, stride, pairs, dilation, groups):
@@ -84,14 +129,37 @@ def _dilated(x, weight, size, stride, pairs, dilation, groups):
     )  # fmt: skip
 
 
+def _for_weight(grad, x, weight, stride, pairs, dilation, groups):
+    """The adjoint of ``convolve`` with respect to its weight, whose shape is that of ``weight``."""
+    g = cpu.geometry(x.shape[2:], weight, stride, pairs, dilation)
+    shapes = {"g": g, "shape": weight.shape, "groups": groups}
+    return _by_platform(_for_weight_on_cpu, _for_weight_plain, cpu.weight_rule, grad, x, **shapes)
+
+
+def _for_weight_plain(grad, x, *, g, shape, groups):
+    return _transposed(lambda w: _plain(x, w, g=g, groups=groups), shape, grad)
+
+
+def _for_weight_on_cpu(grad, x, *, g, shape, groups):
+    if groups == 1:
+        return cpu.weight_gradient(grad, x, g)
+    if _as_slices(shape):
+        return _transposed(lambda w: _slices(x, w, g), shape, grad)
+    if groups <= _SEPARATE:
+        parts = zip(jnp.split(grad, groups, 1), jnp.split(x, groups, 1), strict=True)
+        return jnp.concatenate([cpu.weight_gradient(a, b, g) for a, b in parts], 0)
+    return _transposed(lambda w: _dense(w, groups), shape, cpu.weight_gradient(grad, x, g))
+
+
 def gradients(grad, x, weight, stride, pairs, dilation, groups):
     """Gradients of ``convolve`` with respect to x and weight."""
-    return rules.adjoint(lambda x, w: convolve(x, w, stride, pairs, dilation, groups), x, weight)(grad)
+    back, numbers = rules.conj(grad), (stride, pairs, dilation, groups)
+    for_input = transpose(back, weight, x.shape[2:], *numbers)
+    return rules.conj(for_input), rules.conj(_for_weight(back, x, weight, *numbers))
 
 
 def transpose_gradients(grad, x, weight, stride, pairs, dilation, groups):
     """Gradients of ``transpose`` with respect to x and weight, both made of plain convolutions."""
-    back, x = rules.conj(grad), rules.conj(x)
-    for_input = convolve(back, weight, stride, pairs, dilation, groups)
-    _, pull = jax.vjp(lambda w: convolve(back, w, stride, pairs, dilation, groups), weight)
-    return rules.conj(for_input), rules.conj(pull(rules.conj(x))[0])
+    back, numbers = rules.conj(grad), (stride, pairs, dilation, groups)
+    for_input = convolve(back, weight, *numbers)
+    return rules.conj(for_input), rules.conj(_for_weight(rules.conj(x), back, weight, *numbers))

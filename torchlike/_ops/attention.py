@@ -90,10 +90,10 @@ def _check_shapes(query, key, value, mask):
             f"Ev], but got {list(query.shape)}, {list(key.shape)} and {list(value.shape)}"
         )
     try:
-        lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        lead = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         if mask is not None:
             scores = (*lead, query.shape[-2], key.shape[-2])
-            fits = np.broadcast_shapes(mask.shape, scores)
+            fits = jnp.broadcast_shapes(mask.shape, scores)
             if fits[len(fits) - 2 :] != scores[len(scores) - 2 :]:
                 raise ValueError
     except ValueError:

@@ -17,7 +17,7 @@ from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.outputs import Alias, Constant, New, Same
 from torchlike._transforms.recording import Recording, Unsupported, recording
-from torchlike._transforms.world import World, traced_storages
+from torchlike._transforms.world import World, collection_paused
 
 
 def substitute(t):
@@ -63,7 +63,7 @@ class Trace:
             return tuple(self.slots)
 
         try:
-            with recording(self.record):
+            with recording(self.record), collection_paused():
                 closed = jax.make_jaxpr(body)()
             self.record.settle()
         except BaseException:
@@ -102,7 +102,7 @@ class Trace:
         if self.errors:
             self.slots.append(jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags]))
         self.n_kept = len(self.slots)
-        for storage in traced_storages():
+        for storage in self.world.traced():
             if id(storage) not in self.index and id(storage) not in self.world.storages:
                 self.survivors.append((weakref.ref(storage), self.slot(storage)))
         self._gradients()

@@ -56,7 +56,7 @@ class CompiledFunction:
 
     Attributes:
         programs: {kind of arguments: [(guards, program)]}. eager: why it is no single program any more,
-            or None. broken: whether it then runs in pieces.
+            or None. broken: whether it then runs in pieces. lines: where they end.
     """
 
     def __init__(self, function, fullgraph=False, limit=None):
@@ -71,6 +71,7 @@ class CompiledFunction:
     def reset(self):
         """Forget every program."""
         self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
+        self.lines = set()
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -78,15 +79,19 @@ class CompiledFunction:
     def __call__(self, *args, **kwargs):
         if self.eager is not None or state.capture is not None or not Switch.on:
             if self.broken and state.capture is None and Switch.on:
-                return pieces.run(self.function, args, kwargs)
+                return pieces.run(self.function, args, kwargs, self.lines)
             return self.function(*args, **kwargs)
         cut()
         with _lock:
             leaves, tree = jax.tree.flatten((args, kwargs))
             aliases = _aliases(leaves)
             key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+            found = self.programs.get(key, ())
+            for guards, program in found:
+                if guards.hold() and program.holds():
+                    return program(leaves)
             failed = None
-            for guards, program in self.programs.get(key, ()):
+            for guards, program in found:
                 failed = guards.failed() or (None if program.holds() else _SHARED)
                 if failed is None:
                     return program(leaves)
@@ -135,7 +140,7 @@ class CompiledFunction:
         if self.fullgraph:
             result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
             raise result_error from error
-        result = pieces.run(self.function, args, kwargs)
+        result = pieces.run(self.function, args, kwargs, self.lines)
         self.eager, self.broken = f"{where}{reason}", True
         log.info("%s runs in pieces: %s", self._name(), self.eager)
         return result

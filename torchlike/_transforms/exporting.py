@@ -5,23 +5,25 @@ them: the tensors that it reads are inputs, whose arrays are given to every call
 in plain numbers and texts that a file can hold.
 """
 
+import os
+
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from torchlike._base.dtypes import FROM_NP
 from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core import engine
 from torchlike._core import node as nodes
+from torchlike._core.anomaly import user_stack
 from torchlike._core.storage import Storage
-from torchlike._core.tensor import Tensor, alias, array_of, value_of, wrap
+from torchlike._core.tensor import Tensor, array_of, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.recording import Recording, Unsupported, recording
-from torchlike._transforms.split import split
+from torchlike._transforms.split import bind, split
 from torchlike._transforms.stored import packed_view
-from torchlike._transforms.world import World, traced_storages
+from torchlike._transforms.world import World
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -36,6 +38,47 @@ class Wanted:
 
     def __init__(self, state, arguments, seeds):
         self.state, self.arguments, self.seeds = frozenset(state), frozenset(arguments), seeds
+
+
+class _Recording(Recording):
+    """A recording whose value checks raise what eager code would raise, by type if not in the very words."""
+
+    def examine(self, bad, op, static, values):
+        error = _raised(op, static, values)
+        if error is None:
+            with jax.ensure_compile_time_eval():
+                found = (_raised(op, static, [_filled(v, fill) for v in values]) for fill in (_LARGEST, 0))
+                kind = next((type(e) for e in found if e is not None), RuntimeError)
+            error = kind(f"{op.name}(): its arguments have values that it refuses")
+        line = [text for text in user_stack() if _JAX not in text][-1:]
+        error.args = (f"{error.args[0]} [found by an exported program; the call is:\n{''.join(line).rstrip()}]",)
+        self.flags.append(bad)
+        self.errors.append(error)
+
+
+_JAX = os.path.dirname(jax.__file__) + os.sep
+
+
+def _raised(op, static, values):
+    """What the check of ``op`` raises; None if that depends on values that are not known."""
+    try:
+        error = op.examine(static, values)[1]
+        return error() if callable(error) else error
+    except Exception:
+        return None
+
+
+_LARGEST = object()
+
+
+def _filled(v, fill):
+    """An array like ``v`` that most checks refuse: of zeros, or of the largest integers or negative numbers."""
+    if not isinstance(v, jax.Array):
+        return v
+    shape = [n if type(n) is int else 2 for n in v.shape]
+    if fill is _LARGEST:
+        fill = jnp.iinfo(v.dtype).max if v.dtype.kind in "iu" else -1
+    return jnp.full(shape, fill, v.dtype)
 
 
 class ExportTrace:
@@ -58,7 +101,7 @@ class ExportTrace:
 
     def __init__(self, function, leaves, avals, state, current, wanted=None):
         self.leaves, self.state, self.wanted = leaves, state, wanted or Wanted((), (), [])
-        self.world, self.record = World(), Recording(nodes.next_sequence())
+        self.world, self.record = World(), _Recording(nodes.next_sequence())
         self.slots, self.places = [], {}
         self.order = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
         inputs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in map(value_of, state)]
@@ -110,10 +153,11 @@ class ExportTrace:
         return new
 
     def _describe(self, out, current):
+        self.written = self.world.written()
         self._refuse_fields()
         self._writes(current())
         self.outs = out
-        self.roots = [k for k, x in enumerate(out) if self._is_root(x)]
+        self.roots, self.made = [], {}
         self.results = [self._made(k, x) for k, x in enumerate(out)]
         self.metas = {k: (value_of(x).shape, value_of(x).dtype) for k, x in enumerate(out) if _floats(x)}
         self.errors = self.record.errors
@@ -124,9 +168,6 @@ class ExportTrace:
         self.sinks = []
         if self.wanted.seeds:
             self._gradients()
-
-    def _is_root(self, x):
-        return isinstance(x, Tensor) and id(x) not in self.same and x._rg and x._edge is not None and x._edge[0]
 
     def _slot(self, key, value):
         """The output of the program that holds ``value``, one for each ``key``."""
@@ -148,6 +189,19 @@ class ExportTrace:
             for i, t in self.stand_ins.items()
             if t._storage.value is not arguments[i]
         ]
+        for before, (_, slot) in zip(self._before_writes(), [*self.state_writes, *self.argument_writes], strict=True):
+            after = self.slots[slot]
+            if (before.shape, before.dtype) != (after.shape, after.dtype):
+                raise Unsupported(
+                    f"gives a tensor of shape {list(before.shape)} and dtype {before.dtype} a value of shape "
+                    f"{list(after.shape)} and dtype {after.dtype}; what an exported program writes keeps both"
+                )
+        if self.wanted.seeds and any(self.stand_ins[i]._rg for i, _ in self.argument_writes):
+            raise Unsupported("writes values that require grad into an argument, which has no history to take them")
+
+    def _before_writes(self):
+        state, arguments = self.given
+        return [state[k] for k, _ in self.state_writes] + [arguments[i] for i, _ in self.argument_writes]
 
     def _made(self, k, x):
         if not isinstance(x, Tensor):
@@ -155,22 +209,26 @@ class ExportTrace:
         same = self.same.get(id(x))
         if same is not None:
             return {"same": same}
-        made = {"root": self.roots.index(k) if k in self.roots else None}
         view = None if x._view is None else packed_view(x._view)
         whole = x._view is None or view is not None
+        if id(x) in self.made:
+            return {"again": self.made[id(x)]}
+        self.made[id(x)] = k
         own = self.own.get(id(x._storage))
         if whole and own is not None:
-            return made | {"alias": own, "view": view}
+            return {"alias": own, "view": view, "grad": x._rg}
+        made = {"root": len(self.roots) if x._rg and x._edge is not None and x._edge[0] else None, "view": view}
+        if made["root"] is not None:
+            self.roots.append(k)
         if whole:
-            made["slot"] = self._slot(id(x._storage), x._storage.value)
-            made["strides"] = x._storage.strides
-        else:
-            made["slot"], made["strides"] = self._slot(id(x), value_of(x)), None
-        return made | {"view": view}
+            return made | {"slot": self._slot(id(x._storage), x._storage.value), "strides": x._storage.strides}
+        return made | {"slot": self._slot(id(x), value_of(x)), "strides": None}
 
     def _constant(self, x):
-        if isinstance(x, tuple) and all(isinstance(n, int) for n in x):
+        if isinstance(x, tuple) and all(type(n) is int for n in x):
             return {"size": list(x)}
+        if isinstance(x, jax.core.Tracer) or jax.export.is_symbolic_dim(x):
+            raise Unsupported("returns a dynamic length, or what it made of one as of a number; return tensors")
         if not isinstance(x, _PLAIN):
             raise RuntimeError(
                 f"Found {type(x)} in output, which is not a known type: an exported program returns tensors, numbers, "
@@ -205,6 +263,8 @@ class ExportTrace:
             changed = sorted(set(before) & {"_grad"} if id(t) in own else set(before))
             if changed == ["_grad"]:
                 raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
+            if changed == ["_ex"]:
+                raise Unsupported("registers hooks of a tensor that was made outside")
             if changed:
                 raise Unsupported(f"changes {changed} of a tensor that was made outside")
         if any(t._grad is not None for t in self.stand_ins.values()):
@@ -232,10 +292,10 @@ class ExportTrace:
         self.jaxpr = closed.jaxpr.replace(
             constvars=[v for v, _ in fixed],
             invars=[*closed.jaxpr.invars, *[v for _, v in random]],
-            debug_info=closed.jaxpr.debug_info._replace(arg_names=None, result_paths=None),
+            debug_info=_unnamed(closed.jaxpr),
         )
         self.consts = [c for _, c in fixed]
-        del self.stand_ins, self.given, self.outs, self.seeds, self.slots, self.world
+        del self.made, self.stand_ins, self.given, self.outs, self.seeds, self.slots, self.world
 
     def _tensor_over(self, storage):
         """A tensor from outside over the storage, the base if there is one."""
@@ -244,7 +304,60 @@ class ExportTrace:
         return next(iter(whole + tensors), None)
 
     def forward(self):
-        """(function of state, arguments and used draws, its avals) for the outputs without gradients."""
-        words = jax.ShapeDtypeStruct((4,), jnp.uint32)
+        """(function of state, arguments and used draws; its avals): the outputs without gradients."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, self.consts))
-        return run, [*self.inputs, *[words] * len(self.used_draws)]
+        return run, [_aval(v) for v in self.jaxpr.invars]
+
+    def halves(self):
+        """((function, avals), (function, avals), kept): the outputs first, the gradients when their seeds are known.
+
+        The second function takes what ``kept`` says, ("in", number of an input of the first) or ("out", number of an
+        output of the first), and the gradients of ``roots``.
+        """
+        fixed, n = len(self.consts), len(self.state) + len(self.order)
+        seeds = len(self.inputs) - n
+        jaxpr = self.jaxpr.replace(constvars=(), invars=[*self.jaxpr.constvars, *self.jaxpr.invars])
+        late = [fixed + n <= i < fixed + n + seeds for i in range(len(jaxpr.invars))]
+        early, after = split(jaxpr, late, self.n_early)
+        inputs = {v: i - fixed for i, v in enumerate(early.invars)}
+        values, baked, kept, results = dict(zip(early.invars, self.consts, strict=False)), {}, [], []
+        for i, v in enumerate(early.outvars[self.n_early :]):
+            if v in values:
+                baked[i] = values[v]
+            elif v in inputs:
+                kept.append(("in", inputs[v]))
+            else:
+                kept.append(("out", self.n_early + len(results)))
+                results.append(v)
+        early = early.replace(outvars=[*early.outvars[: self.n_early], *results], debug_info=_unnamed(early))
+        seeded = [k for k, seed in enumerate(self.wanted.seeds) if seed is not None]
+        left = [v for k, v in zip(seeded, after.invars[len(kept) + len(baked) :], strict=True) if k in self.roots]
+        after = after.replace(invars=[*after.invars[: len(kept) + len(baked)], *left], debug_info=_unnamed(after))
+        first = bind(early, dict(enumerate(self.consts)))
+        second = bind(after, baked)
+        return tuple((jaxpr_as_fun(c), [_aval(v) for v in c.jaxpr.invars]) for c in (first, second)), kept
+
+
+def _unnamed(jaxpr):
+    return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+
+
+def _aval(v):
+    return jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype)
+
+
+def _floats(x):
+    return isinstance(x, Tensor) and x.dtype.is_floating_point | x.dtype.is_complex
+
+
+def _demand_apart(state):
+    """Refuse views of one storage in the state: each tensor of it is an input by itself."""
+    count: dict = {}
+    for t in state:
+        count.setdefault(id(t._storage), []).append(t)
+    for tensors in count.values():
+        if len(tensors) > 1 and any(t._view is not None and t._view.steps for t in tensors):
+            raise Unsupported(
+                f"reads tensors of shapes {[list(t.shape) for t in tensors]} that are views of one memory; export "
+                "takes parameters, buffers and constants as inputs, each by itself: clone() one of them"
+            )

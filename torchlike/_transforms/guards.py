@@ -17,6 +17,7 @@ _SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 _SIMPLE_SET = frozenset(_SIMPLE)
 _LIBRARIES = frozenset((__name__.split(".")[0], "jax", "jaxlib", "numpy", *sys.stdlib_module_names)) - {"__main__"}
 _WHOLE = frozenset(("__dict__", "vars"))  # names whose use means that every attribute counts
+_STATE = "the state of an optimizer"
 _missing = object()
 _fields = ("_rg", "_storage", "_view", "_edge", "_ex")
 _read = attrgetter(*_fields)
@@ -44,8 +45,12 @@ class Guards:
         """Note what everything holds now; called once, when all has been reached."""
         self._empty = [d for d, _ in self.whole.values() if not d]  # hooks, most of them
         self._full = [(d, name) for d, name in self.whole.values() if d]
-        self._dicts = tuple([d for d, _ in self._full])
-        self._sequences = tuple([x for x, _ in self.lists.values()])
+        dicts, sequences = [d for d, _ in self._full], [x for x, _ in self.lists.values()]
+        self._containers = [*dicts, *sequences, *self.states]
+        self._named = [d for d in dicts if all(type(key) is str for key in d)]
+        others = [d for d in dicts if any(type(key) is not str for key in d)]
+        self._state_views = [d.values() for d in self.states]
+        self._iterables = [*others, *[d.values() for d in dicts], *sequences, *self._state_views]
         groups = {}
         for d, key, _ in self.entries.values():
             if key in d:
@@ -54,59 +59,58 @@ class Guards:
         self._absent = [(d, key) for d, key, _ in self.entries.values() if key not in d]
         self._cell_list = tuple([cell for cell, _ in self.cells])
         self._tensor_list = tuple([t for t, _ in self.tensors])
-        self._state_views = [d.values() for d in self.states]
-        self._others = tuple([getter for getter, _ in self.others])
         self._note()
         del self._seen, self._classes, self._names, self._waiting, self._todo
 
     def _note(self):
-        self._keys = list(chain.from_iterable(self._dicts))
-        self._views = [d.values() for d in self._dicts]
-        self._values = tuple(chain.from_iterable(self._views))
-        self._lengths = list(map(len, self._sequences))
-        self._elements = tuple(chain.from_iterable(self._sequences))
-        self._singles = [d.get(key, _missing) for d, key, _ in self.entries.values()]
-        self._grouped = tuple(chain.from_iterable([get(d) for d, get in self._groups]))
-        self._cell_values = tuple(map(_content, self._cell_list))
+        self._lengths = list(map(len, self._containers))
+        self._words = list(chain.from_iterable(self._named))
+        self._held = list(self._contents())
         self._tensor_values = list(map(_read, self._tensor_list))
         self._owned_values = list(map(_storage, self.owned))
-        self._state_values = tuple(chain.from_iterable(self._state_views))
-        self._snapshots = [list(d.items()) for d in self._dicts]
+        self._snapshots = [list(d.items()) for d, _ in self._full]
+        self._elements = [list(x) for x, _ in self.lists.values()]
+        self._singles = [d.get(key, _missing) for d, key, _ in self.entries.values()]
+        self._cell_values = list(map(_content, self._cell_list))
+        self._state_values = list(chain.from_iterable(self._state_views))
 
-    def failed(self):
-        """The name of a check that does not hold, or None."""
-        if (
-            sum(map(len, self._dicts)) == len(self._keys)
-            and all(map(is_, chain.from_iterable(self._dicts), self._keys))
-            and all(map(is_, chain.from_iterable(self._views), self._values))
-            and not any(self._empty)
-            and list(map(len, self._sequences)) == self._lengths
-            and all(map(is_, chain.from_iterable(self._sequences), self._elements))
-            and self._entries_hold()
-        ):
-            return self._tensors_or_others()
-        return self._searched()
+    def _contents(self):
+        """Everything that must be the same object."""
+        entries = [get(d) for d, get in self._groups]
+        return chain.from_iterable([*self._iterables, *entries, map(_content, self._cell_list)])
 
-    def _entries_hold(self):
+    def hold(self):
+        """Whether everything is as it was; a number that was set again may look as if it were not."""
         try:
             return (
-                all(map(is_, chain.from_iterable([get(d) for d, get in self._groups]), self._grouped))
-                and all(map(is_, map(_content, self._cell_list), self._cell_values))
+                list(map(len, self._containers)) == self._lengths
+                and list(chain.from_iterable(self._named)) == self._words
+                and all(map(is_, self._contents(), self._held))
+                and not any(self._empty)
                 and not any([key in d for d, key in self._absent])
+                and list(map(_read, self._tensor_list)) == self._tensor_values
+                and list(map(_storage, self.owned)) == self._owned_values
+                and all([getter() == value for getter, value in self.others])
             )
         except (KeyError, ValueError):  # an attribute or a variable was deleted
             return False
 
+    def failed(self):
+        """The name of a check that does not hold, or None."""
+        found = self._structure() or self._tensors_or_others()
+        if found is None:
+            self._note()
+        return found
+
     def _tensors_or_others(self):
         if list(map(_read, self._tensor_list)) != self._tensor_values:
             return self._tensor()
-        if (
-            sum(map(len, self.states)) != len(self._state_values)
-            or not all(map(is_, chain.from_iterable(self._state_views), self._state_values))
-            or not all(map(is_, map(_storage, self.owned), self._owned_values))
-        ):
-            return "the state of an optimizer"
-        for getter, (_, value) in zip(self._others, self.others, strict=True):
+        state = list(chain.from_iterable(self._state_views))
+        if len(state) != len(self._state_values) or not all(map(is_, state, self._state_values)):
+            return _STATE
+        if list(map(_storage, self.owned)) != self._owned_values:
+            return _STATE
+        for getter, value in self.others:
             if getter() != value:
                 return "an option of the optimizer"
         return None
@@ -119,7 +123,7 @@ class Guards:
                     return f"{shown} of {name}"
         return "a tensor"
 
-    def _searched(self):
+    def _structure(self):
         """Look at every entry; numbers may be equal instead of identical."""
         for d, name in self.whole.values():
             if d and any(d is e for e in self._empty):
@@ -130,12 +134,11 @@ class Guards:
             for (key, value), (key_before, before) in zip(d.items(), items, strict=True):
                 if not (_alike(key, key_before) and _alike(value, before)):
                     return _shown(name, key)
-        elements = iter(self._elements)
-        for (x, name), n in zip(self.lists.values(), self._lengths, strict=True):
-            if len(x) != n:
+        for (x, name), elements in zip(self.lists.values(), self._elements, strict=True):
+            if len(x) != len(elements):
                 return f"the length of {name}"
-            for i, value in enumerate(x):
-                if not _alike(value, next(elements)):
+            for i, (value, before) in enumerate(zip(x, elements, strict=True)):
+                if not _alike(value, before):
                     return f"{name}[{i}]"
         for (d, key, name), before in zip(self.entries.values(), self._singles, strict=True):
             if not _alike(d.get(key, _missing), before):
@@ -146,10 +149,7 @@ class Guards:
                     return name
             except ValueError:
                 return name
-        failed = self._tensors_or_others()
-        if failed is None:
-            self._note()
-        return failed
+        return None
 
     # -- collection ------------------------------------------------------------------------------
     def reach(self, x, name):

@@ -43,6 +43,11 @@ class Constant(NamedTuple):
     value: object
 
 
+def placed(what, places):
+    """``what`` with the output of the program that ``places`` gives for its slot."""
+    return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
+
+
 class Maker:
     """Makes the tensors of one call: ``values`` are the program's outputs, ``leaves`` the arguments."""
 

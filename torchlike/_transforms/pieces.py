@@ -27,13 +27,16 @@ class _Pieces(threading.local):
 _pieces = _Pieces()
 
 
-def run(function, args, kwargs):
-    """``function(*args, **kwargs)`` in eager code whose operators are compiled in as few pieces as possible."""
-    before, recorder = state.recorder, _pieces.recorder
-    state.recorder = recorder
+def run(function, args, kwargs, lines):
+    """``function(*args, **kwargs)`` in eager code whose operators are compiled in as few pieces as possible.
+
+    ``lines``: those at which a piece of this function has ended, each of which is logged once.
+    """
+    before, recorder = (state.recorder, _pieces.lines), _pieces.recorder
+    state.recorder, _pieces.lines = recorder, lines
     try:
         result = function(*args, **kwargs)
     finally:
-        state.recorder = before
+        state.recorder, _pieces.lines = before
     recorder.cut()
     return result

@@ -1,32 +1,37 @@
 """Programs: a traced function as one XLA program, and what each call does around it."""
 
 import gc
-import sys
+from itertools import islice
+from operator import attrgetter
+from sys import getrefcount
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import Literal, jaxpr_as_fun
 
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of, write
 from torchlike._executor import immediate
-from torchlike._executor.pending import all_settled
+from torchlike._executor.pending import Pending, all_settled, settled
 from torchlike._transforms.boundary import CompiledFunctionBackward
-from torchlike._transforms.outputs import Maker
+from torchlike._transforms.outputs import Maker, placed
+from torchlike._transforms.recording import Entry
 from torchlike._transforms.split import bind, split, without_constants
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
-_SMALL = 4096  # bytes below which donating an input does not pay for asking who else holds it
+_SMALL = 4096  # bytes below which equal outputs become one array
 _HELD = 3  # references to an array that only its storage holds, as counted here
+_value = attrgetter("value")
+_grad_value = attrgetter("_grad._storage.value")
 
 
 class Program:
     """One compiled function for one kind of arguments.
 
     Attributes:
-        fixed: the storages it reads. arguments: the positions of the arguments it reads. getters: give
-            its other inputs. donated: which of ``fixed`` may be overwritten.
+        fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
+            arguments: the positions of the arguments it reads. numbers: gives its other inputs.
         errors, failed: what its value checks raise, and the flags of the last call, which the next call reads:
             so that no call waits for its own results.
         again: whether it may run again; else only for the call that was traced.
@@ -35,27 +40,53 @@ class Program:
     def __init__(self, trace):
         alive = _alive(trace.survivors)
         self.again = not alive
-        kept = list(range(trace.n_kept)) + [slot for _, slot in alive]
-        self.n_early = len(kept)
-        jaxpr = without_constants(trace.jaxpr, kept + list(range(trace.n_early, len(trace.jaxpr.outvars))))
-        self._effects(trace, {slot: k for k, (_, slot) in enumerate(alive, trace.n_kept)}, alive)
         kinds = self._sources(trace)
+        inputs = [k for k in kinds if k[0] != "seed"]
+        slots = self._outputs(trace, [slot for _, slot in alive], [x for kind, x in inputs if kind == "storage"])
+        self.n_early = len(slots)
+        jaxpr = without_constants(trace.jaxpr, slots + list(range(trace.n_early, len(trace.jaxpr.outvars))))
+        self._effects(trace, alive)
         late = [kind == "seed" for kind, _ in kinds]
         early, after = split(jaxpr, late, self.n_early)
-        self._inputs([k for k in kinds if k[0] != "seed"])
-        self._compile(early, [k for k in kinds if k[0] != "seed"])
+        self._compile(early, inputs)
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
 
-    def _effects(self, trace, moved, alive):
-        self.arg_writes = trace.arg_writes
-        self.bumps = [(c, n) for c, n in trace.bumps if id(c) not in trace.grad_storages]
-        self.grads, self.demanded = trace.grads, trace.demanded
-        self.writes = [(s, k) for s, k in trace.writes if id(s) not in trace.grad_storages]
-        self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in trace.writes if id(s) in trace.grad_storages]
-        self.result, self.out_tree = trace.result, trace.out_tree
+    def _outputs(self, trace, alive, storages):
+        """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
+
+        XLA gives the memory of donated inputs to outputs of their shape in this order, so that every value is
+        computed in its own place. Sets ``places``, the output of each slot, and ``replaced``, {id of a storage
+        that is donated: its place}.
+        """
+        slots, variables = [*range(trace.n_kept), *alive], trace.jaxpr.outvars
+        same = {}
+        for slot in slots:
+            same.setdefault(_identity(variables[slot], slot), []).append(slot)
+        alone = {found[0] for found in same.values() if len(found) == 1}
+        written = {id(s): slot for s, slot in trace.writes if slot in alone}
+        together = {id(s) for group in self.together for s in group}
+        first = [written[id(s)] for s in storages if id(s) in written and id(s) not in together]
+        taken = set(first)
+        order = first + [found[0] for found in same.values() if found[0] not in taken]
+        place = {slot: k for k, slot in enumerate(order)}
+        self.places = {slot: place[found[0]] for found in same.values() for slot in found}
+        self.replaced = {id(s): place[slot] for s, slot in trace.writes if slot in taken}
+        return order
+
+    def _effects(self, trace, alive):
+        places = self.places
+        self.arg_writes = [(i, places[k]) for i, k in trace.arg_writes]
+        bumps = {id(c): (c, n) for c, n in trace.bumps if id(c) not in trace.grad_storages}
+        self.grads, self.demanded = [(h, placed(x, places)) for h, x in trace.grads], trace.demanded
+        writes = [(s, places[k]) for s, k in trace.writes]
+        self.writes = [(s, k, bumps.pop(id(s), (s, 0))[1]) for s, k in writes if id(s) not in trace.grad_storages]
+        self.bumps = list(bumps.values())
+        self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in writes if id(s) in trace.grad_storages]
+        self.result, self.out_tree = [placed(x, places) for x in trace.result], trace.out_tree
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
-        self.errors, self.flags, self.failed = trace.errors, trace.n_kept - 1, None
-        self.alive = [(storage, moved[slot]) for storage, slot in alive]
+        self.errors, self.failed = trace.errors, None
+        self.flags = places[trace.n_kept - 1] if trace.errors else None
+        self.alive = [(storage, places[slot]) for storage, slot in alive]
 
     def _sources(self, trace):
         """For each array the jaxpr read: ("storage", it), ("arg", position), ("dynamic", getter) ..."""
@@ -87,38 +118,22 @@ class Program:
             self.together.append(tuple(storages))
         return "storage", storages[0]
 
-    def _inputs(self, kinds):
-        self.fixed = [x for kind, x in kinds if kind == "storage"]
-        self.arguments = [x for kind, x in kinds if kind == "arg"]
-        self.with_grad = [x for kind, x in kinds if kind == "grad"]
-        dynamic = [x for kind, x in kinds if kind == "dynamic"]
-        self.first = [array for array, _ in dynamic]
-        self.getters = [getter for _, getter in dynamic]
-        self.numbers = [(None, None)] * len(dynamic)
-
     def _compile(self, early, kinds):
-        """The first half, with its inputs in the order fixed, arguments, dynamic."""
+        """The first half; its inputs are fixed (the donated ones first), arguments, gradients and dynamic ones."""
         constants = {i: x for i, (kind, x) in enumerate(kinds) if kind == "constant"}
-        closed = bind(early, constants)
-        order = [kind for kind, _ in kinds if kind != "constant"]
-        places = {name: [i for i, kind in enumerate(order) if kind == name] for name in _ORDER}
-        position = [i for name in _ORDER for i in places[name]]
-        run = jaxpr_as_fun(closed)
+        left = [k for k in kinds if k[0] != "constant"]
+        places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
+        places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
+        self.donated = len(self.replaced)
+        run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
 
-        def arranged(*values):
-            inputs = [None] * len(values)
-            for i, value in zip(position, values, strict=True):
-                inputs[i] = value
-            return run(*inputs)
+        def program(*values):
+            return run(*values)
 
-        written = {id(s) for s, _ in self.writes}
-        together = {id(s) for group in self.together for s in group}
-        self.donated = [
-            i
-            for i, s in enumerate(self.fixed)
-            if id(s) in written and id(s) not in together and getattr(s.value, "nbytes", 0) >= _SMALL
-        ]
-        self.early = jax.jit(arranged, donate_argnums=tuple(self.donated))
+        self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
+        self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
+        self.first = [array for array, _ in dynamic]
+        self.numbers = Numbers([getter for _, getter in dynamic])
 
     # -- calls -----------------------------------------------------------------------------------
     def holds(self):
@@ -134,51 +149,52 @@ class Program:
         if self.failed is not None:
             self.examine()
         values = self._values(leaves, self.first if first else None)
-        for i in self.donated:
-            if sys.getrefcount(values[i]) > _HELD:  # somebody else holds the array
-                values[i] = jnp.array(values[i])
-        outs = self.early(*values)
+        try:
+            outs = self._run(values)
+        except (TypeError, ValueError):  # what a storage holds may still have to be computed
+            if all_settled(values) is values:
+                raise
+            del values
+            for storage in self.fixed:
+                storage.value = settled(storage.value)
+            outs = self._run(self._values(leaves, self.first if first else self.numbers.arrays))
         if first:
             self.first = None
         if self.errors:
             self.failed = outs[self.flags]
         return self._finish(outs, leaves)
 
-    def _values(self, leaves, dynamic=None):
-        values = [s.value for s in self.fixed]
-        values += [value_of(leaves[i]) for i in self.arguments]
-        values += [t._grad._storage.value for t in self.with_grad]
-        values += self._dynamic() if dynamic is None else dynamic
-        return all_settled(values)
+    def _run(self, values):
+        donated = self.donated
+        if donated and max(map(getrefcount, islice(values, donated))) > _HELD:  # somebody else holds an array
+            for i in range(donated):
+                if getrefcount(values[i]) > _HELD:
+                    values[i] = jnp.array(values[i])
+        return self.early(*values)
 
-    def _dynamic(self):
-        """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
-        numbers, values = self.numbers, []
-        for i, getter in enumerate(self.getters):
-            value = getter()
-            if not isinstance(value, jax.Array):
-                before, array = numbers[i]
-                if value is not before:
-                    array = jax.device_put(value)
-                    numbers[i] = value, array
-                value = array
-            values.append(value)
+    def _values(self, leaves, dynamic=None):
+        values = list(map(_value, self.fixed))
+        taken = [value_of(leaves[i]) for i in self.arguments]
+        taken += map(_grad_value, self.with_grad)
+        values += map(settled, taken) if Pending in map(type, taken) else taken
+        values += self.numbers() if dynamic is None else dynamic
         return values
 
     def lowered(self, leaves):
         """The program as jax lowers it, for the values that a call would give it now."""
-        return self.early.lower(*self._values(leaves))
+        return self.early.lower(*all_settled(self._values(leaves)))
 
     def examine(self):
         """Raise the error of a value check that failed in the last call."""
         failed, self.failed = np.asarray(self.failed), None
-        if failed.any():
+        if b"\1" in failed.tobytes():
             raise self.errors[int(failed.argmax())].with_traceback(None)
 
     def _finish(self, outs, leaves):
-        for storage, k in self.writes:
+        for storage, k, n in self.writes:
             storage.value = outs[k]
             storage.epoch += 1
+            storage.version += n
         for counter, n in self.bumps:
             counter.version += n
         for i, k in self.arg_writes:
@@ -201,6 +217,48 @@ class Program:
             t = leaf if arg is None else leaves[arg]
             edges.append(edge if t is None else nodes.edge_of(t))
         return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
+
+
+class Numbers:
+    """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
+
+    def __init__(self, getters):
+        self.getters, self.arrays = [], [None] * len(getters)
+        tables = {}
+        for i, getter in enumerate(getters):
+            if isinstance(getter, Entry):
+                tables.setdefault(getter.source, []).append((i, getter.key))
+            else:
+                self.getters.append((i, getter))
+        self.tables = [(source, [key for _, key in found], [i for i, _ in found]) for source, found in tables.items()]
+        self.before = [None] * len(getters)
+
+    def __call__(self):
+        for source, keys, places in self.tables:
+            table = source()
+            for i, key in zip(places, keys, strict=True):
+                if table[key] is not self.before[i]:
+                    self._changed(i, table[key])
+        for i, getter in self.getters:
+            value = getter()
+            if value is not self.before[i] or isinstance(value, jax.Array):
+                self._changed(i, value)
+        return self.arrays
+
+    def _changed(self, i, value):
+        before = self.before[i]
+        if isinstance(value, jax.Array):
+            self.arrays[i] = value
+        elif not (type(value) is type(before) is float and repr(value) == repr(before)):  # 0.0 == -0.0
+            self.arrays[i] = jax.device_put(value)
+        self.before[i] = value
+
+
+def _identity(variable, slot):
+    """Equal for outputs that may be one array: the same variable of the jaxpr, with few elements."""
+    if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
+        return slot
+    return variable
 
 
 def _taking(order, after):

@@ -1,5 +1,8 @@
 """What a function needs of the outside while it is traced: numbers that change from call to call, and checks."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import numpy as np
 
@@ -19,6 +22,16 @@ def user_line():
 
 class Unsupported(Exception):
     """The function does something that a program cannot do again."""
+
+
+class Entry(NamedTuple):
+    """A getter of one entry of the dict that ``source()`` makes; entries of one source share a call of it."""
+
+    source: Callable[[], dict]
+    key: str
+
+    def __call__(self):
+        return self.source()[self.key]
 
 
 class Recording:

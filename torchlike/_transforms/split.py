@@ -34,9 +34,10 @@ def without_constants(jaxpr, outs):
     return _with(jaxpr, list(jaxpr.constvars), outs, _pruned(jaxpr.eqns, outs)[0])
 
 
-def bind(jaxpr, values):
-    """The closed jaxpr whose inputs are given here, {position: array}, are constants again."""
+def bind(jaxpr, values, order=None):
+    """The closed jaxpr in which some inputs, {position: array}, are constants again, and the others in this order."""
     left = [v for i, v in enumerate(jaxpr.invars) if i not in values]
+    left = left if order is None else [left[i] for i in order]
     fixed = jaxpr.replace(constvars=[jaxpr.invars[i] for i in values], invars=left, debug_info=_no_names(jaxpr))
     return ClosedJaxpr(fixed, list(values.values()))
 

@@ -1,47 +1,14 @@
 """``torch.compile``: functions and modules that run as one XLA program for each kind of arguments."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from torchlike._base.state import state
-from torchlike._transforms.compile import CompiledFunction, Switch, reset_all
+from torchlike.compiler._backends import check
+from torchlike.compiler._bucket import bucketed
+from torchlike.compiler._function import Compiled
+from torchlike.compiler._module import OptimizedModule
 from torchlike.nn.modules.module import Module
-
-_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-
-
-class OptimizedModule(Module):
-    """A module whose calls are compiled; everything else is the module's own.
-
-    Attributes:
-        _orig_mod: the module.
-    """
-
-    def __init__(self, module: Module, fullgraph: bool = False) -> None:
-        super().__init__()
-        self._orig_mod = module
-        self.__dict__["forward"] = CompiledFunction(module.__call__, fullgraph)
-        self.training = module.training
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_orig_mod":
-            return self.__dict__["_modules"][name]
-        return getattr(self._orig_mod, name)
-
-    def train(self, mode: bool = True) -> "OptimizedModule":
-        """Set the mode of the module."""
-        self._orig_mod.train(mode)
-        self.training = mode
-        return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in super().__getstate__().items() if k != "forward"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__["forward"] = CompiledFunction(self._orig_mod.__call__)
 
 
 def compile(
@@ -55,6 +22,8 @@ def compile(
     name: str | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """``model``, a function or a module, compiled to one XLA program for each kind of arguments.
 
@@ -62,16 +31,26 @@ def compile(
     program, those that it writes become outputs; the update of parameters, ``.grad``, buffers, optimizer
     state and random numbers happen in every call as in eager code. Later calls check that what the trace
     took for granted still holds (shapes, dtypes, ``training``, Python values that the function reads)
-    and run the program; otherwise the function is traced anew, up to ``recompile_limit`` times (8).
+    and run the program; otherwise the function is traced anew, up to ``recompile_limit`` times.
 
     A function that needs the value of a tensor (``item()``, ``if tensor:``) or that cannot be traced for
-    another reason runs in eager code; the reason is logged under "torchlike.compile". Python side effects
-    other than on tensors (printing, appending to lists of numbers) happen while tracing only.
+    another reason runs in pieces, as eager code whose operators are compiled together up to that point; the
+    line is logged (TORCHLIKE_LOG=graph_breaks). Python side effects other than on tensors (printing, appending
+    to lists) happen while tracing only; a function that changes a number it reads is traced in each call.
 
     Args:
-        fullgraph: raise RuntimeError where the function cannot be one program.
-        dynamic, backend, mode, options, name: accepted; XLA is the compiler, for static shapes.
+        fullgraph: raise an error where the function cannot be one program.
+        recompile_limit: the number of programs, ``torch._dynamo.config.recompile_limit`` (8) by default.
+        options: {"bucket": ...} pads arguments to a few sizes, for functions that treat rows independently (see the
+            page on compilation); PyTorch's own options are accepted and change nothing.
+        dynamic, backend, mode, name, isolate_recompiles: accepted; XLA is the compiler, for static shapes.
         disable: give back ``model`` itself.
+
+    Raises:
+        RuntimeError: a mode or option that does not exist, or both a mode and options; InvalidBackend is one too.
+        NotImplementedError: a function as backend, or ``shapes_spec``.
+        Unsupported (a RuntimeError): from a call, with ``fullgraph``. FailOnRecompileLimitHit: the same, from a call
+            that would need one program too many.
 
     >>> import torchlike as torch
     >>> w = torch.nn.Parameter(torch.ones(2))
@@ -88,62 +67,54 @@ def compile(
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name,
-            disable=disable, recompile_limit=recompile_limit,
+            disable=disable, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles,
+            shapes_spec=shapes_spec,
         )  # fmt: skip
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
+    if not isinstance(dynamic, bool | None):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    if shapes_spec is not None:
+        raise NotImplementedError(
+            "torch.compile(shapes_spec=...): programs have static shapes; options={'bucket': ...} makes few of them"
+        )
+    check(backend, mode, options)
+    return _compiled(model, _Wrapper(fullgraph, recompile_limit, (options or {}).get("bucket")))
+
+
+class _Wrapper(NamedTuple):
+    """Makes the compiled form of a function."""
+
+    fullgraph: bool
+    limit: int | None
+    bucket: Any
+
+    def __call__(self, function: Callable) -> Any:
+        compiled = Compiled(function, self.fullgraph, self.limit)
+        return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
+
+
+def _compiled(model: Any, wrap: _Wrapper) -> Any:
+    if isinstance(model, OptimizedModule):
+        model = model._orig_mod
     if isinstance(model, Module):
-        return OptimizedModule(model, fullgraph)
-    return CompiledFunction(model, fullgraph, recompile_limit)
+        return OptimizedModule(model, wrap)
+    if isinstance(model, type):
+        if any("__call__" in vars(cls) for cls in model.__mro__):
+            model.__call__ = wrap(model.__call__)
+        return model
+    return wrap(model._torchdynamo_orig_callable if isinstance(model, Compiled) else model)
 
 
-def is_compiling() -> bool:
-    """Whether the code that asks is being traced by ``torch.compile``."""
-    return state.capture is not None
+def _compile_calls(self: Module, *args: Any, **kwargs: Any) -> None:
+    """Compile this module's calls in place; takes the options of ``torch.compile``."""
+    self.__dict__["_compiled_call_impl"] = compile(self._call_impl, *args, **kwargs)
 
 
-def reset() -> None:
-    """Forget every compiled program; the next calls compile anew."""
-    reset_all()
-
-
-def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """A function that calls of compiled functions do not compile into: they then run in eager code."""
-    if fn is None:
-        return functools.partial(disable, recursive=recursive, reason=reason)
-
-    @functools.wraps(fn)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if state.capture is not None:
-            state.capture.refuse(f"calls {fn.__qualname__}, which torch.compiler.disable keeps in eager code")
-        with set_stance("force_eager"):
-            return fn(*args, **kwargs)
-
-    return wrapper
-
-
-@contextlib.contextmanager
-def _stance(before: bool) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        Switch.on = before
-
-
-def set_stance(stance: str = "default") -> contextlib.AbstractContextManager:
-    """ "force_eager" lets compiled functions run in eager code, "default" undoes that; also as a context."""
-    if stance not in ("default", "force_eager"):
-        raise RuntimeError(f"invalid torch.compile stance '{stance}'; torchlike has 'default' and 'force_eager'")
-    before, Switch.on = Switch.on, stance == "default"
-    return _stance(before)
-
-
-def cudagraph_mark_step_begin() -> None:
-    """Accepted: XLA programs need no such mark."""
+_compile_calls.__name__, _compile_calls.__qualname__ = "compile", "Module.compile"
+Module.compile = _compile_calls

@@ -10,7 +10,9 @@ from torchlike._core import engine
 from torchlike._core.backward import backward
 from torchlike._core.tensor import Tensor
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
+from torchlike._transforms import remat
 from torchlike.autograd.function import Function
+from torchlike.utils._pytree import tree_leaves
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -38,7 +40,9 @@ class CheckpointFunction(Function):
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.save_for_backward(*(x for x in args if isinstance(x, Tensor)))
         with no_grad():
-            return run_function(*args)
+            out = run_function(*args)
+        ctx.words = list(remat.words_of([x for x in tree_leaves(out) if isinstance(x, Tensor)]).values())
+        return out
 
     @staticmethod
     def backward(ctx, *grads):
@@ -52,18 +56,26 @@ class CheckpointFunction(Function):
         for i, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = t
         inputs = detach_variable(tuple(inputs))
-        with fork_rng() if ctx.rng is not None else contextlib.nullcontext():
-            if ctx.rng is not None:
-                set_rng_state(ctx.rng)
-            with enable_grad():
-                outputs = ctx.run_function(*inputs)
-        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
-        roots = [
-            (out, grad)
-            for out, grad in zip(outputs, grads, strict=True)
-            if isinstance(out, Tensor) and out.requires_grad
-        ]
-        if not roots:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
-        backward([out for out, _ in roots], [grad for _, grad in roots])
+        with remat.Again(remat.fence(grads, ctx.words)) as again:
+            outputs = _run_again(ctx, inputs)
+            again.stop()
+            _run_backward(outputs, grads)
         return None, None, *(x.grad if isinstance(x, Tensor) else None for x in inputs)
+
+
+def _run_again(ctx: Any, inputs: tuple) -> tuple:
+    """The outputs of the call, with history, under the random state of its forward."""
+    with fork_rng() if ctx.rng is not None else contextlib.nullcontext(), enable_grad():
+        if ctx.rng is not None:
+            set_rng_state(ctx.rng)
+        outputs = ctx.run_function(*inputs)
+    return (outputs,) if isinstance(outputs, Tensor) else outputs
+
+
+def _run_backward(outputs: tuple, grads: tuple) -> None:
+    roots = [
+        (out, grad) for out, grad in zip(outputs, grads, strict=True) if isinstance(out, Tensor) and out.requires_grad
+    ]
+    if not roots:
+        raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+    backward([out for out, _ in roots], [grad for _, grad in roots])

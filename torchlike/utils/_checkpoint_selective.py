@@ -12,6 +12,7 @@ from torchlike._core.slow import LAYERS
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.op import Op
 from torchlike._ops.matmul import linear, matmul
+from torchlike._transforms import remat
 
 
 class CheckpointPolicy(enum.Enum):
@@ -114,7 +115,8 @@ class _Cached(_Mode):
         entry = self.entries[op].popleft()
         if entry is None:
             return call(op, inputs, static)
-        return with_results(op, inputs, static, entry.results(self.allow_mutation))
+        results = entry.results(self.allow_mutation)
+        return remat.replayed(lambda x, known: with_results(op, x, static, known), inputs, results)
 
 
 def create_selective_checkpoint_contexts(

@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from torchlike._base.state import enable_grad, state
+from torchlike._core import node as nodes
 from torchlike._core import saved
 from torchlike._core.anomaly import user_stack
 from torchlike._core.tensor import Tensor, alias
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
+from torchlike._transforms import remat
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.utils._checkpoint_reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from torchlike.utils._checkpoint_selective import (
@@ -19,6 +21,7 @@ from torchlike.utils._checkpoint_selective import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
+from torchlike.utils._pytree import tree_leaves
 
 __all__ = [
     "CheckpointError",
@@ -122,6 +125,12 @@ class _Frame:
         self.metadata: list[Any] = []
         self.stacks: tuple[list[str], list[str]] = ([], [])  # of the forward and of the recomputation
         self.recomputed: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self.fences: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of backwards that are part of a program
+
+    def reached(self, fence: Any) -> None:
+        """A backward has come to the call."""
+        if fence is not None:
+            self.fences.setdefault(state.task, fence)
 
     def pack(self, t: Tensor) -> _Holder:
         holder = _Holder(len(self.holders))
@@ -135,7 +144,7 @@ class _Frame:
         task = state.task or _Access()
         values = self.recomputed.get(task)
         if values is None:
-            values = self.recomputed[task] = self.recompute()
+            values = self.recomputed[task] = self.recompute(self.fences.pop(task, None))
         if task in holder.taken:
             raise CheckpointError(
                 "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you "
@@ -144,7 +153,7 @@ class _Frame:
         holder.taken.add(task)
         return values.pop(holder.index)
 
-    def recompute(self) -> dict[int, Tensor]:
+    def recompute(self, fence: Any) -> dict[int, Tensor]:
         """Run the call again and collect what it saves: {number: tensor} of the holders still alive."""
         values: dict[int, Tensor] = {}
         found: list[Any] = []
@@ -166,8 +175,10 @@ class _Frame:
             return detached
 
         self.stacks[1].clear()
-        with contextlib.suppress(_StopRecomputation), saved_tensors_hooks(pack, lambda t: t), enable_grad():
-            self.run()
+        with remat.Again(fence) as again:
+            with contextlib.suppress(_StopRecomputation), saved_tensors_hooks(pack, lambda t: t), enable_grad():
+                self.run()
+            again.keep(values.values())
         self.compare(found)
         return values
 
@@ -237,8 +248,11 @@ def _without_reentrance(
     inputs = [_Input(x) if isinstance(x, Tensor) else x for x in args]
     rng = get_rng_state() if preserve else None
     frame = _Frame(_again(function, inputs, kwargs, recompute_context, rng), early_stop, _CHECKS[check], debug)
+    start = nodes.next_sequence()
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        out = function(*args, **kwargs)
+    remat.watch([x for x in tree_leaves(out) if isinstance(x, Tensor)], start, frame.reached)
+    return out
 
 
 _UNSAID = (
@@ -258,6 +272,8 @@ def checkpoint(
     **kwargs: Any,
 ) -> Any:
     """``function(*args, **kwargs)``, without keeping what its operators save: backward runs it again instead.
+
+    So does the program of a compiled step, in which XLA would otherwise compute equal things once and keep them.
 
     Args:
         use_reentrant: False: saved tensors are replaced one by one, everything that autograd can do

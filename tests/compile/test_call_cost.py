@@ -1,0 +1,339 @@
+"""What a compiled call costs, in counts: Python calls, arrays sent, copies in the program, scans of the heap."""
+
+import gc
+import re
+import sys
+
+import jax
+import pytest
+from compile_kit import data, numbers, same, sequence, trainer
+
+import torchlike as torch
+from torchlike import nn
+from torchlike._transforms import program as programs
+from torchlike._transforms import world
+from torchlike._transforms.guards import Guards
+from torchlike.optim._group import GroupOptimizer
+
+F = nn.functional
+
+
+def python_calls(f):
+    """How many calls of Python functions ``f()`` makes."""
+    count = 0
+
+    def seen(frame, event, argument):
+        nonlocal count
+        count += event == "call"
+
+    gc.disable()  # it may call Python functions
+    sys.setprofile(seen)
+    try:
+        f()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def counted(monkeypatch, owner, name):
+    """A list that grows with every call of ``owner.name``."""
+    calls, before = [], getattr(owner, name)
+
+    def call(*args, **kwargs):
+        calls.append(args)
+        return before(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+def perceptron(layers, width=40):
+    return nn.Sequential(*[nn.Linear(width, width) for _ in range(layers)])
+
+
+def compiled_step(model, make=torch.optim.Adam):
+    """(compiled training step, its argument, its optimizer), called twice."""
+    optimizer = make(model.parameters())
+    step, x = torch.compile(trainer(model, optimizer), fullgraph=True), data(0, 4, 40)
+    step(x), step(x)
+    return step, x, optimizer
+
+
+def only_program(step):
+    ((_, program),) = [pair for pairs in step.programs.values() for pair in pairs]
+    return program
+
+
+# -- Python around the program ---------------------------------------------------------------------------
+def test_guards_of_more_layers_make_no_more_python_calls():
+    counts = []
+    for layers in (2, 12):
+        step, x, _ = compiled_step(perceptron(layers), lambda p: torch.optim.SGD(p, lr=0.1))
+        guards = [g for pairs in step.programs.values() for g, _ in pairs][0]
+        counts.append(python_calls(guards.hold))
+    assert counts[0] == counts[1] < 12
+
+
+def test_only_new_gradients_need_python_for_each_parameter():
+    counts = []
+    for layers in (2, 12):
+        step, x, _ = compiled_step(perceptron(layers))
+        counts.append(python_calls(lambda step=step, x=x: step(x)))
+    new_parameters = 2 * (12 - 2)
+    assert counts[1] - counts[0] <= 8 * new_parameters
+    assert counts[0] < 150
+
+
+def test_no_search_among_programs_whose_turn_it_is_not(monkeypatch):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    run = torch.compile(lambda x: model(x), fullgraph=True)
+    for mode in (True, False):
+        run(data(0, 2, 3)) if model.train(mode) else None
+    searches = counted(monkeypatch, Guards, "failed")
+    for mode in (True, False, True, False):
+        model.train(mode)
+        run(data(0, 2, 3))
+    assert run.count == 2 and not searches
+
+
+def test_a_number_set_again_is_searched_for_once(monkeypatch):
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return x * self.scale
+
+    model = Scaled()
+    model.scale = float("2.5")
+    run = torch.compile(model.forward, fullgraph=True)
+    run(data(0, 3))
+    searches = counted(monkeypatch, Guards, "failed")
+    model.scale = float("2.5")
+    for _ in range(3):
+        run(data(0, 3))
+    assert run.count == 1 and len(searches) == 1
+
+
+# -- numbers ---------------------------------------------------------------------------------------------
+OPTIMIZERS = {
+    "Adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "SGD momentum": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
+    "NAdam": lambda p: torch.optim.NAdam(p, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_numbers_are_sent_when_they_change(monkeypatch, name):
+    step, x, optimizer = compiled_step(perceptron(2), OPTIMIZERS[name])
+    step(x)
+    sent = counted(monkeypatch, programs.jax, "device_put")
+    for _ in range(3):
+        step(x)
+    assert not sent
+    optimizer.param_groups[0]["lr"] = 0.5
+    step(x), step(x)
+    assert [float(args[0]) for args in sent] == [0.5]
+    optimizer.param_groups[0]["lr"] = float("0.5")  # another object
+    step(x)
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1, 2.0, float("nan"), float("inf")])
+def test_a_number_is_the_one_of_this_call(value):
+    seen = iter([1.0, 0.0, value, value, 1.0])
+    inputs = programs.Numbers([lambda: next(seen)])
+    for expected in (1.0, 0.0, value, value, 1.0):
+        (array,) = inputs()
+        assert repr(float(array)) == repr(float(expected))
+
+
+# -- the program -----------------------------------------------------------------------------------------
+MODELS = {"of one shape": (3, 40), "large": (2, 64)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_array_that_is_replaced_is_computed_in_place(name):
+    layers, width = MODELS[name]
+    step, _, _ = compiled_step(perceptron(layers, width)) if width == 40 else _wide(layers, width)
+    program = only_program(step)
+    assert program.donated == 3 * 2 * layers  # parameters and two moments
+    text = program.lowered([data(0, 4, width)]).as_text()
+    aliases = re.findall(r"%arg(\d+): [^%]*?tf\.aliasing_output = (\d+)", text)
+    assert [(int(a), int(b)) for a, b in aliases] == [(i, i) for i in range(program.donated)]
+
+
+def _wide(layers, width):
+    model = perceptron(layers, width)
+    optimizer = torch.optim.Adam(model.parameters())
+    step, x = torch.compile(trainer(model, optimizer), fullgraph=True), data(0, 4, width)
+    step(x), step(x)
+    return step, x, optimizer
+
+
+def test_nothing_is_copied():
+    params = [nn.Parameter(data(i, 8, 8)) for i in range(20)]
+    optimizer = torch.optim.Adam(params)
+    for p in params:
+        p.grad = torch.ones(8, 8)
+    step = torch.compile(lambda: optimizer.step(), fullgraph=True)
+    step(), step()
+    text = only_program(step).lowered([]).compile().as_text()
+    assert not re.search(r"= \S+ copy\(", text)
+
+
+def test_equal_small_outputs_are_one():
+    step, x, optimizer = compiled_step(perceptron(3))
+    counts = {id(s["step"]._storage.value) for s in optimizer.state.values()}
+    assert len(counts) == 1
+    assert len({id(s["step"]._storage) for s in optimizer.state.values()}) == 6
+
+
+def test_equal_outputs_go_separate_ways():
+    def make(wrap):
+        a, b, big, large = data(0, 3), data(1, 3), data(2, 50, 50), data(3, 50, 50)
+
+        def f(x):
+            total = a + b * x
+            a.copy_(total), b.copy_(total)
+            both = big + large * x
+            big.copy_(both), large.copy_(both)
+            return total.sum() + both.sum()
+
+        run, seen = wrap(f), []
+        for i in range(6):
+            seen.append(run(torch.ones(1) * i))
+            if i == 2:
+                b.add_(1), large.add_(1)
+            if i == 4:
+                run(torch.ones(1, dtype=torch.float64))
+            seen += [numbers(t) for t in (a, b, big, large)] + [a._version, b._version, big._version]
+        return seen
+
+    sequence(make)
+
+
+def test_a_written_tensor_that_is_returned_too():
+    def make(wrap):
+        a = data(0, 4)
+        run = wrap(lambda x: (a.add_(x), a + 0, a.view(2, 2)))
+        outs = [run(torch.ones(1)) for _ in range(3)]
+        return [[numbers(t) for t in out] for out in outs], a
+
+    sequence(make)
+
+
+def test_values_that_are_still_to_be_computed():
+    seen = []
+    for mode in ("immediate", "recorded"):
+        with torch.set_execution(mode):
+            model = nn.Linear(4, 4)
+            with torch.no_grad():
+                model.weight.copy_(data(0, 4, 4) * 2), model.bias.zero_()
+            frozen = data(1, 4) * 3
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+            def step(x, model=model, frozen=frozen, optimizer=optimizer):
+                optimizer.zero_grad()
+                loss = (model(x) * frozen).sum()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            run = torch.compile(step, fullgraph=True)
+            for i in range(3):
+                seen.append(run(data(i, 2, 4) + 1).item())
+                frozen.mul_(2)
+                with torch.no_grad():
+                    model.weight.add_(1)
+            assert run.count == 1
+            seen.append(numbers(model.weight))
+    same(seen[:4], seen[4:])
+
+
+# -- the first call --------------------------------------------------------------------------------------
+def test_the_heap_is_searched_once(monkeypatch):
+    searches = [counted(monkeypatch, world.gc, name) for name in ("get_referrers", "get_objects")]
+    torch.compile(lambda x: x + 1, fullgraph=True)(data(0, 3))
+    every, some = searches
+    assert len(every) == 1 and some == [(0,)]
+
+
+def test_both_searches_find_the_same(monkeypatch):
+    keep = [data(i, 3) for i in range(5)] + [nn.Parameter(data(0, 2))]
+    kinds = world._subclasses(torch.Tensor) | {type(keep[0]._storage)}
+    gc.collect()
+    found = {id(o) for o in world._living(kinds)}
+    monkeypatch.setattr(world, "_FEW", 0)
+    assert found == {id(o) for o in world._living(kinds)} >= {id(t) for t in keep}
+
+
+@pytest.mark.parametrize("collects", [False, True])
+def test_tensors_that_outlive_the_trace_are_found(collects):
+    kept = []
+
+    def f(x):
+        kept.append(x * 2)
+        if collects:
+            gc.collect()
+        return x + 1
+
+    run = torch.compile(f)
+    x = data(0, 3)
+    out = run(x)
+    same(numbers(kept[0]), numbers(x * 2))
+    same(numbers(out), numbers(x + 1))
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_trace_leaves_the_collector_as_it_was(on):
+    was = gc.isenabled()
+    (gc.enable if on else gc.disable)()
+    try:
+        seen = []
+        torch.compile(lambda x: seen.append(gc.isenabled()) or x + 1, fullgraph=True)(data(0, 3))
+        with pytest.raises(ZeroDivisionError):
+            torch.compile(lambda x: x + 1 // 0)(data(0, 3))
+        assert gc.isenabled() == on and seen[0] is False
+    finally:
+        (gc.enable if was else gc.disable)()
+
+
+def test_a_rule_is_traced_once_for_parameters_of_one_shape():
+    traced = []
+
+    class Descent(GroupOptimizer):
+        _counts = False
+
+        @staticmethod
+        def _rule(p, g, state, t, n, *, sign):
+            traced.append(p.shape)
+            return p - sign * n["lr"].astype(p.dtype) * g, ()
+
+        _numbers = lambda self, group: {"lr": group["lr"]}  # noqa: E731
+        _options = lambda self, group: (("sign", 1),)  # noqa: E731
+        _kept = lambda self, group: ()  # noqa: E731
+        _start = lambda self, p, group: {"started": True}  # noqa: E731
+
+    model = perceptron(5, 7)
+    optimizer = Descent(model.parameters(), {"lr": 0.5})
+    before = numbers(model.state_dict())
+    step = torch.compile(trainer(model, optimizer), fullgraph=True)
+    step(data(0, 4, 7))
+    assert sorted(traced) == [(7,), (7, 7)]
+    after = numbers(model.state_dict())
+    same([before[k][0] - 0.5 * p.grad.numpy() for k, p in model.named_parameters()], [a[0] for a in after.values()])
+
+
+def test_one_compilation_for_many_calls():
+    step, x, _ = compiled_step(perceptron(2))
+    compilations = []
+
+    def heard(name, *_, **__):
+        compilations.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        for _ in range(3):
+            step(x)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)
+    assert step.count == 1 and not [name for name in compilations if "compile" in name]

@@ -1,0 +1,72 @@
+"""What goes wrong while a program is exported, under PyTorch's names."""
+
+import os
+import re
+import traceback
+from collections.abc import Iterable
+
+import jax
+import numpy as np
+
+from torchlike._transforms.recording import Unsupported
+
+_OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<torchlike")
+_FOREIGN = tuple(os.path.dirname(str(library.__file__)) + os.sep for library in (jax, np))
+
+
+class UserError(RuntimeError):
+    """The function cannot be exported, or its arguments and ``dynamic_shapes`` do not fit it.
+
+    Attributes:
+        by_length: whether dynamic lengths are to blame: others might do.
+    """
+
+    def __init__(self, message: str, by_length: bool = False) -> None:
+        super().__init__(message)
+        self.by_length = by_length
+
+
+class ConstraintViolationError(RuntimeError):
+    """An example argument has a length outside the range of its dimension."""
+
+
+def explained(error: BaseException, name: str, symbols: Iterable[str]) -> BaseException:
+    """The error to raise where tracing ``name`` has failed; ``symbols`` are the dynamic lengths to blame, if any."""
+    where = _user_line(error)
+    if isinstance(error, Unsupported):
+        return UserError(f"torch.export: {name} {error}{where}")
+    if isinstance(error, jax.errors.JAXTypeError):
+        return UserError(
+            f"torch.export: {name} needs the value of a tensor while it is traced (item, bool, numpy, a shape that "
+            f"depends on values){where}. Write torch.where or torch.cond instead"
+        )
+    if not symbols:
+        return error
+    undecided = isinstance(error, jax.errors.InconclusiveDimensionOperation)
+    hint = "a Dim with a larger min, or a smaller max, leaves less open, and " if undecided else ""
+    return UserError(
+        f"torch.export: {_operator(error)} cannot take the dynamic lengths {', '.join(sorted(symbols))}: "
+        f"{str(error).splitlines()[0]}{where} ({hint}a length without a Dim is fixed)",
+        by_length=True,
+    )
+
+
+def _operator(error: BaseException) -> str:
+    """The operator whose call failed, or torchlike's function that the user called."""
+    named = re.match(r"(\w+\(\)):", str(error))
+    if named:
+        return named[1]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        op = frame.f_locals.get("op")
+        if hasattr(op, "schema"):
+            return f"{op.schema.name}()"
+    users = [i for i, f in enumerate(frames) if not f.f_code.co_filename.startswith(_OWN + _FOREIGN)]
+    called = frames[users[-1] + 1 :] if users else []
+    return f"{called[0].f_code.co_name}()" if called else "the function"
+
+
+def _user_line(error: BaseException) -> str:
+    """Where in the user's code the error arose."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OWN + _FOREIGN)]
+    return f", at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
