@@ -7,6 +7,7 @@ before, and put back: a trace leaves no trace. Each call then runs the program a
 """
 
 import weakref
+from operator import is_
 
 import jax
 
@@ -17,6 +18,7 @@ from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.outputs import Alias, Constant, New, Same
 from torchlike._transforms.recording import Recording, Unsupported, recording
+from torchlike._transforms.structure import flatten
 from torchlike._transforms.world import World, collection_paused
 
 
@@ -58,8 +60,12 @@ class Trace:
 
         def body():
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
-            args, kwargs = jax.tree.unflatten(tree, arguments)
-            self._describe(function(*args, **kwargs))
+            given = jax.tree.unflatten(tree, arguments)
+            out = function(*given[0], **given[1])
+            now, structure = flatten(given)
+            if structure != tree or not all(map(is_, now, arguments)):
+                self.record.refuse("changes a list, dict or dataclass among its arguments")
+            self._describe(out)
             return tuple(self.slots)
 
         try:
@@ -95,7 +101,7 @@ class Trace:
                 self.grad_storages.setdefault(id(grad._storage), t)
         self._writes()
         self._fields()
-        out_leaves, self.out_tree = jax.tree.flatten(out)
+        out_leaves, self.out_tree = flatten(out)
         self._graph(out_leaves)
         self.result = [self._made(x) for x in out_leaves]
         self.errors = self.record.errors
@@ -172,7 +178,14 @@ class Trace:
             return
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
-        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges)
+        outer = [(node, node._ex) for node in {edge[0] for edge in self.edges} if node._ex]
+        for node, _ in outer:  # hooks of tensors from outside run when their gradients arrive there
+            node._ex = None
+        try:
+            found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges)
+        finally:
+            for node, extras in outer:
+                node._ex = extras
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:

@@ -1,17 +1,21 @@
 """Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
 
 import copy
+import enum
 import functools
 import logging
 import os
 import threading
 import traceback
+import types
 import warnings
 import weakref
 
 import jax
+import numpy as np
 
-from torchlike._base.dtypes import get_default_dtype
+from torchlike._base.device import device
+from torchlike._base.dtypes import dtype, get_default_dtype
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
 from torchlike._executor.recorded import cut
@@ -20,6 +24,7 @@ from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
 from torchlike._transforms.program import Program
 from torchlike._transforms.recording import Unsupported
+from torchlike._transforms.structure import flatten_call
 
 log = logging.getLogger("torchlike.compile")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -27,6 +32,7 @@ LIMIT = 8  # programs of one function before it is left to eager execution
 _SHARED = "which tensors share a value, or have a .grad"
 _EAGER = object()  # the reason of a function that was given up
 _lock = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
+_VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -39,16 +45,22 @@ def _kind(x):
     if isinstance(x, Tensor):
         view = x._view
         value = x._storage.value
-        dtype = value.dtype if view is None or view.dtype is None else view.dtype
+        element = value.dtype if view is None or view.dtype is None else view.dtype
         layout = value.shape if view is None else view.layout
-        return type(x), layout, dtype, x._rg, x._edge is None, x._grad is None
+        hooks = x._ex and _hooks(x._ex)
+        return type(x), layout, element, x._rg, x._edge is None, x._grad is None, hooks
     if isinstance(x, _PLAIN):
-        return type(x), x
-    try:
-        hash(x)
-    except TypeError:
-        return type(x), id(x)
-    return x
+        return type(x), x if x and x == x else repr(x)  # -0.0 is not 0.0, and NaN is the same NaN
+    if isinstance(x, slice):
+        return slice, _kind(x.start), _kind(x.stop), _kind(x.step)
+    if isinstance(x, np.generic):
+        return type(x), x.tobytes()
+    return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
+
+
+def _hooks(extras):
+    """The hooks of an argument, by identity."""
+    return tuple([(k, *map(id, v.values())) if isinstance(v, dict) else (k, id(v)) for k, v in extras.items()])
 
 
 class CompiledFunction:
@@ -83,7 +95,7 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         cut()
         with _lock:
-            leaves, tree = jax.tree.flatten((args, kwargs))
+            leaves, tree = flatten_call(args, kwargs)
             aliases = _aliases(leaves)
             key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
             found = self.programs.get(key, ())

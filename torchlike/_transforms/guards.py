@@ -307,7 +307,11 @@ _ASIDE = frozenset(
 
 
 def _alike(now, before):
-    return now is before or (type(now) is type(before) and type(now) in _SIMPLE_SET and now == before)
+    if now is before:
+        return True
+    if type(now) is not type(before) or type(now) not in _SIMPLE_SET or now != before:
+        return False
+    return bool(now) or repr(now) == repr(before)  # -0.0 is not 0.0
 
 
 def _shown(name, key):
