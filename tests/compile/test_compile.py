@@ -561,3 +561,38 @@ def test_value_checks_are_raised_by_the_next_call():
     ):
         f(good)
     assert f(good).tolist() == [[0, 1], [4, 5]]
+
+
+def test_gradients_that_are_assigned():
+    """One program, although every call leaves another ``.grad``; one that is known elsewhere is told apart."""
+    seen = []
+    for wrap in (lambda f: f, torch.compile):
+        w = torch.nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.5)
+
+        def f(x, w=w, optimizer=optimizer):
+            loss = (w * w * x).sum()
+            w.grad = torch.autograd.grad(loss, w)[0]
+            optimizer.step()
+            return loss.detach()
+
+        run = wrap(f)
+        seen.append([[run(torch.ones(3) * i), w.detach().clone(), w.grad.clone()] for i in range(6)])
+    assert run.count <= 2
+    torch.testing.assert_close(*seen)
+
+
+def test_a_gradient_that_the_function_knows_otherwise():
+    w = torch.nn.Parameter(torch.ones(3))
+    kept = torch.ones(3) * 5
+    w.grad = kept
+
+    @torch.compile
+    def f(x):
+        w.grad = x * 2
+        return kept + 0
+
+    for i in range(4):
+        kept += 1
+        assert f(torch.ones(3) * i).tolist() == [6.0 + i] * 3
+        assert w.grad.tolist() == [2.0 * i] * 3

@@ -207,6 +207,24 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
     size = self_aval.shape[-n:]
     windows = Windows(name, size, kernel_size, stride, padding, dilation, ceil_mode)
     grad, index = (t.reshape(-1, *windows.out) for t in (grads[0], result1))
+    return lax.platform_dependent(
+        grad,
+        index,
+        cpu=lambda grad, index: _scattered(grad, index, size).reshape(self_aval.shape),
+        default=lambda grad, index: _routed(grad, index, windows, size).reshape(self_aval.shape),
+    )
+
+
+def _scattered(grad, index, size):
+    """Each gradient to its element. The barrier keeps XLA from finding the maxima anew for every one."""
+    grad, index = lax.optimization_barrier((grad, index))
+    rows = jnp.arange(grad.shape[0])[:, None]
+    blank = jnp.zeros((grad.shape[0], math.prod(size)), grad.dtype)
+    flat = (grad.shape[0], math.prod(grad.shape[1:]))
+    return blank.at[rows, index.reshape(flat)].add(grad.reshape(flat))
+
+
+def _routed(grad, index, windows, size):
     if windows.apart:
         flat, _ = _grid(
             windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair))
@@ -222,10 +240,8 @@ def _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, 
         )
         out = _unpadded(out, windows)
     else:
-        rows = jnp.arange(grad.shape[0])[:, None]
-        blank = jnp.zeros((grad.shape[0], math.prod(size)), grad.dtype)
-        out = blank.at[rows, index.reshape(grad.shape[0], -1)].add(grad.reshape(grad.shape[0], -1))
-    return out.reshape(self_aval.shape)
+        out = _scattered(grad, index, size)
+    return out
 
 
 def _place(values, tap, windows):

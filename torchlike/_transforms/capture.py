@@ -19,7 +19,7 @@ from torchlike._transforms.boundary import explore
 from torchlike._transforms.outputs import Alias, Constant, New, Same
 from torchlike._transforms.recording import Recording, Unsupported, recording
 from torchlike._transforms.structure import flatten
-from torchlike._transforms.world import World, collection_paused
+from torchlike._transforms.world import ANY, World, collection_paused
 
 
 def substitute(t):
@@ -41,7 +41,7 @@ class Trace:
         jaxpr: from the arrays read (``consts``) to the values of ``slots``. result: the structure of the
             results, and how each is made. writes: (storage, slot). arg_writes: (argument, slot).
         grads: (holder, how its ``.grad`` is made).
-        demanded: (holder, ``.grad`` that it must have had). bumps: (version counter, how often it was bumped).
+        demanded: (holder, ``.grad`` that it must have had, or ANY). bumps: (version counter, how often it was bumped).
         roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
             leaf or None, edge). seeds: the arrays that stand for the gradients of the roots.
         n_early: how many outputs are not gradients.
@@ -138,6 +138,10 @@ class Trace:
             if id(t) not in self.record.cleared:
                 self.demanded.append((holder, before["_grad"]))
             self.grads.append((holder, None if t._grad is None else self._made(t._grad)))
+            del before
+        replaced = [grad for _, grad in self.demanded if grad is not None]
+        known = self.world.known_elsewhere(replaced, (replaced, self.outside, *self.demanded))
+        self.demanded = [(h, grad if grad is None or id(grad) in known else ANY) for h, grad in self.demanded]
 
     def _made(self, x):
         if not isinstance(x, Tensor):

@@ -18,6 +18,7 @@ from torchlike._transforms.boundary import CompiledFunctionBackward
 from torchlike._transforms.outputs import Maker, placed
 from torchlike._transforms.recording import Entry
 from torchlike._transforms.split import bind, split, without_constants
+from torchlike._transforms.world import ANY
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _SMALL = 4096  # bytes below which equal outputs become one array
@@ -141,7 +142,7 @@ class Program:
         return (
             all(s.value is group[0].value for group in self.together for s in group)
             and all(t._grad is not None and t._grad._view is None for t in self.with_grad)
-            and all(holder.arg is not None or holder.tensor._grad is grad for holder, grad in self.demanded)
+            and all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
         )
 
     def __call__(self, leaves, first=False):
@@ -259,6 +260,10 @@ def _identity(variable, slot):
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
         return slot
     return variable
+
+
+def _has(grad, demanded):
+    return grad is demanded or (demanded is ANY and grad is not None)
 
 
 def _taking(order, after):

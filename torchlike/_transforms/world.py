@@ -1,6 +1,7 @@
 """The tensors and storages that exist: noted before a function is traced, compared and put back after it."""
 
 import gc
+from types import FrameType
 
 import jax
 
@@ -9,6 +10,7 @@ from torchlike._core.tensor import Tensor
 from torchlike._executor.pending import settled
 
 Tracer = jax.core.Tracer
+ANY = object()  # stands for any ``.grad`` but None
 _FEW = 16  # types for which asking the collector is faster
 
 
@@ -90,6 +92,18 @@ class World:
     def bumped(self):
         """(counter, how often it was bumped) of the version counters that changed."""
         return [(c, c.version - version) for c, version in self.counters if c.version != version]
+
+    def known_elsewhere(self, tensors, ours):
+        """The ids of those tensors that something other than a leaf's ``.grad`` and the objects ``ours`` refers to."""
+        if not tensors:
+            return set()
+        own = {id(x) for x in ours} | {id(x) for x in self.sinks}
+        own |= {id(x) for entry in self.tensors for x in (entry, entry[1])}
+        ids, known = {id(t) for t in tensors}, set()
+        for holder in gc.get_referrers(*tensors):
+            if id(holder) not in own and not isinstance(holder, FrameType):
+                known |= ids & {id(x) for x in gc.get_referents(holder)}
+        return known
 
     def hooked(self):
         """Whether the hooks of a tensor changed in place."""
