@@ -4,7 +4,6 @@ from contextlib import contextmanager
 
 import jax.monitoring
 import numpy as np
-import pytest
 
 import torchlike as torch
 from torchlike._base.state import state
@@ -13,13 +12,6 @@ from torchlike._executor.trie import HOT
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 WARM = HOT + 3  # repetitions after which a loop runs as programs
-
-
-@pytest.fixture
-def recorded():
-    """Recorded execution, with a fresh recorder, for one test."""
-    with torch.set_execution("immediate"), torch.set_execution("recorded"):
-        yield state
 
 
 def calls():

@@ -97,7 +97,9 @@ PROGRAMS = {
     "attention": (lambda: lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), [("b", 2, 5, 4)]),
     "sequence": (lambda: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), [(2, "b", 4)]),
     "view": (lambda: lambda x: x.view(x.shape[0], -1) * 2, [("b", 3, 4)]),
-    "heads": (lambda: lambda x: x.view(x.size(0), x.size(1), 2, 2).transpose(1, 2).reshape(x.size(0), -1), [("b", 5, 4)]),
+    "heads": (
+        lambda: lambda x: x.view(x.size(0), x.size(1), 2, 2).transpose(1, 2).reshape(x.size(0), -1), [("b", 5, 4)]
+    ),
     "expand": (lambda: lambda x: x.expand(5, x.shape[0], 3), [("b", 3)]),
     "zeros": (lambda: lambda x: torch.zeros(x.shape[0], 3) + x, [("b", 3)]),
     "random": (lambda: lambda x: torch.rand(x.shape) + x, [("b", 3)]),

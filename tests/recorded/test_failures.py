@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import pytest
-from recorded_kit import WARM, calls, computed, recorded  # noqa: F401
+from recorded_kit import WARM, calls, computed
 
 import torchlike as torch
 from torchlike import nn
@@ -131,7 +131,7 @@ FILES = ("recorded.py", "pending.py", "trie.py")
 
 
 def interrupted(script, n):
-    """Run ``script``, raising KeyboardInterrupt at the ``n``-th line of the executor that runs; whether it came to it."""
+    """Run ``script``, raising KeyboardInterrupt at the ``n``-th line of the executor; whether it came to that."""
     count = 0
 
     def local(frame, event, arg):

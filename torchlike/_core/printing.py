@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from torchlike._base.state import state
 from torchlike._base import dtypes
+from torchlike._base.state import state
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
