@@ -11,8 +11,8 @@ comma := ,
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
-	@echo "make test    lint, then every test, doctest and code block of the documentation"
-	@echo "make bench   the benchmarks"
+	@echo "make test    lint, then every test, doctest and code block of the documentation, in both ways of execution"
+	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make clean   remove what these commands made"
 
@@ -27,15 +27,14 @@ demo: $(VENV)/installed-examples
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests torchlike
+	TORCHLIKE_EXECUTION=recorded $(BIN)/python -m pytest -n $(JOBS) tests
 
 lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 bench: $(VENV)/installed-test+examples+dev
-	@for file in benchmarks/[a-z]*.py; do \
-	    echo "$$file" && $(BIN)/python "$$file" || exit 1; \
-	done
+	$(BIN)/python benchmarks/report.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis digits-out

@@ -108,7 +108,7 @@ class Recorder:
                 self.held += v.nbytes
         if self.held <= self.bound:
             return False
-        alone = sum(v.nbytes for call in self.calls for v in call[2] if sys.getrefcount(v) <= _ALONE and _large(v))
+        alone = sum([v.nbytes for call in self.calls for v in call[2] if sys.getrefcount(v) <= 3 and _large(v)])
         self.bound = self.held + HELD - alone  # count again when it may have come to so much
         return alone > HELD
 
