@@ -7,7 +7,7 @@ import threading
 import jax
 import numpy as np
 import pytest
-from compile_kit import data, numbers, same
+import torch as pytorch
 
 import torchlike as torch
 from torchlike import nn
@@ -175,3 +175,38 @@ def test_hooks_after_a_failed_trace_that_something_keeps_alive():
         w.grad = None
         run().backward()
         assert w.grad.item() == expected
+
+
+VIEWS = {
+    "transposed": lambda t: t.arange(6.0).reshape(2, 3).t(),
+    "every other": lambda t: t.arange(12.0).reshape(2, 6)[:, ::2],
+    "a row": lambda t: t.arange(12.0).reshape(2, 6)[1:],
+    "transposed part": lambda t: t.arange(24.0).reshape(2, 3, 4)[1].t(),
+    "expanded": lambda t: t.arange(3.0).expand(4, 3),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_arguments_that_are_views(name):
+    """The function sees their strides, and what it returns of them is a view of their memory."""
+
+    def f(x):
+        flat = x.view(-1) if x.is_contiguous() else x.reshape(-1)
+        return x.stride(), flat, x * 1, x[1:], x.t()
+
+    def shown(found):
+        return [(a.tolist(), a.stride(), a.storage_offset()) if hasattr(a, "stride") else a for a in found]
+
+    run = torch.compile(f)
+    for _ in range(2):
+        assert shown(run(VIEWS[name](torch))) == shown(f(VIEWS[name](pytorch)))
+    x, y = VIEWS[name](torch), VIEWS[name](pytorch)
+    if name != "expanded":
+        run(x)[3].add_(1)
+        f(y)[3].add_(1)
+    assert x.tolist() == y.tolist()
+
+
+def test_the_meta_device():
+    run = torch.compile(lambda x: x * 2 + 1)
+    assert run(torch.empty(3, device="meta")).is_meta and run(torch.ones(3)).tolist() == [3.0] * 3

@@ -11,8 +11,10 @@ from operator import is_
 
 import jax
 
+from torchlike._base.layout import is_dense
 from torchlike._core import engine
 from torchlike._core import node as nodes
+from torchlike._core.follow import restride
 from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
@@ -26,7 +28,8 @@ def substitute(t):
     """The tensor that stands for an argument while tracing: a leaf over its value."""
     if t._view is not None and t._view.steps:
         new = wrap(value_of(t))
-        new._view = None
+        if is_dense(t._view.layout):
+            restride(new, t._view.layout.strides)
     else:
         new = alias(t)
     new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
@@ -49,6 +52,8 @@ class Trace:
 
     def __init__(self, function, leaves, tree):
         self.leaves = leaves
+        if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
+            raise Unsupported("computes on the meta device")
         self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.positions = {id(t): i for i, t in self.stand_ins.items()}
         self.world = World()
@@ -153,6 +158,9 @@ class Trace:
         storage = x._storage
         arg = self.argument_storages.get(id(storage))
         if arg is not None:
+            given = self.leaves[arg]._view
+            if given is not None and given.steps and not is_dense(given.layout):
+                raise Unsupported("returns a view of an argument that does not fill its memory")
             return Alias(arg, None, x._view, root)
         if id(storage) in self.world.storages:
             return Alias(None, self._owner(storage), x._view, root)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from torchlike._base.state import state
 from torchlike._core.storage import UNTRACKED, Storage
 from torchlike._core.tensor import Tensor, alias, wrap
+from torchlike._core.views import View
 
 
 class New(NamedTuple):
@@ -48,6 +49,16 @@ def placed(what, places):
     return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
 
 
+def _within(outer, view):
+    """The view ``view`` of what an argument, itself the view ``outer``, shows; traced as a base of the same strides."""
+    if outer is None or not outer.steps:
+        return view
+    if view is None or not view.steps:
+        return outer
+    layout = view.layout._replace(offset=view.layout.offset + outer.layout.offset)
+    return View(outer.steps + view.steps, (*outer.ints, *view.ints), layout, view.dtype or outer.dtype)
+
+
 class Maker:
     """Makes the tensors of one call: ``values`` are the program's outputs, ``leaves`` the arguments."""
 
@@ -64,7 +75,8 @@ class Maker:
             t = self._new(what)
         else:
             t = alias(what.tensor if what.arg is None else self.leaves[what.arg], Tensor)
-        t._view, t._cache = what.view, None
+        own = isinstance(what, New) or what.arg is None
+        t._view, t._cache = what.view if own else _within(t._view, what.view), None
         if what.root is not None:
             t._rg, t._edge = True, self.history(what.root)
         return t
