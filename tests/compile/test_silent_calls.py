@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 import torch as pytorch
+from compile_kit import data, numbers, same
 
 import torchlike as torch
 from torchlike import nn
