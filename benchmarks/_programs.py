@@ -1,5 +1,7 @@
 """Models and training steps of the benchmarks, written once with PyTorch's API; ``lib`` is torch or torchlike."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 
@@ -45,7 +47,7 @@ def gpt(lib, layers=2, width=128, heads=4, length=128, words=256):
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
         def forward(self, tokens):
-            x = self.words(tokens) + self.places(lib.arange(tokens.shape[1]))
+            x = self.words(tokens) + self.places(lib.arange(tokens.shape[1], device=tokens.device))
             for block in self.blocks:
                 x = block(x)
             return self.head(self.norm(x)).flatten(0, 1)
@@ -101,10 +103,45 @@ def sentences(batch, length, words=256):
     return text[:, :-1].copy(), text[:, 1:].reshape(-1).copy()
 
 
-def start(lib, model, x, y, state=None):
+class Program(NamedTuple):
+    """A training step to measure: its model with options, and its data; the same small, to see that it runs."""
+
+    title: str
+    model: str
+    options: dict
+    data: tuple
+    small_options: dict
+    small_data: tuple
+
+    def sized(self, quick):
+        """(options, (x, y)); the data is made here."""
+        options, data = (self.small_options, self.small_data) if quick else (self.options, self.data)
+        return options, globals()[data[0]](*data[1:]) if data else ()
+
+
+_SMALL_GPT = {"layers": 1, "width": 8, "heads": 2, "length": 5, "words": 7}
+PROGRAMS = {
+    "mlp": Program("MLP 784-512-512-10, batch 128", "mlp", {}, ("pictures", 128, 784),
+                   {"sizes": (6, 5, 10)}, ("pictures", 3, 6)),
+    "cnn": Program("CNN 3-32-64, batch 32 at 32x32", "cnn", {}, ("pictures", 32, 3, 32, 32),
+                   {"channels": (2, 3, 4), "side": 8}, ("pictures", 2, 2, 8, 8)),
+    "gpt": Program("GPT 2 x 128, batch 8 x 128", "gpt", {}, ("sentences", 8, 128),
+                   _SMALL_GPT, ("sentences", 2, 5, 7)),
+    "resnet18": Program("ResNet-18, batch 8 at 64x64", "resnet18", {}, ("pictures", 8, 3, 64, 64),
+                        {"widths": (3, 4), "blocks": 1}, ("pictures", 2, 3, 16, 16)),
+    "small": Program("MLP 64-64-64-10, batch 32", "mlp", {"sizes": (64, 64, 64, 10)}, ("pictures", 32, 64),
+                     {"sizes": (6, 5, 10)}, ("pictures", 3, 6)),
+    "adam": Program("Adam alone, 150 x 64x64", "parameters_alone", {}, (),
+                    {"count": 5, "shape": (3, 4)}, ()),
+}  # fmt: skip
+
+
+def start(lib, model, x, y, state=None, device=None):
     """(step, arguments): one training step with Adam; ``state`` gives every parameter and buffer as numpy."""
     if state is not None:
         model.load_state_dict({k: lib.from_numpy(v.copy()) for k, v in state.items()})
+    if device is not None:
+        model.to(device)
     optimizer = lib.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = lib.nn.CrossEntropyLoss()
 
@@ -115,19 +152,27 @@ def start(lib, model, x, y, state=None):
         optimizer.step()
         return loss
 
-    return step, (lib.from_numpy(x), lib.from_numpy(y))
+    step.written = list(model.parameters())  # what is ready after the loss is, where operators run one by one
+    arguments = lib.from_numpy(x), lib.from_numpy(y)
+    return step, tuple(a if device is None else a.to(device) for a in arguments)
 
 
-def parameters_alone(lib, count=150, shape=(64, 64), batch=0):
+def parameters_alone(lib, count=150, shape=(64, 64), device=None):
     """(step, arguments): an Adam step of many parameters, whose gradients stay."""
     rng = np.random.RandomState(0)
-    params = [lib.nn.Parameter(lib.from_numpy(rng.randn(*shape).astype(np.float32))) for _ in range(count)]
-    for p in params:
-        p.grad = lib.from_numpy(rng.randn(*shape).astype(np.float32))
+
+    def some():
+        arrays = [lib.from_numpy(rng.randn(*shape).astype(np.float32)) for _ in range(count)]
+        return [a if device is None else a.to(device) for a in arrays]
+
+    params = [lib.nn.Parameter(a) for a in some()]
+    for p, g in zip(params, some(), strict=True):
+        p.grad = g
     optimizer = lib.optim.Adam(params, lr=1e-3)
 
     def step():
         optimizer.step()
         return params[0]
 
+    step.written = params
     return step, ()

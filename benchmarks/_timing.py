@@ -4,41 +4,43 @@ import gc
 import time
 
 
-def best_times(cases, *, rounds=15, seconds=0.02):
-    """{name: seconds per call} of ``{name: function}``; each round runs every case once."""
+def _warm(f, calls, seconds):
+    """Call ``f`` some times; the seconds that one call takes in the end."""
+    start = time.perf_counter()
+    spent = []
+    while len(spent) < 2 or (len(spent) < calls and time.perf_counter() - start < seconds):
+        begin = time.perf_counter()
+        f()
+        spent.append(time.perf_counter() - begin)
+    return min(spent[len(spent) // 2 :])
+
+
+def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.0, budget=15.0):
+    """{name: seconds per call} of ``{name: function}``; each round runs every case for about ``seconds``.
+
+    ``before`` maps names to functions that are called ahead of a case's turn. ``calls`` of each case, or ``warm``
+    seconds, pass before anything counts. After ``budget`` seconds there are no more rounds, if there were five.
+    """
+    before = before or {}
     counts = {}
     for name, f in cases.items():
-        for _ in range(20):
-            f()
-        start = time.perf_counter()
-        for _ in range(20):
-            f()
-        counts[name] = max(1, int(seconds / ((time.perf_counter() - start) / 20)))
+        before.get(name, int)()
+        counts[name] = max(1, int(seconds / _warm(f, calls, warm)))
     best = dict.fromkeys(cases, float("inf"))
     gc.collect()
-    gc.disable()
-    try:
-        for _ in range(rounds):
-            for name, f in cases.items():
-                n = counts[name]
-                start = time.perf_counter()
-                for _ in range(n):
-                    f()
-                best[name] = min(best[name], (time.perf_counter() - start) / n)
-    finally:
-        gc.enable()
+    gc.freeze()  # the collector goes on, as it does for users, but not over what the imports have made
+    begin = time.perf_counter()
+    for i in range(rounds):
+        if i >= 5 and time.perf_counter() - begin > budget:
+            break
+        for name, f in cases.items():
+            before.get(name, int)()
+            n = counts[name]
+            if n > 1:
+                f()
+            start = time.perf_counter()
+            for _ in range(n):
+                f()
+            best[name] = min(best[name], (time.perf_counter() - start) / n)
+    gc.unfreeze()
     return best
-
-
-def table(title, header, rows):
-    """Print a small aligned table."""
-    print(f"\n{title}")
-    rows = [header, *[[f"{c:.2f}" if isinstance(c, float) else str(c) for c in row] for row in rows]]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    for row in rows:
-        print(
-            "  "
-            + "  ".join(
-                c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            )
-        )

@@ -1,23 +1,23 @@
-"""The cost of a backward: plain, with hooks, with create_graph, and per node of a long chain; next to torch.
+"""The cost of a backward: plain, with hooks, with create_graph, double, and per node of a long chain; next to torch.
 
-Target: a chain of 1,000 nodes takes at most 3 times the bare jitted calls, forward and backward.
+    python benchmarks/backward.py [--only NAME ...] [--quick]
+
+Immediate execution of 8 layers on 16 numbers, where only the cost of each call counts; ``chain``: 1,000 nodes.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _timing import best_times, table
+from _cases import GPU, Case, torch
+from _jobs import JOBS
+from _rows import Row, command
+from _timing import best_times
 
 import torchlike
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
-LIBRARIES = {"ours": torchlike} | ({"torch": torch} if torch is not None else {})
+LIBRARIES = {"ours": torchlike} | ({"torch": torch} if torch is not None and not GPU else {})
 X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
-NODES = 1000
+NODES, CHAIN = 1000, 3.0  # and the target
 
 
 def layers(lib, hooked):
@@ -95,30 +95,31 @@ def chain_by_hand():
     return run
 
 
-def main():
-    kinds = {
-        "backward": plain,
-        "with hooks": lambda lib: plain(lib, hooked=True),
-        "create_graph": differentiable,
-        "double backward": double,
-    }
-    rows = []
-    for name, make in kinds.items():
-        t = best_times({label: make(lib) for label, lib in LIBRARIES.items()})
-        theirs = t.get("torch", float("nan"))
-        rows.append([name, t["ours"] * 1e6, theirs * 1e6, t["ours"] / theirs])
-    table("forward and backward of 8 layers of two operators on 16 numbers", ["", "ours us", "torch us", "ratio"], rows)
+KINDS = {
+    "plain": ("forward and backward", plain),
+    "hooks": ("with a hook on every tensor, node and leaf", lambda lib: plain(lib, hooked=True)),
+    "create_graph": ("create_graph=True", differentiable),
+    "double": ("double backward", double),
+}
 
-    cases = {"hand": chain_by_hand()} | {label: chain(lib) for label, lib in LIBRARIES.items()}
-    t = best_times(cases, rounds=7, seconds=0.05)
-    per_node = t["hand"] / NODES * 1e6
-    ratios = [t[label] / t["hand"] if label in t else float("nan") for label in ("ours", "torch")]
-    table(
-        f"a chain of {NODES} nodes, forward and backward, over the bare jitted calls (target: 3.00)",
-        ["", "by hand us/node", "ours", "torch"],
-        [["sin", per_node, *ratios]],
-    )
+
+def measure(name, quick=False):
+    """The rows of one kind of backward over PyTorch's, or of the chain over bare jitted calls."""
+    Case(None, (), "immediate").enter()
+    title, make = KINDS.get(name, ("", chain))
+    cases = {label: make(lib) for label, lib in LIBRARIES.items()}
+    if name == "chain":
+        cases["bare"] = chain_by_hand()
+    t = best_times(cases, rounds=2 if quick else 40)
+    theirs = t.get("torch")
+    if name == "chain":
+        note = "" if theirs is None else f"torch {theirs / t['bare']:.2f}"
+        each, ratio = t["bare"] / NODES * 1e6, t["ours"] / t["bare"]
+        return [Row("backward", f"{NODES} nodes", "bare jitted calls", each, "us a node", ratio, CHAIN, note)]
+    if theirs is None:
+        return [Row("backward", f"8 layers, {title}", "torch", None, "us", None, note="no torch here")]
+    return [Row("backward", f"8 layers, {title}", "torch", theirs * 1e6, "us", t["ours"] / theirs)]
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, JOBS["backward"], measure)

@@ -1,27 +1,25 @@
-"""The cost of one eager call over the bare ``jax.jit`` call it makes, and next to torch where installed.
+"""The cost of one eager call over the bare ``jax.jit`` call that it makes, and next to torch where installed.
 
-Targets: 1.6 times the bare call without grad, 2.0 times when a node is recorded, 2.0 times the same
-jitted calls made by hand for ``y = ((a * b) + b).sum(); y.backward()``.
+    python benchmarks/eager_overhead.py [--only NAME ...] [--quick]
+
+Immediate execution, on 4x4 float32. ``backward`` is ``((a * b) + b).sum().backward()`` over the same jitted calls
+made by hand.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _timing import best_times, table
+from _cases import DEVICE, Case, torch, wait
+from _jobs import JOBS
+from _rows import Row, command
+from _timing import best_times
 
 import torchlike
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
+PLAIN, RECORDING, BACKWARD = 1.6, 2.0, 2.0  # the targets
 RNG = np.random.RandomState(0)
 A, B = RNG.randn(4, 4).astype(np.float32), RNG.randn(4, 4).astype(np.float32)
-
 FUNCTIONS = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "matmul": lambda a, b: a @ b}
-if not hasattr(torchlike, "matmul"):
-    FUNCTIONS.pop("matmul")
 BARE = {
     "add": jax.jit(lambda a, b: a + b),
     "mul": jax.jit(lambda a, b: a * b),
@@ -30,27 +28,23 @@ BARE = {
 
 
 def tensors(lib, grad):
-    a, b = lib.from_numpy(A.copy()), lib.from_numpy(B.copy())
-    if grad:
-        a.requires_grad_()
-    return a, b
+    a, b = (lib.from_numpy(x.copy()) for x in (A, B))
+    if DEVICE:
+        a, b = a.to(DEVICE), b.to(DEVICE)
+    return a.requires_grad_(grad), b
 
 
-def one_call(name):
-    f = FUNCTIONS[name]
-    cases = {}
+def calls(name):
+    """{case: function}: the bare call, and ours and torch's without grad ("plain") and with."""
+    f, bare = FUNCTIONS[name], BARE[name]
     a, b = jnp.asarray(A), jnp.asarray(B)
-    bare = BARE[name]
-    cases["bare"] = lambda: bare(a, b)
+    cases = {"bare": lambda: bare(a, b)}
     for lib, label in ((torchlike, "ours"), (torch, "torch")):
         if lib is not None:
             for grad in (False, True):
-                cases[f"{label} {'grad' if grad else 'plain'}"] = _caller(f, *tensors(lib, grad))
-    return best_times(cases)
-
-
-def _caller(f, x, y):
-    return lambda: f(x, y)
+                x, y = tensors(lib, grad)
+                cases[f"{label} {'recording' if grad else 'plain'}"] = lambda x=x, y=y: f(x, y)
+    return cases
 
 
 def by_hand():
@@ -82,36 +76,29 @@ def backward(lib):
     return run
 
 
-def main():
+def backwards():
+    cases = {"bare": by_hand(), "ours": backward(torchlike)}
+    return cases | ({"torch": backward(torch)} if torch is not None else {})
+
+
+def measure(name, quick=False):
+    """The rows of one operator, or of the backward."""
+    cases = backwards() if name == "backward" else calls(name)
+    Case(None, (), "immediate").enter()
+    t = best_times(cases, rounds=2 if quick else 40)
+    wait(cases["bare"]() if name != "backward" else cases["bare"]()[1])
+    titles = {"ours plain": ("one call, no grad", PLAIN), "ours recording": ("one call, recording a node", RECORDING),
+              "ours": ("forward and backward", BACKWARD)}  # fmt: skip
+    program = "((a*b)+b).sum().backward()" if name == "backward" else f"{name}, 4x4"
     rows = []
-    for name in FUNCTIONS:
-        t = one_call(name)
-        torch_plain, torch_grad = t.get("torch plain", float("nan")), t.get("torch grad", float("nan"))
-        bare = t["bare"]
-        rows.append(
-            [
-                name,
-                bare * 1e6,
-                t["ours plain"] / bare,
-                t["ours grad"] / bare,
-                torch_plain / bare,
-                torch_grad / bare,
-            ]
-        )
-    table("one call on 4x4, over the bare jax.jit call (targets: 1.60 plain, 2.00 recording)",
-          ["operator", "bare us", "plain", "recording", "torch plain", "torch recording"], rows)  # fmt: skip
-    cases = {"hand": by_hand(), "ours": backward(torchlike)}
-    if torch is not None:
-        cases["torch"] = backward(torch)
-    t = best_times(cases)
-    hand = t["hand"]
-    row = ["forward and backward", hand * 1e6, t["ours"] / hand, t.get("torch", float("nan")) / hand]
-    table(
-        "((a*b)+b).sum().backward(), over the same jitted calls made by hand (target: 2.00)",
-        ["", "by hand us", "ours", "torch"],
-        [row],
-    )
+    for case, (title, target) in titles.items():
+        if case in t:
+            theirs = t.get(case.replace("ours", "torch"))
+            note = "" if theirs is None else f"torch {theirs / t['bare']:.2f}"
+            base = t["bare"]
+            rows.append(Row(title, program, "bare jitted calls", base * 1e6, "us", t[case] / base, target, note))
+    return rows
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, JOBS["eager_overhead"], measure)

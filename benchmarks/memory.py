@@ -1,16 +1,21 @@
 """Live arrays through a backward: saved values are freed as they are used, and nothing is left behind.
 
+    python benchmarks/memory.py [--quick]
+
 Counts with ``jax.live_arrays`` at every layer of the backward of a deep chain, the garbage collector off.
 """
 
+import contextlib
 import gc
 
 import jax
-from _timing import table
+from _jobs import JOBS
+from _rows import Row, command
 
 import torchlike as torch
 
 LAYERS, SIZE = 32, 128
+LEAST, PEAK = 1.0, 1.05  # the targets
 
 
 def live():
@@ -18,8 +23,8 @@ def live():
     return sum(a.nbytes for a in jax.live_arrays() if a.shape == (SIZE, SIZE))
 
 
-def main():
-    gc.disable()
+def arrays():
+    """How many arrays live: after the forward, at each layer of the backward, after it, and in the end."""
     unit = SIZE * SIZE * 4
     weight = torch.rand(SIZE, SIZE).requires_grad_()
     x = torch.rand(SIZE, SIZE)
@@ -33,21 +38,32 @@ def main():
     del h
     forward = (live() - before) / unit
     loss.backward()
-    after_backward = (live() - before) / unit
+    after = (live() - before) / unit
     del loss
     weight.grad = None
-    freed = (live() - before) / unit
-    rows = [
-        ["saved by the forward (one a layer is needed)", forward, forward / LAYERS],
-        ["peak in the backward", max(counts), max(counts) / forward],
-        ["half way through", counts[LAYERS // 2], counts[LAYERS // 2] / forward],
-        ["at the last layer", counts[-1], counts[-1] / forward],
-        ["after the backward (the weight's gradient)", after_backward, after_backward / forward],
-        ["after the graph and the gradient are dropped", freed, freed / forward],
+    return forward, counts, after, (live() - before) / unit
+
+
+def measure(name, quick=False):
+    """The rows of a chain of layers ``tanh(h * w)``, executed immediately."""
+    gc.disable()
+    try:
+        with torch.set_execution("immediate") if hasattr(torch, "set_execution") else contextlib.nullcontext():
+            forward, counts, after, freed = arrays()
+    finally:
+        gc.enable()
+    assert freed == 0, f"{freed} arrays are left"
+
+    def row(title, found, against, base, target):
+        return Row(title, f"{LAYERS} layers tanh(h * w)", against, base, "arrays", found / base, target)
+
+    return [
+        row("saved by the forward", forward, "one for each layer", LAYERS, LEAST),
+        row("peak of the backward", max(counts), "saved by the forward", forward, PEAK),
+        row("half way through the backward", counts[LAYERS // 2], "saved by the forward", forward, None),
+        row("after the backward", after, "the weight's gradient", 1, LEAST),
     ]
-    table(f"live arrays of a chain of {LAYERS} layers, tanh(h * w)", ["", "arrays", "over the forward's"], rows)
-    gc.enable()
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, JOBS["memory"], measure)

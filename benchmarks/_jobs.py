@@ -1,0 +1,15 @@
+"""What there is to measure: the scripts that report rows, and the names each takes."""
+
+from _programs import PROGRAMS
+
+JOBS = {
+    "compiled_step": [*PROGRAMS],
+    "eager_step": [*PROGRAMS],
+    "eager_overhead": ["add", "mul", "matmul", "backward"],
+    "backward": ["plain", "hooks", "create_graph", "double", "chain"],
+    "startup": ["import", "small", "mlp", "cnn", "gpt"],
+    "growth": ["recorded", "immediate", "layers"],
+    "memory": ["chain"],
+    "remat": ["perceptrons", "transformer"],
+    "baseline": ["cnn", "gpt"],
+}

@@ -1,0 +1,114 @@
+"""Growth: what an operator costs in chains of 10 to 10,000, and a layer in models of 1 to 64 layers.
+
+    python benchmarks/growth.py [--only NAME ...] [--quick]
+
+``recorded`` and ``immediate``: chains of eager operators, with a node recorded for each, forward alone and with the
+backward. ``layers``: the compiled step of an MLP, 64 wide, batch 32: the first call (tracing and compiling, no cache)
+and the steps after it. Linear means that ten times (or twice) as much takes ten times (or twice) as long, at most;
+the ratio is the worst of these, over the chains (or the doublings) from 8 layers on, where constants have faded.
+"""
+
+import time
+
+import _handwritten as jax_steps
+import _programs as programs
+import jax
+import numpy as np
+from _cases import DEVICE, RECORDED, Case, wait
+from _jobs import JOBS
+from _rows import Row, command
+from _timing import best_times
+
+import torchlike
+
+LINEAR = 1.15  # of the linear growth; the rest is noise
+CHAINS, LAYERS = (10, 100, 1000, 10_000), (1, 2, 4, 8, 16, 32, 64)
+
+
+def chain(mode, length, backward):
+    """A case: ``length`` operators on 16 numbers; with ``backward``, back through them too."""
+    x = torchlike.linspace(0.1, 0.9, 16, device=DEVICE).requires_grad_()
+    seed = torchlike.ones(16, device=DEVICE)
+
+    def step():
+        y = x
+        for _ in range(length):
+            y = y.sin()
+        if not backward:
+            return y
+        x.grad = None
+        y.backward(seed)
+        return x.grad
+
+    return Case(step, (), mode)
+
+
+def operators(mode, quick):
+    if mode == "recorded" and not RECORDED:
+        return [Row("operators recorded", "chain", "", None, "us", None, LINEAR, "no recorded execution here")]
+    lengths = CHAINS[:2] if quick else CHAINS
+    rows = []
+    for backward in (False, True):
+        cases = {n: chain(mode, n, backward) for n in lengths}
+        enter = {n: case.enter for n, case in cases.items()}
+        t = best_times(cases, rounds=2 if quick else 20, before=enter, calls=20, warm=4.0)
+        title = "forward and backward" if backward else "forward"
+        rows.append(growth(f"{mode} operators", title, "operator", 1e6, "us", t))
+    return rows
+
+
+def growth(measure, title, what, scale, unit, t, start=0):
+    """The row of {count: seconds}: the worst of its steps from ``start`` on, over linear growth."""
+    each = {n: s / n * scale for n, s in t.items()}
+    kept = [each[n] for n in sorted(each) if n >= start]
+    worst = max(b / a for a, b in zip(kept, kept[1:], strict=False))
+    note = f"{unit} for each {what}: " + ", ".join(f"{n}: {s:.3g}" for n, s in each.items())
+    last = max(each)
+    return Row(f"growth: {measure}", title, "linear growth", each[last], f"{unit} at {last}", worst, LINEAR, note)
+
+
+def first_call(case):
+    start = time.perf_counter()
+    case()
+    return time.perf_counter() - start
+
+
+def deep(layers, width=64, batch=32):
+    """{form: case} of an MLP of so many layers."""
+    sizes, data = (width,) * layers + (10,), programs.pictures(batch, width)
+    torchlike.manual_seed(0)
+    model = programs.mlp(torchlike, sizes)
+    state = {k: v.numpy().copy() for k, v in model.state_dict().items()}
+    step, arguments = programs.start(torchlike, model, *data, state, device=DEVICE)
+    *hand, _ = jax_steps.start(jax_steps.mlp, state, *data)
+    return {"compiled": Case(torchlike.compile(step, fullgraph=True), arguments), "hand-written JAX": Case(*hand)}
+
+
+def layers(quick):
+    jax.config.update("jax_enable_compilation_cache", False)
+    counts = LAYERS[:3] if quick else LAYERS
+    first, cases = {}, {}
+    try:
+        wait(jax.numpy.ones(2) + 1)
+        for n in counts:
+            for form, case in deep(n).items():
+                first.setdefault(form, {})[n] = first_call(case)
+                cases[form, n] = case
+    finally:
+        jax.config.update("jax_enable_compilation_cache", True)
+    t = best_times(cases, rounds=2 if quick else 40)
+    later = {form: {n: t[form, n] for n in counts} for form in first}
+    start = 0 if quick else 8
+    rows = [growth(f"first call, {form}", "layers of 64", "layer", 1e3, "ms", first[form], start) for form in first]
+    rows += [growth(f"step, {form}", "layers of 64", "layer", 1e6, "us", later[form], start) for form in later]
+    assert np.isfinite([row.ratio for row in rows]).all()
+    return rows
+
+
+def measure(name, quick=False):
+    """The rows of chains of operators, or of models of many layers."""
+    return layers(quick) if name == "layers" else operators(name, quick)
+
+
+if __name__ == "__main__":
+    command(__doc__, JOBS["growth"], measure)
