@@ -373,3 +373,20 @@ def test_a_saved_value_is_not_overwritten(recorded):
         executor.cut()
         y.backward()
         assert torch.equal(before.grad, before.detach() * 2)
+
+
+def test_a_trace_that_keeps_everything_is_not_compiled(recorded):
+    x = torch.linspace(0.1, 0.9, 16).requires_grad_()
+
+    def step():
+        y = x
+        for _ in range(200):
+            y = y.sin()
+        executor.cut()
+        return y
+
+    step()
+    with compilations() as seen:
+        for _ in range(WARM):
+            step().sum().item()
+    assert len(seen) <= 1  # the sum

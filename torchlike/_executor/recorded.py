@@ -68,11 +68,11 @@ class Recorder:
             _, _, _, _, point, end = calls[-1]
         else:
             point, end = TRIE.root, 0
-        key, new = [kernel], []
+        key, new, seen = [kernel], [], {}
         for v in values:
             slot = index.get(id(v))
             if slot is None and v is not None:
-                slot = _enter(v, new, end)
+                slot = _enter(v, new, end, seen)
                 if slot is None:
                     return kernel(*all_settled(values))
             key.append(slot)
@@ -200,7 +200,7 @@ class Recorder:
         live = _live(calls)
         if len(self.results) < 2:
             program = None
-            if len(calls) > 1:
+            if len(calls) > 1 or len(calls[0][3]) > 1:
                 slots = tuple([s for s, _ in live])
                 program = TRIE.program(calls[-1][4], calls, slots, lambda: _free(calls), self.hot)
             if program is None:
@@ -226,15 +226,15 @@ class Recorder:
                 self.taken = len(calls)
 
 
-def _enter(v, new, end):
+def _enter(v, new, end, seen):
     """The key of an argument that is new to the trace, which is appended to ``new``; None if it cannot be recorded."""
     cls = v.__class__
     if cls in NUMBERS:
         new.append(v)
         return cls
-    for i, other in enumerate(new):
-        if other is v:
-            return end + i
+    slot = seen.get(id(v))
+    if slot is not None:
+        return slot
     if cls is Pending:
         if v.array is None:
             v.recorder.settle(v)
@@ -245,6 +245,7 @@ def _enter(v, new, end):
         kind = (v.shape, v.dtype)
     else:
         return None
+    seen[id(v)] = end + len(new)
     new.append(v)
     return kind
 
@@ -282,7 +283,7 @@ def _alone(v):
 
 
 def _inputs(calls, program):
-    """What a trace reads; a number is sent once as long as it stays the same.
+    """What a trace reads; a number that stays the same is an array from its second time on.
 
     What may be overwritten is copied if somebody else holds it.
     """
@@ -290,9 +291,12 @@ def _inputs(calls, program):
     arrays = [v.array if v.__class__ is Pending else v for v in new]
     for i, (before, array) in program.numbers.items():
         v = new[i]
-        if v is not before and (v != before or not v):  # 0.0 and -0.0 are equal
+        if v is not before and (v != before or (not v and str(v) != str(before))):  # 0.0 and -0.0 are equal
+            program.numbers[i] = v, None
+            continue
+        if array is None:
             array = jax.device_put(v)
-            program.numbers[i] = v, array
+            program.numbers[i] = before, array
         arrays[i] = array
     for i in program.donated:
         v, arrays[i] = new[i], None

@@ -11,6 +11,7 @@ HOT = 3  # how often a trace is run call by call before it is compiled
 POINTS = 20_000  # points kept; beyond, those that lead to no program are forgotten
 PROGRAMS = 256  # programs kept; beyond, the one unused for longest is forgotten
 VARIANTS = 4  # programs of one trace, which differ in what is still referenced at its end
+LONG = 64  # calls whose results are kept at the end of a trace, beyond which it is not compiled if most are
 DONATED = 4096  # bytes from which an input is overwritten if nobody else holds it
 
 NUMBERS = frozenset({float, int, bool, complex})
@@ -111,6 +112,8 @@ class Trie:
             if len(programs) >= VARIANTS:
                 wanted = set(live)
                 return next((p for p in programs.values() if wanted <= p.wanted), None)
+            if _keeps_all(calls, live):
+                return None
             found = programs[live] = Program(calls, live, free())
             self._keep(found)
         self.clock += 1
@@ -123,6 +126,13 @@ class Trie:
             self.programs.remove(oldest)
             oldest.point.programs.pop(oldest.live, None)
         self.programs.append(program)
+
+
+def _keeps_all(calls, live):
+    """Whether a long trace keeps most of what it computes: XLA would compute each result from the start again."""
+    wanted = set(live)
+    kept = sum([not wanted.isdisjoint(range(end - len(outs), end)) for _, _, _, outs, _, end in calls])
+    return kept > LONG and kept > len(calls) / 2
 
 
 class Program:
