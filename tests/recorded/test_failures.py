@@ -1,5 +1,6 @@
 """Errors, signals and threads leave nothing half-written."""
 
+import gc
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -182,6 +183,31 @@ def test_an_interrupt_anywhere(recorded, warm):
         expected = [start * 2, start * 3]
         assert [t[0, 0].item() for t in out[:2]] == expected[: len(out)], n
     assert n > 20
+
+
+def test_calls_made_by_finalizers(recorded):
+    """What the garbage collector sets off in the middle of a call is recorded before it."""
+    log = torch.zeros(2)
+
+    class Noisy:
+        def __init__(self):
+            self.me = self
+
+        def __del__(self):
+            log.add_(1)
+
+    before = gc.get_threshold()
+    gc.set_threshold(3)
+    try:
+        x = torch.ones(2)
+        for n in range(1, 300):
+            Noisy()
+            y = x * 2 + n
+            assert not n % 29 or y.tolist() == [n + 2.0] * 2
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert y.tolist() == [301.0] * 2 and log.tolist() == [299.0] * 2
 
 
 # -- threads -------------------------------------------------------------------------------------------

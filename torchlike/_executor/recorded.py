@@ -64,10 +64,8 @@ class Recorder:
     def record(self, kernel, values, name):
         """The results of ``kernel(*values)``, to be computed later; at once if it cannot be recorded."""
         calls, index = self.calls, self.index
-        if calls:
-            _, _, _, _, point, end = calls[-1]
-        else:
-            point, end = TRIE.root, 0
+        last = calls[-1] if calls else None
+        point, end = (TRIE.root, 0) if last is None else last[4:]
         key, new, seen = [kernel], [], {}
         for v in values:
             slot = index.get(id(v))
@@ -84,7 +82,10 @@ class Recorder:
                 return kernel(*all_settled(values))
         outs = tuple([pending(kind, self) for kind in following.outs])
         n = end + len(new)
-        calls.append((kernel, key, new, outs, following, n + len(outs)))
+        call = (kernel, key, new, outs, following, n + len(outs))
+        if calls is not self.calls or (calls[-1] if calls else None) is not last:
+            return self.record(kernel, values, name)  # a finalizer or a signal's handler has recorded meanwhile
+        calls.append(call)
         for v in new:
             if v.__class__ not in NUMBERS:  # two numbers that are one object now may differ the next time
                 index[id(v)] = end
