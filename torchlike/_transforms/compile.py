@@ -5,7 +5,6 @@ import enum
 import functools
 import logging
 import os
-import threading
 import traceback
 import types
 import warnings
@@ -25,13 +24,13 @@ from torchlike._transforms.guards import Guards
 from torchlike._transforms.program import Program
 from torchlike._transforms.recording import Unsupported
 from torchlike._transforms.structure import flatten_call
+from torchlike._transforms.world import LOCK
 
 log = logging.getLogger("torchlike.compile")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIMIT = 8  # programs of one function before it is left to eager execution
 _SHARED = "which tensors share a value, or have a .grad"
 _EAGER = object()  # the reason of a function that was given up
-_lock = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
 _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -94,7 +93,7 @@ class CompiledFunction:
                 return pieces.run(self.function, args, kwargs, self.lines)
             return self.function(*args, **kwargs)
         cut()
-        with _lock:
+        with LOCK:
             leaves, tree = flatten_call(args, kwargs)
             aliases = _aliases(leaves)
             key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())

@@ -1,6 +1,7 @@
 """The tensors and storages that exist: noted before a function is traced, compared and put back after it."""
 
 import gc
+import threading
 from types import FrameType
 
 import jax
@@ -10,6 +11,7 @@ from torchlike._core.tensor import Tensor
 from torchlike._executor.pending import settled
 
 Tracer = jax.core.Tracer
+LOCK = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
 ANY = object()  # stands for any ``.grad`` but None
 _FEW = 16  # types for which asking the collector is faster
 
