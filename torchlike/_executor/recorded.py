@@ -115,33 +115,26 @@ class Recorder:
 
     def watch(self, bad, op, static, values):
         """Raise the error of a value check: now where line and shapes are new, else at the next cut or read."""
-        point = self.calls[-1][4] if self.calls else None
-        late = point is not None and point.late
-        self.watched.append((bad, op, static, [_small(v) for v in values], point))
-        if not late and self._is_new(op, static, values):
-            self.cut()
-            self.examine(None)
-        elif not late and point is not None:
-            point.late = True
-
-    def _is_new(self, op, static, values):
-        """Whether the line has made such calls a few times only."""
         frame = user_frame()
-        where = (op, static, *map(kind, values), frame and frame.f_code, frame and frame.f_lineno)
+        code, line = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+        self.watched.append((bad, op, static, [_small(v) for v in values], code, line))
         if len(self.lines) > 10_000:
             self.lines.clear()
+        where = (code, line, op, static, *map(kind, values))
         seen = self.lines[where] = self.lines.get(where, 0) + 1
-        return seen <= self.patience
+        if seen <= self.patience:
+            self.cut()
+            self.examine(None)
 
     def examine(self, late=" [found after later calls had been recorded; the call is at {}]"):
         """Raise the error of the first value check that has failed, of those already computed."""
         watched, self.watched = self.watched, []
-        for i, (bad, op, static, values, point) in enumerate(watched):
+        for i, (bad, op, static, values, code, line) in enumerate(watched):
             if bad.array is None:
                 self.watched.append(watched[i])
             elif bool(bad.array):
                 self.watched += watched[i + 1 :]
-                where = late and late.format(point.line if point is not None else "an unknown line")
+                where = late and late.format(f"{code.co_filename}:{line}" if code else "an unknown line")
                 raise _verdict(op, static, all_settled(values), where)
 
     def around(self, function, args, kwargs):

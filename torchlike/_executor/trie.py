@@ -25,17 +25,16 @@ class Point:
     Attributes:
         after: {key of a call: the point it leads to}. outs: kinds of the call's results. single: whether it
             has one result, not a tuple. tree: structure of the results where they are nested, else None.
-        name: the operator's, line: the user's line that made the call first, both for errors. late: whether a
-            value check of the call is looked at later.
+        name: the operator's, line: the user's line that made the call first, both for errors.
         seen: how often a trace ended here. programs: {which results were referenced: program}.
     """
 
-    __slots__ = ("after", "outs", "single", "tree", "name", "line", "late", "seen", "programs")
+    __slots__ = ("after", "outs", "single", "tree", "name", "line", "seen", "programs")
 
     def __init__(self, outs=(), single=True, tree=None, name="", line=""):
         self.after: dict = {}
         self.outs, self.single, self.tree, self.name, self.line = outs, single, tree, name, line
-        self.late, self.seen = False, 0
+        self.seen = 0
         self.programs: dict = {}
 
 
