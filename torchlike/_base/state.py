@@ -15,7 +15,9 @@ class State(threading.local):
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
-    ``recorder``: what records the calls of this thread; None if they run at once.
+    ``recorder``: what records the calls of this thread; None if they run at once. ``function_modes``,
+    ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
+    ``__torch_function__`` of subclasses is off, 2 where that of modes is too.
     """
 
     grad = True
@@ -29,6 +31,9 @@ class State(threading.local):
     multithreading = True
     view_replay = False
     recorder: Any = None
+    function_modes: tuple = ()
+    dispatch_modes: tuple = ()
+    overrides_off = 0
     first_recorder: Any = staticmethod(lambda: None)
 
     def __init__(self):
@@ -39,9 +44,13 @@ class State(threading.local):
 
 state = State()
 
-# The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor.
-INFERENCE = 1
-SELECTIVE = 2  # a checkpoint that keeps the results of some operators
+# The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor, in their order.
+SELECTIVE = 1  # a checkpoint that keeps the results of some operators
+AUTOCAST = 2
+INFERENCE = 4
+LIFTING = 8  # the body of a loop or branch is traced
+REMAT = 16  # a checkpointed region runs again
+DISPATCH = 32  # a TorchDispatchMode is active
 
 
 class Context:

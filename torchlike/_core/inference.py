@@ -2,7 +2,7 @@
 
 from torchlike._base.state import INFERENCE, state
 from torchlike._core.dispatch import call
-from torchlike._core.slow import LAYERS
+from torchlike._core.slow import install_layer
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
@@ -31,4 +31,4 @@ def is_inference(input):
     return input.is_inference()
 
 
-LAYERS.append((INFERENCE, _layer))
+install_layer(INFERENCE, _layer)

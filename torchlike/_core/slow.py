@@ -8,8 +8,14 @@ from torchlike._core.tensor import Tensor
 # How each argument type is treated: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
 KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
 
-# Layers in PyTorch's order; each installs itself: (bit of state.slow, handler(call, op, inputs, static)).
+# (bit of state.slow, handler), in the order of the bits.
 LAYERS: list = []
+
+
+def install_layer(bit, handler):
+    """Let ``handler(call, op, inputs, static)`` run the calls while ``bit`` is set in ``state.slow``."""
+    LAYERS.append((bit, handler))
+    LAYERS.sort(key=lambda layer: layer[0])
 
 
 def slow_call(call, op, inputs, static):

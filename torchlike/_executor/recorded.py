@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import State, state
-from torchlike._executor.pending import Array, Kind, Pending, all_settled, kind_of, pending
+from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled
 from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind, user_frame
 
 try:
@@ -229,19 +229,14 @@ def _enter(v, new, end, seen):
     slot = seen.get(id(v))
     if slot is not None:
         return slot
-    if cls is Pending:
-        if v.array is None:
-            v.recorder.settle(v)
-        kind = v.kind
-    elif cls is Array:
-        kind = kind_of(v.aval, v.sharding)
-    elif issubclass(cls, np.ndarray):
-        kind = (v.shape, v.dtype)
-    else:
+    if cls is Pending and v.array is None:
+        v.recorder.settle(v)
+    entered = kind(v)
+    if entered is cls:
         return None
     seen[id(v)] = end + len(new)
     new.append(v)
-    return kind
+    return entered
 
 
 def _live(calls):
@@ -295,7 +290,7 @@ def _inputs(calls, program):
     for i in program.donated:
         v, arrays[i] = new[i], None
         new[i] = None
-        arrays[i] = v.array if v.__class__ is Pending and _alone(v) else jnp.array(all_settled([v])[0])
+        arrays[i] = v.array if v.__class__ is Pending and _alone(v) else jnp.array(settled(v))
     return arrays
 
 

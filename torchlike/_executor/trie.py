@@ -149,8 +149,8 @@ class Program:
         inputs = [v for call in calls for v in call[2]]
         self.numbers = {i: (None, None) for i, v in enumerate(inputs) if v.__class__ in NUMBERS}
         self.donated = _donated(calls, live, free)
-        self.run = jax.jit(replay([(kernel, key, len(outs)) for kernel, key, _, outs, _, _ in calls], live),
-                           donate_argnums=self.donated)
+        steps = [(call[0], call[1]) for call in calls]
+        self.run = jax.jit(replay(steps, live), donate_argnums=self.donated)
 
 
 def _donated(calls, live, free):
@@ -174,7 +174,7 @@ def replay(steps, live):
 
     def run(*inputs):
         given, env = iter(inputs), []
-        for kernel, key, _ in steps:
+        for kernel, key in steps:
             arguments, fresh = arguments_of(key, env, given)
             out = kernel(*arguments)
             env += fresh
@@ -199,7 +199,7 @@ def arguments_of(key, env, given):
 
 
 def kind(value):
-    """What of an argument a trace depends on."""
+    """What of an argument a trace depends on; its class where nothing else is known."""
     cls = value.__class__
     if cls is Pending:
         return value.kind

@@ -18,18 +18,16 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from torchlike._base.state import state
+from torchlike._base.state import LIFTING, state
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.inplace import call_inplace
-from torchlike._core.slow import LAYERS
+from torchlike._core.slow import install_layer
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._decl import rules
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.recording import Recording, recording
-
-LIFTING = 1 << 8  # the bit of ``state.slow`` while a body is traced
 
 
 class Lifting(threading.local):
@@ -53,7 +51,7 @@ def _layer(run, op, inputs, static):
         state.slow |= LIFTING
 
 
-LAYERS.append((LIFTING, _layer))
+install_layer(LIFTING, _layer)
 
 
 class BodyRecording(Recording):

@@ -3,7 +3,6 @@
 import copy
 import enum
 import functools
-import logging
 import os
 import traceback
 import types
@@ -15,6 +14,7 @@ import numpy as np
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype, get_default_dtype
+from torchlike._base.logs import COMPILE
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
 from torchlike._executor.recorded import cut
@@ -26,7 +26,6 @@ from torchlike._transforms.recording import Unsupported
 from torchlike._transforms.structure import flatten_call
 from torchlike._transforms.world import LOCK
 
-log = logging.getLogger("torchlike.compile")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIMIT = 8  # programs of one function before it is left to eager execution
 _SHARED = "which tensors share a value, or have a .grad"
@@ -88,9 +87,11 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if self.eager is not None or state.capture is not None or not Switch.on:
-            if self.broken and state.capture is None and Switch.on:
-                return pieces.run(self.function, args, kwargs, self.lines)
+        if state.capture is not None or not Switch.on:
+            return self.function(*args, **kwargs)
+        if self.broken:
+            return pieces.run(self.function, args, kwargs, self.lines)
+        if self.eager is not None:
             return self.function(*args, **kwargs)
         cut()
         with LOCK:
@@ -114,7 +115,7 @@ class CompiledFunction:
     def _new(self, key, leaves, tree, failed):
         """(what the first call of a new program returns, why there is none)."""
         if failed is not None:
-            log.info("recompiling %s: %s has changed", self._name(), failed)
+            COMPILE.info("recompiling %s: %s has changed", self._name(), failed)
         if self.count >= self.limit:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
@@ -153,7 +154,7 @@ class CompiledFunction:
             raise result_error from error
         result = pieces.run(self.function, args, kwargs, self.lines)
         self.eager, self.broken = f"{where}{reason}", True
-        log.info("%s runs in pieces: %s", self._name(), self.eager)
+        COMPILE.info("%s runs in pieces: %s", self._name(), self.eager)
         return result
 
     def _give_up(self, reason):

@@ -19,14 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.state import state
-from torchlike._core.slow import LAYERS
+from torchlike._base.state import REMAT, state
+from torchlike._core.slow import install_layer
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Pending, all_settled
-from torchlike._transforms.body import LIFTING
 
-REMAT = LIFTING << 1  # the bit of ``state.slow`` while a region runs again
 _WAITING = 4  # how many gradients that are still to be summed a fence waits for
 
 
@@ -211,4 +209,4 @@ def _layer(run, op, inputs, static):
         state.slow |= REMAT
 
 
-LAYERS.append((REMAT, _layer))
+install_layer(REMAT, _layer)

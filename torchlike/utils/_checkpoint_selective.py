@@ -8,7 +8,7 @@ from typing import Any
 from torchlike._base.state import SELECTIVE, state
 from torchlike._core.dispatch import call, with_results
 from torchlike._core.packets import OpOverload, ops, overload_of
-from torchlike._core.slow import LAYERS
+from torchlike._core.slow import install_layer
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.op import Op
 from torchlike._ops.matmul import linear, matmul
@@ -164,4 +164,4 @@ def _layer(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
         state.slow |= SELECTIVE
 
 
-LAYERS.insert(0, (SELECTIVE, _layer))
+install_layer(SELECTIVE, _layer)
