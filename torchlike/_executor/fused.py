@@ -1,20 +1,22 @@
 """Functions over many arrays at once, compiled as one program: optimizer steps, norms of all gradients."""
 
 import functools
+import itertools
+import sys
 
 import jax
 
 from torchlike._base.state import state
 from torchlike._executor.immediate import Abstract
-from torchlike._executor.pending import Pending, settled
+from torchlike._executor.pending import Array, Pending, settled
 
 
 @functools.lru_cache(1024)
-def compiled(function, static):
+def compiled(function, static, donated=()):
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
-    jax.jit.
+    jax.jit. The arguments ``donated`` are overwritten.
     """
-    return jax.jit(functools.partial(function, **dict(static)))
+    return jax.jit(functools.partial(function, **dict(static)), donate_argnums=donated)
 
 
 def run(function, static, *trees):
@@ -30,6 +32,66 @@ def run(function, static, *trees):
         if any(type(x) is Abstract for x in jax.tree.leaves(trees)):
             return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *trees))
         raise
+
+
+def replace(function, static, owned, trees, keep):
+    """``keep(run(function, static, *trees))``, for results that take the place of the trees ``owned``.
+
+    A tree is a list of arrays or of tuples of arrays (a dict of numbers, where it is not owned). If each array of the
+    owned ones is held by one storage and its list only, they are overwritten; ``keep`` is then called even if a
+    signal interrupts, a second time if it interrupts that.
+    """
+    recorder = state.recorder
+    if recorder is not None:
+        if recorder.calls:
+            return keep(run(function, static, *trees))
+        trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
+    alone = all([_alone(trees[i]) for i in owned])
+    if recorder is not None:
+        trees = [_arrays(t) if t.__class__ is list else t for t in trees]
+    if not alone:
+        return keep(run(function, static, *trees))
+    kernel, results = compiled(function, static, owned), []
+    try:
+        # no bytecode between the run, which overwrites, and the keeping of its results
+        results.extend(itertools.starmap(kernel, (trees,)))
+    finally:
+        if results:
+            _certainly(keep, results[0])
+
+
+def _certainly(keep, results):
+    try:
+        keep(results)
+    except BaseException:
+        keep(results)
+        raise
+
+
+_HELD = 3  # references: the storage, the list, the call of getrefcount
+
+
+def _leaves(tree):
+    return itertools.chain.from_iterable(tree) if tree and tree[0].__class__ is tuple else tree
+
+
+def _alone(tree):
+    """Whether each value of a tree is an array that only a storage and the tree hold."""
+    classes = {*map(type, _leaves(tree))}
+    if classes - {Array, Pending} or max(map(sys.getrefcount, _leaves(tree)), default=0) > _HELD:
+        return False
+    return Pending not in classes or all(
+        [v.array is None or sys.getrefcount(v.array) < _HELD for v in _leaves(tree) if v.__class__ is Pending]
+    )
+
+
+def _arrays(tree):
+    """A tree with arrays in place of recorded values."""
+    if Pending not in {*map(type, _leaves(tree))}:
+        return tree
+    if tree[0].__class__ is tuple:
+        return [tuple([settled(v) for v in t]) for t in tree]
+    return [settled(v) for v in tree]
 
 
 def _recorded(recorder, function, static, trees):

@@ -180,20 +180,22 @@ class GroupOptimizer(Optimizer):
         )
         values, grads = [value_of(p) for p in params], [value_of(p.grad) for p in params]
         numbers = {k: value_of(v) if isinstance(v, Tensor) else v for k, v in numbers.items()}
+
+        def keep(new):
+            for p, value in zip(params, new[0], strict=True):
+                write(p, value)
+            for i, (s, arrays) in enumerate(zip(states, new[1], strict=True)):
+                for k, array in zip(kept, arrays, strict=True):
+                    write(s[k], array)
+                if self._counts:
+                    write(s["step"], new[2][which[i]])
+
         try:
-            new = fused.run(update_all, static, values, grads, old, steps, numbers)
+            fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep)
         except ValueError as error:
             if "incompatible devices" not in str(error):
                 raise
             self._advance_by_device(group, params, states, numbers, values)
-            return
-        for p, value in zip(params, new[0], strict=True):
-            write(p, value)
-        for i, (s, arrays) in enumerate(zip(states, new[1], strict=True)):
-            for k, array in zip(kept, arrays, strict=True):
-                write(s[k], array)
-            if self._counts:
-                write(s["step"], new[2][which[i]])
 
     def _advance_recorded(self, group, params, states, numbers) -> None:
         """The same program as one recorded operator, whose results are copied into parameters and state."""
