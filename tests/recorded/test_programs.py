@@ -353,6 +353,21 @@ def test_inputs_that_nobody_holds_are_overwritten(recorded):
     assert w._storage.value.array.unsafe_buffer_pointer() == pointer
 
 
+def test_inputs_that_somebody_held_at_first_are_overwritten_later(recorded):
+    w, step = large_step()
+    for _ in range(WARM):
+        held = w.jax()
+        step()
+    del held
+    for _ in range(trie.AGAIN):
+        step()
+    (program,) = trie.TRIE.programs
+    assert program.donated
+    pointer = w._storage.value.array.unsafe_buffer_pointer()
+    step()
+    assert w._storage.value.array.unsafe_buffer_pointer() == pointer
+
+
 @pytest.mark.parametrize("hold", [lambda w: w.jax(), lambda w: w.numpy(), lambda w: np.asarray(w.jax()),
                                   lambda w: w.clone(), lambda w: (w * 1)])  # fmt: skip
 def test_inputs_that_somebody_holds_are_not(recorded, hold):
@@ -390,3 +405,19 @@ def test_a_trace_that_keeps_everything_is_not_compiled(recorded):
         for _ in range(WARM):
             step().sum().item()
     assert len(seen) <= 1  # the sum
+
+
+def test_a_step_that_keeps_many_gradients_is_compiled(recorded):
+    weights = [torch.full((4,), 0.5, requires_grad=True) for _ in range(100)]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+
+    def step():
+        x = torch.ones(4)
+        for w in weights:
+            x = x * w
+        x.sum().backward()
+        optimizer.step()
+
+    for _ in range(WARM):
+        step()
+    assert trie.TRIE.programs and all(w.grad is not None for w in weights)
