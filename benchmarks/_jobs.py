@@ -6,6 +6,7 @@ JOBS = {
     "compiled_step": [*PROGRAMS],
     "eager_step": [*PROGRAMS],
     "eager_overhead": ["add", "mul", "matmul", "backward"],
+    "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "growth": ["recorded", "immediate", "layers"],

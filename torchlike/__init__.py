@@ -18,6 +18,8 @@ from torchlike import backends as backends
 from torchlike import compiler as compiler
 from torchlike import cuda as cuda
 from torchlike import export as export
+from torchlike import func as func
+from torchlike import library as library
 from torchlike import linalg as linalg
 from torchlike import nn as nn
 from torchlike import optim as optim
@@ -25,6 +27,7 @@ from torchlike import random as random
 from torchlike import serialization as serialization
 from torchlike import special as special
 from torchlike import testing as testing
+from torchlike import _types as types
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403
@@ -32,6 +35,7 @@ from torchlike._executor.execution import get_execution as get_execution
 from torchlike._executor.execution import set_execution as set_execution
 from torchlike._higher_order_ops import cond as cond
 from torchlike.compiler import compile as compile
+from torchlike.func import vmap as vmap
 from torchlike.interop.alias import install_as_torch as install_as_torch
 from torchlike.interop.alias import missing_names
 from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch

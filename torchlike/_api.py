@@ -17,6 +17,14 @@ import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.view_copies
+import torchlike._core._aten_formulas
+import torchlike._core._aten_formulas_layers
+import torchlike._core._aten_grad
+import torchlike._core._aten_layer
+import torchlike._core._aten_lowered
+import torchlike._core._aten_random
+import torchlike._core._shown_engine
+import torchlike._core._wrapper
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
@@ -48,7 +56,7 @@ from torchlike._core.factories import (
     tensor,
     zeros,
 )
-from torchlike._core.printing import prints_as_tensor, set_printoptions, tensor_str
+from torchlike._core.printing import prints_as_tensor, set_printoptions
 from torchlike._core.size import Size
 from torchlike._core.tensor import MemoryFormat as memory_format
 from torchlike._core.tensor import Strided as layout
@@ -61,13 +69,14 @@ from torchlike._core.tensor import (
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
+from torchlike._transforms.shown import represented
 from torchlike._functions.generator import Generator, default_generator
 from torchlike._functions.legacy import TYPED
 
 convert.install()
 _autograd.install()
 prints_as_tensor(Tensor)
-Tensor.__repr__ = lambda self, *, tensor_contents=None: tensor_str(self, contents=tensor_contents)
+Tensor.__repr__ = represented
 newaxis = None
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)

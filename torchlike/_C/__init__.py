@@ -19,15 +19,20 @@ from torchlike._core.running import _current_graph_task_id as _current_graph_tas
 from torchlike._core.running import _will_engine_execute_node as _will_engine_execute_node
 from torchlike._core.size import Size as Size
 from torchlike._core.tensor import Tensor as TensorBase
+from torchlike._decl.function_schema import Argument as Argument
+from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
+from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
+from torchlike._library.below import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from torchlike.interop.alias import missing_names
 
 __getattr__ = missing_names(__name__)
 
 __all__ = [
-    "Generator", "Size", "TensorBase", "_InferenceMode", "_autograd", "_current_autograd_node",
+    "Argument", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
+    "_InferenceMode", "_autograd", "_current_autograd_node",
     "_current_graph_task_execution_order", "_current_graph_task_id", "_functions", "_is_multithreading_enabled",
     "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node", "device", "dtype",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
-    "set_anomaly_enabled",
+    "parse_schema", "set_anomaly_enabled",
 ]  # fmt: skip

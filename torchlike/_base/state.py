@@ -17,7 +17,8 @@ class State(threading.local):
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
     ``recorder``: what records the calls of this thread; None if they run at once. ``function_modes``,
     ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
-    ``__torch_function__`` of subclasses is off, 2 where that of modes is too.
+    ``__torch_function__`` of subclasses is off, 2 where that of modes is too. ``levels``: the function transforms
+    (vmap, jvp) and dual levels that are active, the innermost last.
     """
 
     grad = True
@@ -34,6 +35,7 @@ class State(threading.local):
     function_modes: tuple = ()
     dispatch_modes: tuple = ()
     overrides_off = 0
+    levels: tuple = ()
     first_recorder: Any = staticmethod(lambda: None)
 
     def __init__(self):
@@ -45,12 +47,13 @@ class State(threading.local):
 state = State()
 
 # The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor, in their order.
-SELECTIVE = 1  # a checkpoint that keeps the results of some operators
-AUTOCAST = 2
-INFERENCE = 4
-LIFTING = 8  # the body of a loop or branch is traced
-REMAT = 16  # a checkpointed region runs again
-DISPATCH = 32  # a TorchDispatchMode is active
+LEVELS = 1  # a function transform: vmap, jvp, or a dual level
+SELECTIVE = 2  # a checkpoint that keeps the results of some operators
+AUTOCAST = 4
+INFERENCE = 8
+LIFTING = 16  # the body of a loop or branch is traced
+REMAT = 32  # a checkpointed region runs again
+DISPATCH = 64  # a TorchDispatchMode is active
 
 
 class Context:

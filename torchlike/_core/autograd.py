@@ -147,11 +147,20 @@ def requires_grad_(t, requires_grad=True):
         raise TypeError(
             f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}"
         )
+    if any(level.functional for level in state.levels):
+        raise RuntimeError(_IN_TRANSFORM)
     if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
     if not (requires_grad and t.requires_grad):
         t.requires_grad = requires_grad
     return t
+
+
+_IN_TRANSFORM = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
+    "function being transformed by a functorch transform. This is unsupported: call requires_grad_() outside of a "
+    "function being transformed instead."
+)
 
 
 def detach_(t):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 
 from torchlike._base.layout import is_dense
+from torchlike._base.state import state
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
@@ -89,8 +90,13 @@ def _root_edges(roots):
 def _seeds(roots, grads, create, batched):
     """The gradients of the roots: tensors with ``create``, else values."""
     out = []
+    seed = engine.kind_of_task()[1]
+    create = create or seed is not None
     for i, (root, g) in enumerate(zip(roots, grads, strict=True)):
-        if g is None:
+        if g is None and seed is not None and isinstance(root, Tensor):
+            _implicit_seed(_root(root))
+            out.append(seed(root))
+        elif g is None:
             value = _scalar_seed(root)
             if value is None:
                 value = _implicit_seed(_root(root))
@@ -196,6 +202,11 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
+    if any(level.functional for level in state.levels):
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported: call backward() outside of functorch "
+            "transforms, or torch.autograd.grad inside."
+        )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
@@ -206,7 +217,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     captures = ()
     if inputs is not None:
         inputs = _wanted(inputs, "backward")
-    roots, seeds = _start(_as_tuple(tensors), grad_tensors, create_graph)
+    roots, seeds = _start(_as_tuple(tensors), grad_tensors, create_graph or bool(state.levels))
     if inputs is not None:
         for x in inputs:
             if isinstance(x, Tensor) and not nodes.is_leaf(_fresh(x)):
@@ -262,10 +273,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     keep = create_graph if retain_graph is None else retain_graph
     captures = [_edge(x) for x in wanted]
-    start = _start(_as_tuple(outputs), grad_outputs, create_graph or is_grads_batched, is_grads_batched)
+    through = create_graph or bool(state.levels) or engine.kind_of_task()[1] is not None  # as tensors
+    start = _start(_as_tuple(outputs), grad_outputs, through or is_grads_batched, is_grads_batched)
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
-    if not create_graph and not is_grads_batched:
+    if not through and not is_grads_batched:
         found = _shared(found, _as_tuple(grad_outputs))
     results = tuple(
         _found(got, i, x, allow_unused, materialize_grads, create_graph)
@@ -288,7 +300,7 @@ def _shared(found, given):
 
 def _batched(roots, seeds, keep, create, captures):
     """As ``_single`` for each element of the seeds' first dimension, stacked."""
-    if not seeds or create:
+    if not seeds or create or state.levels or engine.kind_of_task()[1] is not None:
         return _one_by_one(roots, seeds, keep, create, captures)
     present = []
 

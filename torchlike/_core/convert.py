@@ -1,6 +1,8 @@
 """The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
 
+import threading
 import warnings
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +15,10 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
+from torchlike._core.seen import seen, subclassed, watched
 from torchlike._core.tensor import Tensor, array_of, fresh, value_of
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._ops.view import is_conj, is_neg
 
@@ -35,6 +39,8 @@ def place(value, device):
 
 def _finished(value, device, requires_grad):
     t = fresh(place(value, devices.as_device(device) if device is not None else None))
+    if state.dispatch_modes:
+        t = seen("lift_fresh.default", t)
     if requires_grad:
         t.requires_grad = True
     return t
@@ -107,7 +113,7 @@ def from_numpy(array):
     strides = tuple([s // array.itemsize for s in array.strides])
     if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
         restride(t, strides)
-    return t
+    return seen("lift_fresh.default", t) if state.dispatch_modes else t
 
 
 def from_jax_array(array):
@@ -153,6 +159,8 @@ def numpy(t, *, force=False):
     PyTorch shares memory here; a jax array never changes, so torchlike gives a copy: writing into it
     does not change the tensor. ``force`` also detaches and moves to the CPU.
     """
+    if subclassed(t):
+        raise RuntimeError(".numpy() is not supported for tensor subclasses: their __torch_dispatch__ computes the values.")
     if t.requires_grad and state.grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -172,7 +180,19 @@ def numpy(t, *, force=False):
         )
     if t.dtype.np.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {t.dtype.scalar_name}")
-    return np.array(host(t))
+    array = np.array(host(t))
+    if LENDING.note is not None:
+        LENDING.note(t, array)
+    return array
+
+
+class _Lending(threading.local):
+    """``note(tensor, array)``: who in this thread wants to know of arrays that may be written to, or None."""
+
+    note: Callable | None = None
+
+
+LENDING = _Lending()
 
 
 def item(t):
@@ -184,6 +204,10 @@ def item(t):
     """
     if t.numel() != 1:
         raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
+    if watched(t):
+        return seen("_local_scalar_dense.default", t)
+    if isinstance(t._storage.value, LevelValue):
+        return t._storage.value.item()
     if t.is_meta:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
     return host(t).reshape(()).item()
@@ -191,6 +215,8 @@ def item(t):
 
 def tolist(t):
     """Nested lists of Python numbers (a number for a 0-dim tensor)."""
+    if subclassed(t):
+        raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(t).__name__}")
     return host(t).tolist() if t.dtype.np.kind != "V" else host(t).astype(np.float64).tolist()
 
 
@@ -204,7 +230,7 @@ def truth(t):
     if t.numel() != 1:
         what = "no values" if not t.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
-    return bool(item(t))
+    return bool(t._storage.value if isinstance(t._storage.value, LevelValue) else item(t))
 
 
 def index(t):

@@ -68,6 +68,8 @@ class CustomNode(SavesTensors):
 
         Raises RuntimeError where they have been freed, or one of them was changed in place since.
         """
+        if self.saved_for_forward is not None:  # jvp asks
+            return tuple(self.saved_for_forward)
         if self._spent:
             raise RuntimeError(_SPENT)
         saved = self._kept
@@ -197,10 +199,11 @@ def _summed(g, shape):
 # -- the call --------------------------------------------------------------------------------------
 
 
-def run(node, forward, setup, args):
+def run(node, forward, setup, args, then=None):
     """Call ``forward`` without recording; the outputs get ``node`` as history, and it saves what it was told to.
 
-    ``setup``: the function ``(ctx, inputs, output)`` of a forward that takes no ctx, or None.
+    ``setup``: the function ``(ctx, inputs, output)`` of a forward that takes no ctx, or None. ``then``: called with the
+    node and the list of outputs at the end, for forward mode.
     """
     record = _connect(node, args) and state.grad
     before, state.grad = state.grad, False
@@ -220,6 +223,8 @@ def run(node, forward, setup, args):
         _save(node, outputs)
         if nodes.WATCHERS:
             nodes.watch(node)
+    if then is not None:
+        then(node, outputs)
     node.to_save = node.dirty_tensors = node.non_differentiable = node.saved_for_forward = None
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 

@@ -30,6 +30,19 @@ _adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
 
 
+# (choose, seed) of other kinds of backward: the class of one that begins now or None; the gradient 1 of a root.
+TASKS = []
+
+
+def kind_of_task():
+    """The (class, seed) of a backward that begins now; the latter None unless gradients start as tensors."""
+    for choose, seed in TASKS:
+        found = choose()
+        if found is not None:
+            return found, seed
+    return _Task, None
+
+
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
     """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
@@ -40,7 +53,9 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=())
         captures: edges whose gradient is wanted; only nodes that lead to them run.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
-    task = _Task(roots, keep, create, accumulate, captures)
+    task = kind_of_task()[0](roots, keep, create, accumulate, captures)
+    if state.levels:  # their values are computed by dispatch
+        task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
         task.deliver(node, nr, grad)
     if task.depth % _DEPTH == _DEPTH - 1:
@@ -56,7 +71,7 @@ _DEPTH = 20  # backwards within backwards before another thread takes over, with
 def _run(task, roots):
     """Run the task in this thread, under its grad mode."""
     before = state.grad, state.task
-    state.grad, state.task = task.create, task
+    state.grad, state.task = task.record, task
     try:
         task.touch(roots)
         task.run()
@@ -104,17 +119,20 @@ def count_running(graph_nodes):
 
 
 class _Task:
-    """One backward pass: what is still awaited, what has arrived."""
+    """One backward pass: what is still awaited, what has arrived.
+
+    ``create``: whether gradients travel as tensors through dispatch. ``record``: whether they get history by it.
+    """
 
     __slots__ = (
-        "keep", "create", "accumulate", "wanted", "captured", "awaited", "needed", "buffers", "ready",
+        "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
         "id", "depth", "node", "callbacks", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, roots, keep, create, accumulate, captures):
         self.id, self.node, self.callbacks = next(_task_ids), None, []
         self.depth = 0 if state.task is None else state.task.depth + 1
-        self.keep, self.create, self.accumulate = keep, create, accumulate
+        self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
         self.awaited = awaited = _count_edges(roots)
         if captures:

@@ -11,11 +11,13 @@ from jax.export import is_symbolic_dim
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
+from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
 from torchlike._core.follow import restride
 from torchlike._core.numbers import fitting, of_number
 from torchlike._core.out import put
+from torchlike._core.seen import made
 from torchlike._core.tensor import (
     Tensor,
     channels_last,
@@ -122,12 +124,16 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
     >>> torch.zeros(2)
     tensor([0., 0.])
     """
+    if state.dispatch_modes and out is None:
+        return made("zeros.default", list(size_of("zeros", args, size)), dtype=dtype, device=device, requires_grad=requires_grad)
     value = constant(size_of("zeros", args, size), _dtype("zeros", dtype), device, 0)
     return finish(value, dtype, device, requires_grad, out)
 
 
 def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of ones of the given size."""
+    if state.dispatch_modes and out is None:
+        return made("ones.default", list(size_of("ones", args, size)), dtype=dtype, device=device, requires_grad=requires_grad)
     value = constant(size_of("ones", args, size), _dtype("ones", dtype), device, 1)
     return finish(value, dtype, device, requires_grad, out)
 
@@ -135,6 +141,9 @@ def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_m
 def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
           memory_format=None):  # fmt: skip
     """A tensor whose values are not promised (here: zeros)."""
+    if state.dispatch_modes and out is None:
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
+        return made("empty.memory_format", list(size_of("empty", args, size)), **options)
     value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
     t = finish(value, dtype, device, requires_grad, out)
     return t if memory_format is None or out is not None else formatted(t, memory_format)
@@ -161,6 +170,9 @@ def strided(function, size, stride, dtype, device, requires_grad):
 
 def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A tensor of this size and these strides, whose values are not promised."""
+    if state.dispatch_modes:
+        numbers = list(size), list(stride)
+        return made("empty_strided.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
     return strided("empty_strided", size, stride, _dtype("empty_strided", dtype), device, requires_grad)
 
 
@@ -202,6 +214,8 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape = checked_size("full", size)
     number = number_of("full", "fill_value", fill_value, 2)
+    if state.dispatch_modes and out is None:
+        return made("full.default", list(shape), number, dtype=dtype, device=device, requires_grad=requires_grad)
     kind = out.dtype if out is not None else _dtype("full", dtype, of_number(number))
     return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
 
@@ -267,6 +281,8 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     tensor([1, 3, 5])
     """
     start, end, step = _range_arguments(args, named)
+    if state.dispatch_modes and out is None:
+        return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
     first, last, by = numbers = _range_numbers("arange", start, end, step)
     kind = _range_kind("arange", dtype, numbers, out)
     if not kind.is_floating_point:
@@ -278,6 +294,14 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     else:
         value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
     return finish(value, dtype, device, requires_grad, out)
+
+
+def _seen_range(start, end, step, given, dtype, device, requires_grad):
+    """``arange`` shown to a mode: the overload has as many numbers as the call."""
+    name, numbers = ("default", (end,)) if given == 1 else ("start", (start, end))
+    if given == 3:
+        name, numbers = "start_step", (start, end, step)
+    return made(f"arange.{name}", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _range_arguments(args, named):
@@ -358,6 +382,8 @@ def linspace(
     >>> torch.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if state.dispatch_modes and out is None:
+        return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
     return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
 
@@ -365,6 +391,9 @@ def linspace(
 def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
              requires_grad=False):  # fmt: skip
     """``base`` to the powers of ``linspace(start, end, steps)``."""
+    if state.dispatch_modes and out is None:
+        numbers = start, end, steps, base
+        return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
     with np.errstate(all="ignore"):
         value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))
@@ -376,6 +405,9 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
 
 def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
+    if state.dispatch_modes and out is None:
+        name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
+        return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)
     n = _count("eye", "n", n)
     m = n if m is None else _count("eye", "m", m)
     for name, value in (("n", n), ("m", m)):
@@ -413,6 +445,8 @@ def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pi
 
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of no dimensions with one number, of the default dtype unless given."""
+    if state.dispatch_modes:
+        return made("scalar_tensor.default", s, dtype=dtype, device=device, requires_grad=requires_grad)
     return full((), s, dtype=_dtype("scalar_tensor", dtype), device=device, requires_grad=requires_grad)
 
 

@@ -3,6 +3,7 @@
 from torchlike._base.layout import Layout, contiguous_strides, pointwise_strides
 from torchlike._core.tensor import Tensor
 from torchlike._core.views import View
+from torchlike._executor.level import LevelValue
 
 
 def follow(inputs, out):
@@ -17,5 +18,7 @@ def follow(inputs, out):
 
 def restride(t, strides):
     """Give a fresh dense tensor other strides: its values stay, its memory order changes."""
+    if isinstance(t._storage.value, LevelValue):
+        t._storage.value.restride(strides)
     t._storage.strides = strides
     t._view = View((), (), Layout(t._storage.value.shape, strides, 0))

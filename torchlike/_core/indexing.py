@@ -23,6 +23,7 @@ from torchlike._core.viewing import Shaped, call_view
 from torchlike._core.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._executor.level import LevelValue
 from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
@@ -252,7 +253,7 @@ def _tensor_item(x):
         warnings.warn(
             "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
         )
-    if x.ndim or isinstance(value_of(x), jax.core.Tracer):
+    if x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue):
         return x
     number = host(x).item()
     return bool(number) if dtype in MASKS else number
@@ -284,6 +285,11 @@ def check_mask(t, dim, mask):
 
 
 def known(mask):
+    if isinstance(value_of(mask), LevelValue):
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+            "with a boolean mask; use torch.where(mask, x, other), or x * mask, instead."
+        )
     if isinstance(value_of(mask), jax.core.Tracer):
         raise RuntimeError(
             "indexing with a mask gives a tensor whose shape depends on the mask's values, which are "

@@ -1,102 +1,285 @@
-"""``torch.ops``: the declared operators under PyTorch's names, ``torch.ops.aten.add.Tensor``."""
+"""``torch.ops``: operators as objects, ``torch.ops.<namespace>.<name>.<overload>``.
 
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.front import overload_front
-from torchlike._decl.op import REGISTRY
+What a namespace holds comes from its *source*, asked when a name is first looked up (the declared operators,
+for ``aten``), and from :func:`register`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torchlike._core._tags import Tag
+from torchlike._core.tensor import Tensor
+from torchlike._decl.function_schema import FunctionSchema
+
+# (overload, args, kwargs) -> result: what calls an overload once a __torch_dispatch__ may be there. One at most.
+INTERCEPT: list[Callable] = []
 
 
 class OpOverload:
-    """One declared operator; calling it takes the arguments of its schema."""
+    """One overload of an operator; calling it takes the arguments of its schema.
 
-    def __init__(self, packet, op):
-        self.overloadpacket, self._op = packet, op
-        self._overloadname = op.schema.overload or "default"
-        self.namespace = packet.namespace
-        self._call = None
-        self.__name__ = f"{packet.__name__}.{self._overloadname}"
+    Args:
+        overloadpacket: the packet that it is an attribute of.
+        schema: its :class:`FunctionSchema`.
+        call: what computes it, called with arguments as the schema has them.
+        tags: what is known of it (``torch.Tag``).
+    """
+
+    def __init__(
+        self, overloadpacket: "OpOverloadPacket", schema: FunctionSchema, call: Callable, tags: Sequence = ()
+    ) -> None:
+        self._overloadpacket, self._schema, self._op, self._tags = overloadpacket, schema, call, list(tags)
+        self._overloadname = schema.overload_name or "default"
+        self._opname = overloadpacket.__name__
+        self.__name__ = f"{self._opname}.{self._overloadname}"
+        self.__qualname__ = self._name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        self.__module__ = overloadpacket.__module__
+        self.is_view = not schema.is_mutable and schema._is_view_op()
 
     @property
-    def _schema(self):
-        return f"{self.namespace}::{self._op.schema.text}"
+    def namespace(self) -> str:
+        """What is before the ``::`` of its name."""
+        return self._overloadpacket.namespace
 
-    def name(self):
+    _namespace = namespace
+
+    @property
+    def overloadpacket(self) -> "OpOverloadPacket":
+        """All overloads of the same name."""
+        return self._overloadpacket
+
+    @property
+    def op(self) -> Callable:
+        """What computes it."""
+        return self._op
+
+    @property
+    def tags(self) -> list[Tag]:
+        """What is known of it."""
+        return self._tags
+
+    def name(self) -> str:
         """``aten::add.Tensor``; the default overload has no suffix."""
-        suffix = "" if self._overloadname == "default" else "." + self._overloadname
-        return f"{self.overloadpacket._qualified_op_name}{suffix}"
+        return self._name
 
-    def __call__(self, *args, **kwargs):
-        if self._call is None:
-            self._call = overload_front(self._op)
-        return self._call(*args, **kwargs)
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if INTERCEPT:
+            return INTERCEPT[0](self, args, kwargs)
+        return self._op(*args, **kwargs)
 
-    def __str__(self):
+    def __hash__(self) -> int:
+        return hash((self.namespace, self._opname, self._overloadname))
+
+    def __deepcopy__(self, memo: dict) -> "OpOverload":
+        return self
+
+    def __reduce__(self) -> tuple:
+        return _found, (self.namespace, self._opname, self._overloadname)
+
+    def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
 
-    def __repr__(self):
-        return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
 
 
 class OpOverloadPacket:
-    """The overloads of one name, as attributes."""
+    """The overloads of one name, as attributes.
 
-    def __init__(self, namespace, name):
+    ``source`` gives the missing ones: ``source.overloads(name)`` their names, ``source.make(packet, overload)`` one.
+    """
+
+    def __init__(self, namespace: str, name: str, source: Any = None) -> None:
         self.namespace, self.__name__ = namespace, name
         self._qualified_op_name = f"{namespace}::{name}"
+        self.__module__ = f"torch._ops.{namespace}"
+        self._source, self._found = source, {}  # type: ignore[var-annotated]
 
-    def overloads(self):
+    def overloads(self) -> list[str]:
         """The names of the overloads."""
-        return [op.schema.overload or "default" for op in _declared(self.__name__)]
+        names = [] if self._source is None else list(self._source.overloads(self.__name__))
+        return names + [name for name in self._found if name not in names]
 
-    def __getattr__(self, overload):
-        for op in _declared(self.__name__):
-            if (op.schema.overload or "default") == overload:
-                found = OpOverload(self, op)
-                setattr(self, overload, found)
-                return found
-        raise AttributeError(
-            f"The underlying op of '{self.namespace}.{self.__name__}' has no overload name '{overload}'; it has "
-            f"{self.overloads()}"
+    @property
+    def op_overloads(self) -> list[OpOverload]:
+        """The overloads themselves."""
+        return [getattr(self, name) for name in self.overloads()]
+
+    @property
+    def op(self) -> Callable:
+        """What calls whichever overload fits."""
+        return self.__call__
+
+    def __getattr__(self, overload: str) -> OpOverload:
+        if overload.startswith("_"):
+            raise AttributeError(f"'{self.namespace}.{self.__name__}' has no attribute '{overload}'")
+        found = self._found.get(overload)
+        if found is None:
+            if self._source is None or overload not in self._source.overloads(self.__name__):
+                raise AttributeError(
+                    f"The underlying op of '{self.namespace}.{self.__name__}' has no overload name '{overload}'; it "
+                    f"has {self.overloads()}"
+                )
+            found = self._found.setdefault(overload, self._source.make(self, overload))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.overloads())
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.overloads()]
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        overloads = self.op_overloads
+        fitting = overloads if len(overloads) == 1 else [o for o in overloads if _fits(o._schema, args, kwargs)]
+        if fitting:
+            return fitting[0](*args, **kwargs)
+        given = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
+        schemas = "".join(f"\n  {o._schema}" for o in overloads)
+        raise RuntimeError(
+            f"Overloaded torch operator invoked from Python failed to match any schema: {self}({given}); "
+            f"it has{schemas}"
         )
 
-    def __call__(self, *args, **kwargs):
-        found = FUNCTIONS.get(self.__name__) or getattr(self, self.overloads()[0])
-        return found(*args, **kwargs)
+    def __deepcopy__(self, memo: dict) -> "OpOverloadPacket":
+        return self
 
-    def __str__(self):
+    def __reduce__(self) -> tuple:
+        return _found, (self.namespace, self.__name__)
+
+    def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self.namespace}.{self.__name__}')>"
 
 
-def _declared(name):
-    return [op for op in REGISTRY.values() if op.schema.name == name]
+def _fits(schema: FunctionSchema, args: tuple, kwargs: dict) -> bool:
+    """Whether a call with these arguments can be of this schema."""
+    positional = [a for a in schema.arguments if not a.kwarg_only]
+    if len(args) > len(positional):
+        return False
+    given = dict(zip([a.name for a in positional], args, strict=False))
+    if given.keys() & kwargs.keys():
+        return False
+    given |= kwargs
+    for a in schema.arguments:
+        if a.name in given:
+            if not _is_a(str(a.real_type), given.pop(a.name)):
+                return False
+        elif not a.has_default_value():
+            return False
+    return not given
+
+
+_PLAIN = {"int": int, "SymInt": int, "bool": bool, "str": str, "float": (int, float), "number": (int, float, complex)}
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    if kind.startswith("Optional["):
+        return value is None or _is_a(kind[9:-1], value)
+    if kind.startswith("List["):
+        if isinstance(value, list | tuple):
+            return all(_is_a(kind[5:-1], v) for v in value)
+        return kind in ("List[int]", "List[SymInt]") and _is_a("int", value)
+    if kind == "Tensor":
+        return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
+    plain = _PLAIN.get(kind)
+    if plain is None:
+        return value is not None and not isinstance(value, Tensor | int | list | tuple)
+    if isinstance(value, bool) and kind in ("int", "SymInt"):
+        return False
+    return isinstance(value, plain) or hasattr(value, "__index__") and kind in ("int", "SymInt")
 
 
 class OpNamespace:
     """The operators of one namespace."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name: str, source: Any = None) -> None:
+        self.__name__ = self.name = name
+        self._source = source
 
-    def __getattr__(self, name):
-        if not _declared(name):
-            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
-        packet = OpOverloadPacket(self.name, name)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or self._source is None or not self._source.overloads(name):
+            raise AttributeError(f"'_OpNamespace' '{self.__dict__.get('name')}' object has no attribute '{name}'")
+        packet = OpOverloadPacket(self.name, name, self._source)
         setattr(self, name, packet)
         return packet
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(dir(self))
+
+    def __dir__(self) -> list[str]:
+        own = [n for n, value in vars(self).items() if isinstance(value, OpOverloadPacket)]
+        return own if self._source is None else sorted({*own, *self._source.names()})
+
+    def __repr__(self) -> str:
+        return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
+
 
 class Ops:
-    """``torch.ops``."""
+    """``torch.ops``: the namespaces as attributes; a new name is a new, empty namespace."""
 
-    def __init__(self):
-        self.aten = OpNamespace("aten")
+    def __init__(self) -> None:
+        self.loaded_libraries: set[str] = set()
+
+    def __getattr__(self, name: str) -> OpNamespace:
+        if name.startswith("__"):
+            raise AttributeError(f"torch.ops has no attribute '{name}'")
+        namespace = OpNamespace(name)
+        setattr(self, name, namespace)
+        return namespace
+
+    def load_library(self, path: str) -> None:
+        """Libraries of PyTorch operators cannot be loaded.
+
+        Raises:
+            NotImplementedError: always; it names what to use instead.
+        """
+        raise NotImplementedError(
+            f"torch.ops.load_library({str(path)!r}): torchlike has no PyTorch dispatcher that a compiled library could "
+            "register with; compile the source with torch.utils.cpp_extension.load(), or declare the operator with "
+            "torch.library.custom_op()"
+        )
+
+    def __repr__(self) -> str:
+        return "<module 'torch.ops' from '_ops.py'>"
 
 
 ops = Ops()
 
 
-def overload_of(op):
-    """The public object of a declared operator."""
-    return getattr(getattr(ops.aten, op.schema.name), op.schema.overload or "default")
+def register(namespace: str, name: str, overload_name: str, overload: OpOverload) -> OpOverload:
+    """Make ``overload`` the object ``torch.ops.<namespace>.<name>.<overload_name>`` (empty: ``default``)."""
+    packet(namespace, name)._found[overload_name or "default"] = overload
+    return overload
+
+
+def packet(namespace: str, name: str) -> OpOverloadPacket:
+    """The packet of a name, made if it is new."""
+    space = getattr(ops, namespace)
+    try:
+        return getattr(space, name)
+    except AttributeError:
+        made = OpOverloadPacket(namespace, name)
+        setattr(space, name, made)
+        return made
+
+
+def forget(namespace: str, name: str, overload_name: str = "") -> None:
+    """Undo :func:`register`; a packet without overloads goes too."""
+    space = getattr(ops, namespace)
+    found = vars(space).get(name)
+    if found is not None:
+        found._found.pop(overload_name or "default", None)
+        if not found.overloads():
+            delattr(space, name)
+
+
+def _found(namespace: str, name: str, overload: str | None = None) -> Any:
+    """The object of these names; what pickled operators are loaded with."""
+    made = getattr(getattr(ops, namespace), name)
+    return made if overload is None else getattr(made, overload)
+
+
+__all__ = ["INTERCEPT", "OpNamespace", "OpOverload", "OpOverloadPacket", "Ops", "forget", "ops", "packet", "register"]

@@ -90,6 +90,8 @@ class SavesTensors(nodes.Node):
                 raise RuntimeError(DETACHED)
             return t
         new = alias(t)
+        if t._ex is not None and "tangents" in t._ex:
+            new._ex = {"tangents": t._ex["tangents"]}
         if self._differentiable(own):
             new._edge, new._rg = made_by or (self, own), True
         return new

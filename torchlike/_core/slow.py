@@ -1,5 +1,7 @@
 """The slow way of a call: arguments that are not plain tensors or numbers, and active layers."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from torchlike._base.state import state
@@ -10,6 +12,9 @@ KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(
 
 # (bit of state.slow, handler), in the order of the bits.
 LAYERS: list = []
+
+# What runs (call, op, inputs, static) if an input's class has a __torch_dispatch__, and tells whether one has.
+DISPATCHED: list[tuple[Callable, Callable]] = []
 
 
 def install_layer(bit, handler):
@@ -22,6 +27,9 @@ def slow_call(call, op, inputs, static):
     """Make the arguments plain, let each active layer act, and call again."""
     for bit, handler in LAYERS:
         if state.slow & bit:
+            return handler(call, op, inputs, static)
+    for handler, has_dispatch in DISPATCHED:
+        if any([type(x) not in KIND and has_dispatch(type(x)) for x in inputs]):
             return handler(call, op, inputs, static)
     return call(op, tuple([_plain(op, i, x) for i, x in enumerate(inputs)]), static)
 

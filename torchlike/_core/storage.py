@@ -53,6 +53,27 @@ class Freed:
         return self.__jax_array__
 
 
+class Outer:
+    """Stands for the value of a wrapper subclass: its shape, dtype and place; the numbers are the subclass's affair."""
+
+    __slots__ = ("shape", "dtype", "sharding", "__weakref__")
+
+    def __init__(self, shape, dtype, sharding):
+        self.shape, self.dtype, self.sharding = shape, dtype, sharding
+
+    ndim = property(lambda self: len(self.shape))
+
+    @property
+    def __jax_array__(self):
+        raise RuntimeError(
+            "the value of a wrapper subclass made by _make_wrapper_subclass() was asked for, but it has no numbers of "
+            "its own: its __torch_dispatch__ must compute with what it wraps"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        return self.__jax_array__
+
+
 class Version:
     """A version counter of its own, for ``.data``: it shares the value but not the version."""
 

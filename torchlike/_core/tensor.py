@@ -7,9 +7,12 @@ from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_chan
 from torchlike._base.state import state
 from torchlike._core import views
 from torchlike._core.size import Size
-from torchlike._core.storage import UNTRACKED, Freed, Storage, Version
+from torchlike._core.storage import UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
+
+
+DETACH: list = []  # (tensor) -> detached tensor as a __torch_dispatch__ gives it, or None if none sees it
 
 
 class TensorBase:
@@ -120,7 +123,7 @@ class Tensor(TensorBase):
 
     def data_ptr(self):
         """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
-        if not self.numel() or isinstance(self._storage.value, Abstract | Freed):
+        if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
             return 0
         return self._storage.address + self._layout.offset * self.itemsize
 
@@ -179,12 +182,20 @@ class Tensor(TensorBase):
         >>> torch.ones(1, requires_grad=True).detach().requires_grad
         False
         """
+        if state.slow and state.levels:
+            return state.levels[-1].detach(self)
+        if state.dispatch_modes or self.__class__ is not Tensor:
+            for shown in DETACH:
+                if (out := shown(self)) is not None:
+                    return out
         return alias(self, type(self) if self._keeps_class else Tensor)
 
     @property
     def data(self):
         """The same storage without history and with a version counter of its own."""
-        new = alias(self)
+        if state.slow and state.levels:
+            return state.levels[-1].detach(self)
+        new = self.detach() if state.dispatch_modes or self.__class__ is not Tensor else alias(self)
         if self._vc is not UNTRACKED:
             new._vc = Version()
         return new

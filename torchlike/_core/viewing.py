@@ -1,5 +1,7 @@
 """Calls of view operators: a new tensor over the same storage, and its node."""
 
+import functools
+
 from torchlike._base.layout import Layout, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
@@ -174,7 +176,7 @@ def call_views(op, t, pieces, static):
     ``pieces`` is a list of (step operator, static, ints, layout); ``op`` maps ``t`` to the tuple.
     """
     if state.slow or t.__class__ not in KIND:
-        return slow_call(lambda o, i, s: call_views(o, i[0], pieces, s), op, (t,), static)
+        return slow_call(functools.partial(_call_pieces, pieces), op, (t,), static)
     news = [
         attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces
     ]
@@ -189,3 +191,12 @@ def call_views(op, t, pieces, static):
             if nodes.WATCHERS:
                 nodes.watch(node)
     return tuple(news)
+
+
+def _call_pieces(pieces, op, inputs, static):
+    return call_views(op, inputs[0], pieces, static)
+
+
+def pieces_of(run):
+    """The pieces of a call that :func:`call_views` has handed to a slow layer."""
+    return run.args[0]

@@ -121,13 +121,16 @@ class Kernel:
 
 
 class Derived(Kernel):
-    """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments."""
+    """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments.
 
-    __slots__ = ("function",)
+    ``plan``: the plan that a backward belongs to, else None.
+    """
+
+    __slots__ = ("function", "plan")
 
     def __init__(self, name, node, function):
         super().__init__(name, node)
-        self.function = function
+        self.function, self.plan = function, None
 
     def forward(self, static):
         function = self.function
@@ -390,5 +393,6 @@ def _finish(plan, kernel, closed, weak):
         if len(computed) < len(route):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
         plan.kernel = Derived(f"{plan.name}_backward", kernel.node + "Backward", jaxpr_as_fun(closed))
+        plan.kernel.plan = plan
     if len(computed) < len(route):
         plan.route = tuple(route)

@@ -14,6 +14,7 @@ from torchlike._decl.derive import Kernel
 from torchlike._decl.schema import Schema, SchemaError
 
 REGISTRY: dict[str, "Op"] = {}
+EXTENSIONS: dict[str, "Op"] = {}  # operators of other namespaces, by namespace::name
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -167,7 +168,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None, edges=None):  # fmt: skip
+       strides=False, saved=None, edges=None, namespace=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -196,8 +197,10 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             shown: PyTorch saves something made of it.
         edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of,
             where those are not every tensor in order but for indices and masks.
+        namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
     """
     schema = Schema(schema)
+    registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
 
     def declare(kernel):
         names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
@@ -219,8 +222,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         )
         new.inplace_node = names[-1]
         new.inplace = Inplace(new) if "inplace" in new.variants else None
-        _demand_consistent(new)
-        REGISTRY[new.full_name] = new
+        _demand_consistent(new, registry, prefix)
+        registry[prefix + new.full_name] = new
         return new
 
     return declare
@@ -261,14 +264,14 @@ def parameters(function):
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _demand_consistent(op):
+def _demand_consistent(op, registry, prefix):
     def demand(ok, problem):
         if not ok:
             raise SchemaError(f"{op.full_name}: {problem}\n  schema: {op.schema}")
 
     names = [a.name for a in op.schema.args]
     takes = list(parameters(op.kernel))
-    demand(op.full_name not in REGISTRY, "declared twice")
+    demand(prefix + op.full_name not in registry, "declared twice")
     demand(takes == names, f"kernel takes {takes}, schema has {names}")
     demand(op.variants <= VARIANTS, f"unknown variants {sorted(op.variants - VARIANTS)}")
     known = {*names, "grad", "grads", "needs", "result", *(n for _, n in op.schema.returns if n)}

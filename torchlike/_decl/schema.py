@@ -9,9 +9,15 @@ import ast
 import re
 from typing import NamedTuple
 
+from torchlike._decl.function_schema import parse_schema
+
 _HEAD = re.compile(r"(\w+)(?:\.(\w+))?\((.*)\) -> (.+)", re.DOTALL)
 _ARG = re.compile(r"(\S+) (\w+)(?:=(.+))?")
 _KIND = re.compile(r"(\w+)(\((\w+!?)\))?(.*)")
+
+_KINDS = frozenset(
+    "Tensor Scalar float int SymInt bool str ScalarType dtype Device Layout MemoryFormat Generator".split()
+)
 
 
 class SchemaError(TypeError):
@@ -79,6 +85,8 @@ def _parse_arg(text, kwarg_only):
         raise SchemaError(f"not an argument: {text!r}")
     full, name, default = match.groups()
     kind, _, alias, suffix = _KIND.fullmatch(full).groups()
+    if kind not in _KINDS:
+        raise SchemaError(f"unknown kind {kind!r}; known: {sorted(_KINDS)}")
     length = re.search(r"\[(\d+)\]", suffix)
     kind = {"SymInt": "int", "ScalarType": "dtype"}.get(kind, kind)
     return Arg(
@@ -86,6 +94,15 @@ def _parse_arg(text, kwarg_only):
         "[" in suffix, suffix.endswith("?") or suffix.startswith("?"),
         int(length[1]) if length else None, bool(alias and alias.endswith("!")),
     )  # fmt: skip
+
+
+def _refusal(text, error):
+    """What is wrong with the schema, with the place where the whole parser finds it."""
+    try:
+        parse_schema(text)
+    except (RuntimeError, IndexError) as found:
+        error = found
+    return f"not a schema: {text!r}: {error}"
 
 
 class Schema:
@@ -101,9 +118,15 @@ class Schema:
     __slots__ = ("text", "name", "overload", "args", "returns")
 
     def __init__(self, text):
+        try:
+            self._parse(text)
+        except (SchemaError, ValueError, SyntaxError, AttributeError) as error:
+            raise SchemaError(_refusal(text, error)) from None
+
+    def _parse(self, text):
         match = _HEAD.fullmatch(text)
         if match is None:
-            raise SchemaError(f"not a schema: {text!r}")
+            raise SchemaError("its form is 'name.overload(type argument=default, ...) -> type'")
         self.text = text
         self.name, overload, args, returns = match.groups()
         self.overload = overload or ""

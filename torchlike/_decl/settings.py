@@ -1,12 +1,12 @@
 """Process-wide settings that kernels read while they are traced."""
 
 import torchlike._base.dtypes as dtypes
-from torchlike._decl.op import REGISTRY
+from torchlike._decl.op import EXTENSIONS, REGISTRY
 
 
 def kernels():
     """Every declared operator and its in-place form."""
-    for op in REGISTRY.values():
+    for op in (*REGISTRY.values(), *EXTENSIONS.values()):
         yield op
         if op.inplace is not None:
             yield op.inplace

@@ -2,6 +2,7 @@
 
 import jax
 
+from torchlike._executor import level
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled
 
@@ -25,6 +26,8 @@ def translate(op, static, values, error):
         return infer(op.kernels[static], values)
     if any(type(v) is Pending for v in values) and "__jax_array__" in str(error):
         return op.kernels[static](*all_settled(values))  # recorded, before execution became immediate
+    if level.holds(values):
+        return level.RUN[0](op, static, values)
     if isinstance(error, ValueError) and "incompatible devices" in str(error):
         found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
         raise RuntimeError(

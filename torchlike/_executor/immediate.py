@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from torchlike._base.state import state
+from torchlike._executor import level
 from torchlike._executor.pending import Pending, all_settled, settled
 
 Abstract = jax.ShapeDtypeStruct
@@ -56,6 +57,8 @@ def run(op, static, values):
             return infer(kernel, values)
         if recorder is None and any(type(v) is Pending for v in values):
             return kernel(*all_settled(values))
+        if level.holds(values):
+            return level.RUN[0](op, static, values)
         raise
 
 

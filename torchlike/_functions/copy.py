@@ -12,8 +12,10 @@ from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
 from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
+from torchlike._core.seen import watched
 from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
+from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -22,6 +24,8 @@ from torchlike._ops.cast import to_copy
 @both()
 def clone(input, *, memory_format=preserve_format):
     """A copy with its own storage, recorded by autograd."""
+    if watched(input):
+        return call(ops.clone, (input,), (None if memory_format is preserve_format else memory_format,))
     out = call(ops.clone, (input,), (None,))
     if memory_format is preserve_format or memory_format is None:
         if input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
@@ -164,6 +168,10 @@ def __deepcopy__(self, memo):
 
 def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
+    if isinstance(t._storage.value, LevelValue):
+        raise NotImplementedError(
+            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use clone()"
+        )
     key = "storage", id(t._storage)
     if key not in memo:
         memo[key] = Storage(t._storage.value)

@@ -15,7 +15,9 @@ from torchlike._core.inplace import call_inplace
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out, put
+from torchlike._core.seen import seen, watched
 from torchlike._core.tensor import Tensor, fresh, value_of
+from torchlike._executor.level import LevelValue, dynamic_shape
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
@@ -123,6 +125,11 @@ def masked_select(input, mask, *, out=None):
     if not isinstance(mask, Tensor) or mask.dtype is not dtypes.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = dims.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    if isinstance(value_of(mask), LevelValue):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for "
+            "each batch this would return a differently shaped Tensor. Use torch.where(mask, input, other)."
+        )
     where = np.flatnonzero(np.broadcast_to(known(mask), shape))
     inputs = (input, mask, fresh(place(where, input.device)))
     return call(ops.masked_select, inputs, ()) if out is None else call_out(ops.masked_select, inputs, (), out)
@@ -132,6 +139,8 @@ def masked_select(input, mask, *, out=None):
 
 
 def _nonzero(input):
+    if isinstance(value_of(input), LevelValue):
+        raise dynamic_shape("nonzero")
     if isinstance(value_of(input), jax.core.Tracer):
         raise RuntimeError(
             "nonzero() gives a tensor whose shape depends on the input's values, which are not known "
@@ -150,6 +159,9 @@ def nonzero(input, *, out=None, as_tuple=False):
     tensor([[1],
             [2]])
     """
+    if out is None and watched(input):
+        rows = seen("nonzero.default", input)
+        return rows.unbind(1) if as_tuple else rows
     value, where = _nonzero(input)
     if as_tuple:
         return tuple(fresh(place(i, input.device)) for i in where)

@@ -2,9 +2,12 @@
 
 from torchlike._core import arguments, convert, factories
 from torchlike._core.factories import constant, filled, finish, formatted, number_of, size_of, strided
+from torchlike._core.seen import flagged, seen, watched
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, preserve_format
+from torchlike._executor.level import LevelValue
 from torchlike._functions._install import function, method
+from torchlike._transforms.vmap import alike
 
 
 def _asked(name, t, dtype, device):
@@ -14,16 +17,32 @@ def _asked(name, t, dtype, device):
     return kind, t.device if device is None else device
 
 
+def _made(like, shape, make, device, requires_grad):
+    """A tensor of ``make(shape)``; inside of vmap one for each example of ``like``."""
+    if isinstance(like._storage.value, LevelValue):
+        return alike(lambda shape: finish(make(shape), None, device, requires_grad), like, shape)
+    return finish(make(tuple(shape)), None, device, requires_grad)
+
+
 def _like(name, number, doc):
     def like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
              memory_format=preserve_format):  # fmt: skip
+        if watched(input):
+            return _seen_like(name, (input,), dtype, device, requires_grad, memory_format)
         kind, device = _asked(name, input, dtype, device)
-        t = finish(constant(tuple(input.shape), kind, device, number), None, device, requires_grad)
+        t = _made(input, input.shape, lambda shape: constant(shape, kind, device, number), device, requires_grad)
         return formatted(t, memory_format, None if input._view is None else input._layout)
 
     like.__name__ = like.__qualname__ = name
     like.__doc__ = f"""{doc} of the shape, dtype, device and memory order of ``input``."""
     return function(name)(like)
+
+
+def _seen_like(name, args, dtype, device, requires_grad, memory_format=None):
+    """The call as a ``__torch_dispatch__`` sees it."""
+    memory_format = None if memory_format is preserve_format else memory_format
+    options = {"dtype": dtype, "device": device, "pin_memory": False, "memory_format": memory_format}
+    return flagged(seen(f"{name}.default", *args, **options), requires_grad)
 
 
 zeros_like = _like("zeros_like", 0, "Zeros")
@@ -40,16 +59,21 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     >>> torch.full_like(torch.zeros(2), 7)
     tensor([7., 7.])
     """
+    if watched(input):
+        return _seen_like("full_like", (input, fill_value), dtype, device, requires_grad, memory_format)
     kind, device = _asked("full_like", input, dtype, device)
     number = number_of("full_like", "fill_value", fill_value, 2)
-    t = finish(filled(tuple(input.shape), number, kind, device), None, device, requires_grad)
+    t = _made(input, input.shape, lambda shape: filled(shape, number, kind, device), device, requires_grad)
     return formatted(t, memory_format, None if input._view is None else input._layout)
 
 
 def _new(name, number, doc):
     def new(self, *args, size=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+        if watched(self):
+            return _seen_like(name, (self, list(size_of(name, args, size))), dtype, device, requires_grad)
         kind, device = _asked(name, self, dtype, device)
-        return finish(constant(size_of(name, args, size), kind, device, number), None, device, requires_grad)
+        size = size_of(name, args, size)
+        return _made(self, size, lambda shape: constant(shape, kind, device, number), device, requires_grad)
 
     new.__name__, new.__qualname__ = name, f"Tensor.{name}"
     new.__doc__ = f"""{doc} of the given size, with the dtype and device of this tensor."""
@@ -64,9 +88,12 @@ _new("new_empty", 0, "A tensor whose values are not promised,")
 @method()
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """One number in the given size, with the dtype and device of this tensor."""
+    if watched(self):
+        return _seen_like("new_full", (self, list(size_of("new_full", (size,))), fill_value), dtype, device, requires_grad)
     kind, device = _asked("new_full", self, dtype, device)
     number = number_of("new_full", "fill_value", fill_value, 2)
-    return finish(filled(size_of("new_full", (size,)), number, kind, device), None, device, requires_grad)
+    size = size_of("new_full", (size,))
+    return _made(self, size, lambda shape: filled(shape, number, kind, device), device, requires_grad)
 
 
 @method()
@@ -80,6 +107,9 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
 @method()
 def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of these strides whose values are not promised, with the dtype and device of this tensor."""
+    if watched(self):
+        args = self, list(size), list(stride)
+        return _seen_like("new_empty_strided", args, dtype, device, requires_grad)
     kind, device = _asked("new_empty_strided", self, dtype, device)
     return strided("new_empty_strided", size, stride, kind, device, requires_grad)
 

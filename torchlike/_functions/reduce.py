@@ -10,6 +10,7 @@ from torchlike._core.bind import front
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.level import LevelValue, dynamic_shape
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
@@ -67,6 +68,8 @@ both("nanquantile")(_quantiles([sorting.nanquantile, sorting.nanquantile_scalar]
 def _known(name, t):
     """The values of a tensor as numpy; an error that says why where there are none."""
     value = value_of(t)
+    if isinstance(value, LevelValue):
+        raise dynamic_shape(name)
     if isinstance(value, jax.core.Tracer):
         raise jax.errors.ConcretizationTypeError(
             value,

@@ -9,6 +9,9 @@ from torchlike._base.state import no_grad, state
 from torchlike._core import custom
 from torchlike._core.tensor import Tensor
 
+# (cls, args) -> result: what calls a Function while a transform is active. One at most.
+UNDER_LEVELS: list = []
+
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
     "NestedIOFunction",
@@ -239,7 +242,15 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
                 args = _positional(forward, args, kwargs)
         else:
             args = _bound(forward, args, kwargs)
+        if state.levels:
+            return UNDER_LEVELS[0](cls, args)
         return custom.run(cls._backward_cls(), forward, setup, args)
+
+    @classmethod
+    def _run(cls, args: tuple, then: Any) -> Any:
+        """The call itself, of positional arguments."""
+        setup = None if cls.setup_context is Function.setup_context else cls.setup_context
+        return custom.run(cls._backward_cls(), cls.forward, setup, args, then)
 
 
 def _bound(forward: Any, args: tuple, kwargs: dict) -> tuple:

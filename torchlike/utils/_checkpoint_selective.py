@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.state import SELECTIVE, state
+from torchlike._core._aten_source import overload_of
 from torchlike._core.dispatch import call, with_results
-from torchlike._core.packets import OpOverload, ops, overload_of
+from torchlike._core.packets import OpOverload, ops
 from torchlike._core.slow import install_layer
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.op import Op

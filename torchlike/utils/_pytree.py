@@ -58,6 +58,7 @@ _KINDS: dict[type, _Kind] = {
     deque: _Kind(lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
 }
 _NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
+_RESULTS = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **more: Any) -> None:
@@ -83,6 +84,8 @@ def _kind_of(x: object) -> tuple[type, _Kind] | None:
     found = _KINDS.get(type(x))
     if found is not None:
         return type(x), found
+    if isinstance(x, tuple) and type(x).__module__ == "torch.return_types":
+        return type(x), _RESULTS
     return (NamedTuple, _NAMED) if is_namedtuple_instance(x) else None  # type: ignore[return-value]
 
 
@@ -127,7 +130,7 @@ class TreeSpec:
     def _built(self, leaves: Iterator) -> PyTree:
         if self.is_leaf():
             return next(leaves)
-        kind = _NAMED if self.type is NamedTuple else _KINDS[self.type]
+        kind = _NAMED if self.type is NamedTuple else _KINDS.get(self.type, _RESULTS)
         return kind.unflatten([c._built(leaves) for c in self.children], self.context)
 
     def flatten_up_to(self, tree: PyTree) -> list:

@@ -2,10 +2,12 @@
 
 import math
 
+from torchlike._base.state import no_grad
 from torchlike._core import arguments
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import value_of, write
+from torchlike._executor.level import LevelValue
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
 
@@ -23,6 +25,15 @@ __all__ = [
 def _move(running, new, silent):
     """Write a running statistic; as in PyTorch that of a batch does not count as a change of version."""
     if running is not None:
+        if isinstance(running._storage.value, LevelValue):
+            with no_grad():
+                running.copy_(new)
+            return
+        if isinstance(value_of(new), LevelValue):
+            raise RuntimeError(
+                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
+                "place, were not batched: inside of vmap use track_running_stats=False, or eval mode"
+            )
         version = running._vc.version
         write(running, value_of(new))
         if silent:

@@ -1,0 +1,346 @@
+"""torch.vmap: results, views, changes in place, autograd through it and inside of it, compared with PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from both import agree, attempt
+
+import torchlike
+
+A = np.linspace(-2.0, 3.0, 24).reshape(2, 3, 4)
+
+
+def case(f, *arrays, **options):
+    """``vmap(f, **options)`` of the arrays, on both libraries."""
+    agree(lambda t: t.vmap(lambda *x: f(t, *x), **options)(*[t.tensor(a) for a in arrays]))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2])
+def test_any_axis_may_be_mapped(dim):
+    case(lambda t, x: x.sin() * 2 + x.sum(), A, in_dims=dim)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_any_axis_of_the_result(dim):
+    case(lambda t, x: x.exp(), A, in_dims=1, out_dims=dim)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x, y: x @ y,
+        lambda t, x, y: t.where(x > 0, x, y),
+        lambda t, x, y: t.cat([x, y[:1]]),
+        lambda t, x, y: t.stack([x, y], -1),
+        lambda t, x, y: (x.sort(-1), y.max(0)),
+        lambda t, x, y: x.softmax(-1).log() + y.norm(),
+        lambda t, x, y: t.einsum("ij,kj->ik", x, y),
+        lambda t, x, y: x.unbind(0) + y.chunk(2, 1),
+        lambda t, x, y: x.argmax() + y.long(),
+        lambda t, x, y: (x + 1).to(t.float32) * 2,
+        lambda t, x, y: x[1:, None].expand(2, 5, 4) - y[0, ::2].repeat(2),
+        lambda t, x, y: x.t().contiguous().view(-1) + y.flatten(),
+        lambda t, x, y: x[t.tensor([2, 0])] * y[:, t.tensor([1])][:2],
+        lambda t, x, y: x.gather(1, y.abs().long() % 4),
+        lambda t, x, y: t.nn.functional.layer_norm(x, (4,)) + t.nn.functional.relu(y),
+        lambda t, x, y: t.nn.functional.conv1d(x[None], y[:, None, :2].expand(3, 3, 2)),
+        lambda t, x, y: t.linalg.solve(x @ x.T + t.eye(3), y),
+        lambda t, x, y: t.cumsum(x, 0).clamp(y.min(), 1.0),
+        lambda t, x, y: t.as_strided(x, (2, 2), (1, 4)) + y.diagonal()[:2],
+        lambda t, x, y: x.unfold(1, 2, 1).sum(-1) + y.squeeze().movedim(0, 1)[:3, :3],
+    ],
+)
+def test_operators(f):
+    case(f, A, A[::-1].copy())
+
+
+def test_what_is_shared_stays_as_it_is():
+    case(lambda t, x, y: x @ y, A, A[0].T.copy(), in_dims=(0, None))
+    case(lambda t, x, y: x * y, A, A, in_dims=(0, 2)) if False else None
+    case(lambda t, x, y: x * y.T, A, A.transpose(1, 2, 0).copy(), in_dims=(0, 2))
+
+
+def test_numbers_and_none_are_shared():
+    agree(lambda t: t.vmap(lambda x, k, n: x * k, in_dims=(0, None, None))(t.tensor(A), 3.0, None))
+
+
+def test_keyword_arguments_are_shared():
+    agree(lambda t: t.vmap(lambda x, *, k: x * k.sum())(t.tensor(A), k=t.tensor(A)))
+
+
+def test_a_number_counts_for_promotion_as_in_one_example():
+    agree(lambda t: t.vmap(lambda x, y: x + y)(t.arange(3), t.arange(3, dtype=t.int8)))
+    agree(lambda t: t.vmap(lambda x, y: x + y)(t.ones(2, 3), t.ones(2, dtype=t.float64)))
+    agree(lambda t: t.vmap(lambda x: x * 2.5)(t.arange(3)))
+
+
+def test_nests_of_arguments_and_results():
+    def f(t):
+        x = t.tensor(A)
+        got = t.vmap(lambda d, p: {"s": d["a"] + p[0], "l": [p[1], (d["a"],)]}, in_dims=({"a": 0}, (0, None)))
+        return got({"a": x}, (x, x[0]))
+
+    agree(f)
+
+
+def test_structure_of_out_dims():
+    agree(lambda t: t.vmap(lambda x: (x, x * 2), out_dims=(0, 2))(t.tensor(A)))
+    agree(lambda t: t.vmap(lambda x: {"a": x}, out_dims={"a": 1})(t.tensor(A)))
+    agree(lambda t: t.vmap(lambda x: (x, t.ones(2)), out_dims=(1, None))(t.tensor(A)))
+
+
+def test_shared_results_are_expanded():
+    agree(lambda t: t.vmap(lambda x: t.arange(4))(t.tensor(A)))
+    assert torchlike.vmap(lambda x: torchlike.arange(4))(torchlike.ones(3)).stride() == (0, 1)
+
+
+def test_named_results_keep_their_names():
+    agree(lambda t: (lambda r: (type(r).__name__, r.values, r.indices))(t.vmap(lambda x: t.cummax(x, 0))(t.tensor(A))))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, None])
+def test_chunks(size):
+    agree(lambda t: t.vmap(lambda x: (x * 2, x.sum()), in_dims=2, out_dims=(1, 0), chunk_size=size)(t.tensor(A)))
+
+
+def test_empty_and_single_axes():
+    case(lambda t, x: x.sum() * 2, np.ones((0, 3)))
+    case(lambda t, x: x.sort()[0], np.ones((1, 3)))
+    case(lambda t, x: x.mean(0), np.full((2, 3), np.nan))
+
+
+def test_nested():
+    agree(lambda t: t.vmap(t.vmap(lambda x, y: x @ y, (0, None)), (None, 1))(t.tensor(A[0]), t.tensor(A[1].T.copy())))
+    agree(lambda t: t.vmap(t.vmap(t.vmap(lambda x: x * 2 + 1)))(t.tensor(A)))
+    agree(lambda t: t.vmap(lambda x: t.vmap(lambda y: x.sum() * y)(x), 2, 1)(t.tensor(A)))
+
+
+def test_inside_tensors_have_the_shape_of_one_example():
+    def f(t):
+        seen = []
+
+        def g(x):
+            seen.append((tuple(x.shape), x.stride(), x.ndim, x.numel(), x.dtype, x.is_contiguous(), x.requires_grad))
+            seen.append((x.is_leaf, x.storage_offset(), x.element_size(), len(x), x.grad_fn is None))
+            return x * 2
+
+        t.vmap(g, in_dims=1)(t.tensor(A, requires_grad=True))
+        return seen
+
+    agree(f)
+
+
+def test_prints_what_it_stands_for():
+    def f(t):
+        seen = []
+        t.vmap(t.vmap(lambda x: seen.append(repr(x)) or x))(t.tensor([[1.0, 2.0]]))
+        return seen
+
+    agree(f)
+
+
+# -- views and changes in place ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x,
+        lambda x: x[0],
+        lambda x: x.t(),
+        lambda x: x[:, ::2],
+        lambda x: x.view(-1),
+        lambda x: x.unsqueeze(0),
+        lambda x: x.diagonal(),
+        lambda x: x.unbind(1)[2],
+        lambda x: x.split(2)[0],
+        lambda x: x.detach(),
+    ],
+)
+def test_results_are_views_of_the_arguments(f):
+    def g(t):
+        x = t.tensor(A)
+        y = t.vmap(f)(x)
+        y.mul_(10)
+        return x, y, y is x, y._is_view()
+
+    agree(g)
+
+
+def change(f):
+    """The argument and the result after ``f`` under vmap has changed it."""
+
+    def run(t):
+        x = t.tensor(A).clone()
+        return t.vmap(lambda v: f(t, v))(x), x, x._version
+
+    agree(run)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x: x.add_(1),
+        lambda t, x: x[0].mul_(2),
+        lambda t, x: x.t()[1].copy_(x[:, 0]),
+        lambda t, x: x.zero_(),
+        lambda t, x: x.clamp_(min=0),
+        lambda t, x: x.masked_fill_(x > 0, 7.0),
+        lambda t, x: x.index_add_(0, t.tensor([1]), x[:1]),
+        lambda t, x: x.sin_() + x,
+    ],
+)
+def test_changes_reach_the_argument(f):
+    change(f)
+
+
+def test_assignment_inside():
+    def f(t, x):
+        y = x.clone()
+        y[0] = x[1]
+        y[1:, 2] = 5.0
+        y[:, t.tensor([0, 1])] *= 2
+        return y
+
+    change(f)
+
+
+@pytest.mark.parametrize(
+    "make",
+    ["zeros_like(x)", "ones_like(x)", "full_like(x, 3.0)", "x.new_zeros(3, 4)", "x.new_full((3, 4), 2.0)",
+     "x.new_ones((3, 4))"],
+)  # fmt: skip
+def test_what_is_made_like_a_mapped_tensor_is_mapped(make):
+    case(lambda t, x: eval(make, {"x": x, **vars(t)}).add_(x), A)
+
+
+def test_shared_tensors_change_by_shared_ones():
+    def f(t):
+        w = t.zeros(3)
+        got = t.vmap(lambda x: x * w.add_(1).sum())(t.tensor(A))
+        return got, w
+
+    agree(f)
+
+
+# -- autograd ----------------------------------------------------------------------------------------
+
+
+def test_gradients_through_vmap():
+    def f(t):
+        x, w = t.tensor(A, requires_grad=True), t.tensor(A[0, 0], requires_grad=True)
+        y = t.vmap(lambda v: ((v * w).sin().sum(-1) + w[0]).relu())(x)
+        return y, t.autograd.grad(y.pow(2).sum(), (x, w))
+
+    agree(f)
+
+
+def test_gradients_of_changes_in_place():
+    def f(t):
+        x = t.tensor(A, requires_grad=True)
+        y = x * 1
+        t.vmap(lambda v: v[0].mul_(v[1].sin()))(y)
+        return t.autograd.grad((y * y).sum(), x)
+
+    agree(f)
+
+
+def test_double_backward_through_vmap():
+    def f(t):
+        x = t.tensor(A, requires_grad=True)
+        (g,) = t.autograd.grad(t.vmap(lambda v: (v**3).sum().exp())(x / 10).sum(), x, create_graph=True)
+        return g, t.autograd.grad(g.pow(2).sum(), x)
+
+    agree(f)
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_batched_vector_jacobian_products(create):
+    def f(t):
+        x = t.tensor(A[0], requires_grad=True)
+        y = (x.sin() * x.sum()).flatten()
+        rows = t.eye(y.numel(), dtype=y.dtype)
+        return t.vmap(lambda v: t.autograd.grad(y, x, v, retain_graph=True, create_graph=create)[0])(rows)
+
+    agree(f)
+
+
+def test_conventions_at_kinks_hold():
+    def f(t):
+        x = t.zeros(2, 3, dtype=t.float64, requires_grad=True)
+        ops = [t.abs, t.relu, lambda v: v.clamp(min=0), lambda v: v.max(), lambda v: v.norm(), t.sgn, lambda v: v.amax()]
+        return [t.autograd.grad(t.vmap(op)(x).sum(), x) for op in ops]
+
+    agree(f)
+
+
+def test_modules():
+    def f(t):
+        net = t.nn.Sequential(t.nn.Linear(4, 3), t.nn.Tanh(), t.nn.LayerNorm(3), t.nn.Linear(3, 1)).double()
+        for i, p in enumerate(net.parameters()):
+            p.data = t.arange(p.numel(), dtype=t.float64).view_as(p).sin() + i
+        t.vmap(net)(t.tensor(A)).sum().backward()
+        return [p.grad for p in net.parameters()]
+
+    agree(f)
+
+
+def test_hooks_and_no_grad():
+    def f(t):
+        x, seen = t.tensor(A, requires_grad=True), []
+        x.register_hook(lambda g: seen.append(tuple(g.shape)))
+        with t.no_grad():
+            still = t.vmap(t.sin)(x)
+        t.vmap(t.sin)(x).sum().backward()
+        return seen, still, x.grad
+
+    agree(f)
+
+
+def test_detach_cuts_the_graph_below():
+    def f(t):
+        x = t.tensor(A, requires_grad=True)
+        return t.autograd.grad(t.vmap(lambda v: v.detach() * v + v.data)(x).sum(), x)
+
+    agree(f)
+
+
+# -- ways of execution -------------------------------------------------------------------------------
+
+
+def test_compiled_and_recorded():
+    x = torchlike.tensor(A)
+    f = torchlike.vmap(lambda v: v.sin().sum(-1))
+    assert torchlike.equal(torchlike.compile(f)(x), f(x))
+    with torchlike.set_execution("recorded"):
+        assert torchlike.equal(f(x), x.sin().sum(-1))
+
+
+def test_inside_of_jax_jit():
+    jax = pytest.importorskip("jax")
+    f = torchlike.vmap(lambda v: v.sin().sum(-1))
+    got = jax.jit(lambda a: f(torchlike.from_jax_array(a)).jax())(A)
+    np.testing.assert_allclose(got, np.sin(A).sum(-1), rtol=1e-12)
+
+
+def test_each_operator_is_compiled_once():
+    f = torchlike.vmap(lambda v, i: v[i] * 2.5)
+    x = torchlike.tensor(A)
+    first = f(x, torchlike.tensor([0, 1]))
+    assert torchlike.equal(first, torchlike.stack([x[0, 0], x[1, 1]]) * 2.5)
+    assert torchlike.equal(f(x, torchlike.tensor([2, 0])), torchlike.stack([x[0, 2], x[1, 0]]) * 2.5)
+
+
+def test_an_error_leaves_no_level_behind():
+    x = torchlike.ones(2)
+    assert isinstance(attempt(lambda: torchlike.vmap(lambda v: v @ v)(x)), RuntimeError)
+    assert torchlike.equal(x + 1, torchlike.full((2,), 2.0))
+    assert not torchlike._base.state.state.levels
+
+
+def test_a_tensor_that_outlives_its_vmap_is_refused():
+    kept = []
+    torchlike.vmap(lambda v: kept.append(v) or v)(torchlike.ones(2))
+    with pytest.raises(RuntimeError, match="a tensor of a vmap that has ended is used"):
+        kept[0] + 1

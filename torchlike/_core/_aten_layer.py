@@ -1,0 +1,256 @@
+"""Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._base.state import DISPATCH, state
+from torchlike._core import _aten_lower as lower
+from torchlike._core import node as nodes
+from torchlike._core import opnode, slow
+from torchlike._core import python_dispatch as layer
+from torchlike._core.dispatch import call, plan_for
+from torchlike._core.inplace import call_inplace, check_writable, rebase
+from torchlike._core.out import SHOW_OUT
+from torchlike._core.packets import ops
+from torchlike._core.tensor import DETACH, Tensor, alias, value_of, wrap
+from torchlike._core.viewing import call_view, pieces_of
+from torchlike._executor.immediate import Abstract
+
+
+def run_layer(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
+    """Show one call to the modes and subclasses; ``run`` is what would have run it."""
+    if run is call:
+        return _call(op, inputs, static)
+    if run is call_view:
+        return _view(op, inputs, static)
+    if run is call_inplace:
+        return _inplace(op, inputs, static)
+    if _is_pieces(run):
+        return _views(run, op, inputs, static)
+    raise NotImplementedError(f"{op.name}: a call of this kind cannot be shown to a __torch_dispatch__")
+
+
+def _is_pieces(run: Callable) -> bool:
+    """Whether ``run`` makes several views."""
+    return hasattr(run, "args") and bool(pieces_of(run))
+
+
+slow.install_layer(DISPATCH, run_layer)
+slow.DISPATCHED.append((run_layer, layer.has_dispatch))
+
+
+def _plain(inputs: tuple, op: Any) -> tuple:
+    """The inputs with numpy numbers as Python ones; errors as without a mode."""
+    return tuple([x if isinstance(x, Tensor) else slow._plain(op, i, x) for i, x in enumerate(inputs)])
+
+
+def _call(op: Any, inputs: tuple, static: tuple) -> Any:
+    inputs = _plain(inputs, op)
+    grad, state.grad = state.grad, False
+    try:
+        out = lower.call(op, inputs, static)
+    finally:
+        state.grad = grad
+    if grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        out = recorded(op, inputs, static, out)
+    if isinstance(out, tuple) and op.returns is not None:
+        return op.returns(out)
+    return out
+
+
+# -- recording ------------------------------------------------------------------------------------------------
+
+
+def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
+    """``out`` as the results of a recorded call of ``op``."""
+    plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+    if plan is None:
+        return out
+    outs = [alias(o, type(o)) if any(o is x for x in inputs) else o for o in (out if isinstance(out, tuple) else (out,))]
+    if not all(isinstance(o, Tensor) for o in outs):
+        return out
+    saved = [inputs[i] for i in plan.inputs]
+    made = _node(op, plan, [nodes.edge_of(inputs[i]) for i in plan.wanted], saved)
+    for i in plan.diff:
+        outs[i]._edge, outs[i]._rg = (made, i), True
+    for i in plan.outputs:
+        _keep(made, outs[i], i in plan.diff)
+    if nodes.WATCHERS:
+        nodes.watch(made)
+    if any(layer.has_dispatch(type(x)) for x in (*inputs, *outs)):
+        layer.count(made)
+    return tuple(outs) if isinstance(out, tuple) else outs[0]
+
+
+def _keep(made: Any, out: Tensor, differentiable: bool) -> None:
+    """Save a result with the node that made it: without its history, which would be a cycle."""
+    if differentiable:
+        out = layer.invoke(ops.aten.detach.default, (out,), {})
+    made._kept.append(out)
+    made._versions.append(out._vc.version)
+
+
+def _node(op: Any, plan: Any, edges: list, saved: list) -> Any:
+    """A node; what a plan keeps by value is kept as it is where there is no value."""
+    versions = [x._vc.version if isinstance(x, Tensor) else None for x in saved]
+    apart = plan.apart
+    if apart and any(layer.has_dispatch(type(x)) for x in saved):
+        plan.apart = ()
+    try:
+        return opnode.make(op, plan, edges, saved, versions)
+    finally:
+        plan.apart = apart
+
+
+def _stand(x: Any) -> Any:
+    """A plain tensor in place of a wrapper: its metadata and history, no class."""
+    if not isinstance(x, Tensor) or type(x) in slow.KIND:
+        return x
+    new = alias(x)
+    new._rg, new._edge, new._diff = x._rg, x._edge, x._diff
+    if x._rg and x._edge is None:
+        new._ex = {"keeps": nodes.accumulator(x)}
+        new._acc = x._acc
+    return new
+
+
+def _value(x: Any) -> Any:
+    """What a plan reads of an input: shapes and dtypes."""
+    if not isinstance(x, Tensor):
+        return x
+    if layer.has_dispatch(type(x)):
+        return Abstract(tuple(x.shape), x.dtype.np)
+    return value_of(x)
+
+
+# -- views ------------------------------------------------------------------------------------------------------
+
+
+def _view(op: Any, inputs: tuple, args: tuple) -> Any:
+    t = inputs[0]
+    grad, state.grad = state.grad, False
+    try:
+        out = lower.view(op, t, args)
+    finally:
+        state.grad = grad
+    if not isinstance(out, Tensor):
+        return out
+    stand = _stand(t)
+    with layer.modes_set_to(()):
+        like = call_view(op, (stand,), args)
+    return _adopted(out, like, t, stand)
+
+
+def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
+    """``out``, the result of a view of ``t``, with the ties and history of ``like``, the same view of ``stand``."""
+    if out is t:
+        out = alias(t, type(t))
+        out.__dict__.update(getattr(t, "__dict__", {})) if hasattr(out, "__dict__") else None
+    diff = like._diff
+    if diff is not None and diff.base is stand:
+        diff.base = t
+    out._edge, out._rg = like._edge, like._rg
+    if layer.has_dispatch(type(out)):
+        if out.shape == like.shape and out.dtype is like.dtype:
+            out._storage, out._view, out._cache, out._vc = like._storage, like._view, None, like._vc
+        out._diff = diff
+    elif out._storage is like._storage:
+        out._diff = diff
+    if layer.has_dispatch(type(t)) and like._edge is not None:
+        layer.count(like._edge[0])
+    return out
+
+
+def _views(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
+    t = inputs[0]
+    grad, state.grad = state.grad, False
+    try:
+        out = lower.call(op, inputs, static)
+    finally:
+        state.grad = grad
+    stand = _stand(t)
+    with layer.modes_set_to(()):
+        like = run(op, (stand,), static)
+    return tuple([_adopted(o, n, t, stand) for o, n in zip(out, like, strict=True)])
+
+
+# -- in place -----------------------------------------------------------------------------------------------------
+
+
+def _inplace(op: Any, inputs: tuple, static: tuple) -> Any:
+    inputs = _plain(inputs, op)
+    target = inputs[0]
+    record = _checked(op, inputs)
+    plan = None
+    if record:
+        plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+    if plan is not None:
+        edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
+        saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
+    before = target._vc.version if target._vc is not None else 0
+    grad, state.grad = state.grad, False
+    try:
+        lower.inplace(op, inputs, static)
+    finally:
+        state.grad = grad
+    if layer.has_dispatch(type(target)) and target._vc.version == before:
+        target._vc.version += 1
+    if plan is None:
+        return target
+    made = _node(op, plan, edges, saved)
+    rebase(target, made, 0 if 0 in plan.wanted else None)
+    if target._diff is not None and target._diff.base._view is None:
+        target._diff.base._edge[0]._extra("layout", lambda: target._layout)
+    for _ in plan.outputs:
+        _keep(made, target, True)
+    if nodes.WATCHERS:
+        nodes.watch(made)
+    if any(layer.has_dispatch(type(x)) for x in inputs):
+        layer.count(made)
+    return target
+
+
+def _checked(op: Any, inputs: tuple) -> bool:
+    """PyTorch's checks before an in-place call; whether it is recorded."""
+    if all(not isinstance(x, Tensor) or type(x) in slow.KIND for x in inputs):
+        return check_writable(op.name, inputs[0], inputs)
+    stands = [_stand(x) for x in inputs]
+    return check_writable(op.name, stands[0], stands)
+
+
+def _before(t: Tensor) -> Tensor:
+    """The value of the target before it changes, with its history."""
+    if layer.has_dispatch(type(t)):
+        old = layer.invoke(ops.aten.clone.default, (t.detach(),), {})
+    else:
+        old = wrap(value_of(t))
+    old._edge, old._rg = t._edge, t._rg
+    return old
+
+
+# -- with out= ------------------------------------------------------------------------------------------------------
+
+
+def _out(op: Any, inputs: tuple, static: tuple, outs: tuple) -> bool:
+    """Show a call with ``out=``; False where its operator has no such overload."""
+    func, kwargs = lower.out_overload(op, inputs, static, outs)
+    if func is None:
+        return False
+    layer.invoke(func, *layer.normalised(func, (), kwargs))
+    return True
+
+
+SHOW_OUT.append(_out)
+
+
+# -- detach -----------------------------------------------------------------------------------------------------------
+
+
+def _detached(t: Tensor) -> Tensor | None:
+    if state.dispatch_modes or layer.has_dispatch(type(t)):
+        out = layer.invoke(ops.aten.detach.default, (t,), {})
+        return alias(t, type(t)) if out is t else out
+    return None
+
+
+DETACH.append(_detached)

@@ -1,0 +1,246 @@
+"""The layer of ``__torch_dispatch__``: operators as calls of ``torch.ops`` objects, seen by modes and subclasses.
+
+A call comes here below autograd, as one or several aten calls. Each goes to the innermost mode, with that mode off
+meanwhile, else to the subclasses among its arguments, else to the kernel. Recording is off while they run; what the
+operator's node needs is recorded around them, on the tensors that they returned.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torchlike._base.state import DISPATCH, state
+from torchlike._core import packets
+from torchlike._core.packets import OpOverload
+from torchlike._core.tensor import Tensor
+
+
+def _disabled_torch_dispatch_impl(cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    """The ``__torch_dispatch__`` of plain tensors; a subclass that assigns it is a plain tensor to operators."""
+    raise NotImplementedError(f"{func}: this __torch_dispatch__ stands for none; it is never called")
+
+
+# -- which classes take part ----------------------------------------------------------------------------------
+
+_classes: dict[type, bool] = {Tensor: False}
+
+
+def has_dispatch(cls: type) -> bool:
+    """Whether tensors of this class are handled by a ``__torch_dispatch__`` of their own."""
+    found = _classes.get(cls)
+    if found is None:
+        own = getattr(cls, "__torch_dispatch__", None)
+        own = getattr(own, "__func__", own)
+        found = _classes[cls] = issubclass(cls, Tensor) and own is not None and own is not _disabled_torch_dispatch_impl
+    return found
+
+
+def leaves(args: Iterable) -> Iterator[Tensor]:
+    """The tensors among the arguments of an operator, those in lists included."""
+    for x in args:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from leaves(x)
+
+
+def handlers(args: Iterable) -> list[Tensor]:
+    """One tensor of each class with a ``__torch_dispatch__``, subclasses before their bases, else left to right."""
+    found: list[Tensor] = []
+    for t in leaves(args):
+        cls = type(t)
+        if cls is not Tensor and has_dispatch(cls) and all(type(f) is not cls for f in found):
+            at = next((i for i, f in enumerate(found) if issubclass(cls, type(f))), len(found))
+            found.insert(at, t)
+    return found
+
+
+# -- modes ------------------------------------------------------------------------------------------------------
+
+
+def set_modes(modes: tuple) -> tuple:
+    """Make these the active modes of this thread, the innermost last; returns the former ones."""
+    before = state.dispatch_modes
+    state.dispatch_modes = modes
+    state.slow = state.slow | DISPATCH if modes else state.slow & ~DISPATCH
+    return before
+
+
+@contextmanager
+def modes_set_to(modes: tuple) -> Iterator[None]:
+    """These modes alone."""
+    before = set_modes(modes)
+    try:
+        yield
+    finally:
+        set_modes(before)
+
+
+# -- one call -----------------------------------------------------------------------------------------------------
+
+
+def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """Run one call with normalised arguments: through the innermost mode, the subclasses, or the kernel."""
+    modes = state.dispatch_modes
+    overloaded = handlers((*args, *kwargs.values()))
+    if not modes and not overloaded:
+        return kernel(func, args, kwargs)
+    types = tuple([type(t) for t in overloaded])
+    grad, state.grad = state.grad, False
+    _pending.depth += 1
+    try:
+        if modes:
+            with modes_set_to(modes[:-1]):
+                out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
+            if out is not NotImplemented:
+                return out
+        for t in overloaded:
+            out = type(t).__torch_dispatch__(func, types, args, kwargs)
+            if out is not NotImplemented:
+                return out
+    finally:
+        state.grad = grad
+        _pending.depth -= 1
+    tried = [f"  - mode object {modes[-1]!r}"] if modes else []
+    tried += [f"  - tensor subclass {type(t)}" for t in overloaded]
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+        + "\n".join(tried)
+        + "\n\nReturn a result for this operator from one of them, e.g. func(*args, **kwargs)."
+    )
+
+
+def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """Compute one call on plain tensors: no mode, no override, nothing recorded."""
+    compute = _pending.pop(func) if _pending.computes else None
+    with below():
+        return (compute or func._op)(*args, **kwargs)
+
+
+class _Pending(threading.local):
+    """What computes the next call of an overload in this thread, where the operator has begun: it drew its numbers."""
+
+    depth: int
+
+    def __init__(self) -> None:
+        self.computes: dict[OpOverload, Callable] = {}
+        self.depth = 0  # how many __torch_dispatch__ run
+
+    def pop(self, func: OpOverload) -> Callable | None:
+        return self.computes.pop(func, None)
+
+
+_pending = _Pending()
+
+
+def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """As :func:`invoke`, where ``compute(*args, **kwargs)`` is the kernel, once."""
+    _pending.computes[func] = compute
+    try:
+        return invoke(func, args, kwargs)
+    finally:
+        _pending.pop(func)
+
+
+@contextmanager
+def below() -> Iterator[None]:
+    """What is under all layers: modes, overrides and recording are off."""
+    grad, off = state.grad, state.overrides_off
+    before = set_modes(())
+    state.grad, state.overrides_off = False, 2
+    try:
+        yield
+    finally:
+        state.grad, state.overrides_off = grad, off
+        set_modes(before)
+
+
+# -- arguments ------------------------------------------------------------------------------------------------------
+
+
+def normalised(func: OpOverload, args: Iterable, kwargs: dict) -> tuple[tuple, dict]:
+    """(args, kwargs) by the calling convention: positional unless keyword-only, defaults left out."""
+    arguments = func._schema.arguments
+    positional = [a for a in arguments if not a.kwarg_only]
+    named = dict(zip([a.name for a in positional], args, strict=False)) | kwargs
+    given = []
+    for a in reversed(positional):
+        missing = a.name not in named
+        value = a.default_value if missing else _listed(a, named[a.name])
+        if given or not (missing or _is_default(a, value)):
+            given.append(value)
+    rest = {
+        a.name: named[a.name]
+        for a in arguments
+        if a.kwarg_only and a.name in named and not _is_default(a, named[a.name])
+    }
+    return tuple(reversed(given)), rest
+
+
+def _listed(a: Any, value: Any) -> Any:
+    """Sequences as lists; one int for ``int[2]`` as a list of them."""
+    if isinstance(value, tuple) and "List[" in str(a.type):
+        return list(value)
+    if a.N and isinstance(value, list | tuple) and len(value) == 1:
+        return list(value) * a.N
+    if a.N and isinstance(value, int) and not isinstance(value, bool) and "List[" in str(a.type):
+        return [value] * a.N
+    return value
+
+
+def _is_default(a: Any, value: Any) -> bool:
+    if not a.has_default_value():
+        return False
+    default = a.default_value
+    if isinstance(value, Tensor) or isinstance(default, Tensor):
+        return False
+    return type(value) is type(default) and bool(value == default)
+
+
+def intercept(func: OpOverload, args: tuple, kwargs: dict) -> Any:
+    """A call of an overload from outside: straight to its function unless a ``__torch_dispatch__`` may see it."""
+    if not state.dispatch_modes and not handlers((*args, *kwargs.values())):
+        return kernel(func, args, kwargs) if _pending.depth else func._op(*args, **kwargs)
+    if state.grad and not getattr(func, "_whole", False):
+        return func._op(*args, **kwargs)  # its own operators arrive here in turn, and are recorded
+    if state.grad and any(t.requires_grad for t in leaves((*args, *kwargs.values()))):
+        return func._op(*args, **kwargs)
+    return invoke(func, *normalised(func, args, kwargs))
+
+
+packets.INTERCEPT.append(intercept)
+
+
+# -- wrapper subclasses -----------------------------------------------------------------------------------------------
+
+
+_lock = threading.Lock()
+_alive = 0
+
+
+def wrappers_alive() -> bool:
+    """Whether backward may meet a tensor whose class has a ``__torch_dispatch__``."""
+    return _alive > 0
+
+
+def count(x: Any) -> Any:
+    """Note that ``x``, a tensor whose class has a ``__torch_dispatch__`` or a node that saw one, has been made."""
+    global _alive
+    with _lock:
+        _alive += 1
+    weakref.finalize(x, _gone).atexit = False
+    return x
+
+
+def _gone() -> None:
+    global _alive
+    with _lock:
+        _alive -= 1
+
+
+__all__ = [
+    "below", "count", "handlers", "has_dispatch", "intercept", "invoke", "kernel", "leaves", "modes_set_to",
+    "normalised", "set_modes", "wrappers_alive",
+]  # fmt: skip

@@ -1,0 +1,190 @@
+"""An operator over a mapped axis of its inputs, and the derivative of one in the direction of tangents.
+
+Both are operators again. The derivative of a mapped operator is the mapped derivative, so what a declaration says
+of kinks and of saved results holds under vmap too.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base import rng
+from torchlike._decl import derive, rules
+from torchlike._decl.derive import Derived, Kernel, Plan, as_tuple
+
+SPLIT = "split"  # in the place of a mapped axis: the words of a draw, of which each example gets words of its own
+
+
+def batched(op, static, in_dims, out_dim=0, size=None):
+    """The operator ``op`` with ``static`` over the mapped axes ``in_dims`` (an int, None or SPLIT for each input).
+
+    Args:
+        out_dim: where the results have their mapped axis. size: its length, where no input has one.
+    """
+    key = ("batch", static, in_dims, out_dim, size)
+    found = op.derived.get(key)
+    if found is None:
+        found = op.derived[key] = Batch(op, static, in_dims, out_dim, size)
+    return found
+
+
+class Batch(Kernel):
+    """See :func:`batched`. It has no static arguments."""
+
+    __slots__ = ("base", "static", "in_dims", "out_dim", "size")
+
+    def __init__(self, base, static, in_dims, out_dim, size):
+        super().__init__(base.name, base.node)
+        self.base, self.static, self.in_dims, self.out_dim, self.size = base, static, in_dims, out_dim, size
+
+    @property
+    def checked(self):
+        return self.base.checked
+
+    @property
+    def nondiff(self):
+        return self.base.nondiff
+
+    def _mapped(self, function, out_dim):
+        """``function`` of one example's values, over the mapped axes."""
+        axes = tuple(0 if d == SPLIT else d for d in self.in_dims)
+
+        def run(*values):
+            parts = [_parts(v, self.size) if d == SPLIT else v for v, d in zip(values, self.in_dims, strict=True)]
+            return jax.vmap(function, in_axes=axes, out_axes=out_dim, axis_size=self.size)(*parts)
+
+        return run
+
+    def forward(self, static):
+        return self._mapped(self.base.forward(self.static), self.out_dim)
+
+    def verdict(self, static):
+        """Whether the check of any example fails."""
+        flags = self._flags()
+        return lambda *values: jnp.any(flags(*values))
+
+    def _flags(self):
+        """Whether the check fails, for each example."""
+        verdict = self.base.verdict(self.static)
+
+        def one(*values):
+            bad = verdict(*values)
+            return jnp.any(jnp.asarray(False if bad is None else bad))
+
+        return self._mapped(one, 0)
+
+    def examine(self, static, values):
+        """(flag, error) of the first example whose check fails."""
+        flags = np.asarray(self._flags()(*values))
+        first = int(np.argmax(flags))
+        one = [v if d is None or d == SPLIT else jnp.take(v, first, d) for v, d in zip(values, self.in_dims, strict=True)]
+        return flags.any(), self.base.examine(self.static, one)[1]
+
+    def derivative(self, static, avals, wanted):
+        ones = [a if d is None or d == SPLIT else _without(a, d) for a, d in zip(avals, self.in_dims, strict=True)]
+        plan = self.base.derivative(self.static, ones, wanted)
+        if plan is None:
+            return None
+        outs = as_tuple(jax.eval_shape(self.forward(()), *avals))
+        new = Plan(self.name, plan.inputs, plan.outputs, plan.names, wanted, outs, plan.diff)
+        new.numbers, new.apart, new.refuses = plan.numbers, plan.apart, plan.refuses
+        if plan.kernel is None and all(self.in_dims[i] == self.out_dim for i in wanted):
+            new.route = plan.route
+        else:
+            new.kernel = Derived(f"{self.name}_backward", self.node + "Backward", self._back(plan))
+        return new
+
+    def _back(self, plan):
+        """The mapped gradients; those of an input that all examples share are summed."""
+        dims = [self.in_dims[i] for i in plan.inputs] + [self.out_dim] * (len(plan.outputs) + len(plan.diff))
+        wanted = [self.in_dims[i] for i in plan.wanted]
+
+        def one(*arguments):
+            found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
+            return tuple(plan.routed(arguments, found))
+
+        def back(*arguments):
+            found = jax.vmap(one, in_axes=tuple(dims), out_axes=0)(*arguments)
+            return tuple(
+                jnp.sum(g, 0, dtype=g.dtype) if d is None else jnp.moveaxis(g, 0, d)
+                for g, d in zip(found, wanted, strict=True)
+            )
+
+        return back
+
+    def jvp(self, static, tangents):
+        inner = self.base.jvp(self.static, tangents)
+        return batched(inner, (), self.in_dims + tuple(self.in_dims[i] for i in tangents), self.out_dim, self.size)
+
+
+def _parts(words, n):
+    """The words of ``n`` draws, from those of one."""
+    keys = jax.random.key_data(jax.random.split(rng.key(words), n))
+    return jnp.concatenate([keys, jnp.zeros_like(keys)], 1)
+
+
+def _without(aval, dim):
+    """What one example's value is like."""
+    if aval is None:
+        return None
+    dim %= len(aval.shape)
+    shape = (*aval.shape[:dim], *aval.shape[dim + 1 :])
+    return jax.ShapeDtypeStruct(shape, aval.dtype)
+
+
+# -- forward mode ------------------------------------------------------------------------------------
+
+
+def tangent(op, static, which):
+    """The operator (inputs..., tangents of the inputs ``which``) -> tangents of the outputs."""
+    key = ("tangent", static, which)
+    found = op.derived.get(key)
+    if found is None:
+        found = op.derived[key] = Derived(f"{op.name}_jvp", op.node, _dots(op, static, which))
+    return found
+
+
+def _dots(op, static, which):
+    declared = getattr(op, "op", op)
+    if isinstance(op, Batch):
+        whole = op.jvp(static, which).forward(())
+    elif getattr(declared, "formulas", None):
+        whole = derive.transposed_jvp(op, static, which)
+    else:
+        whole = derive.jvp_function(op.forward(static), which)
+
+    def run(*values):
+        avals = [derive.aval(v) for v in values[: len(values) - len(which)]]
+        plan = op.derivative(static, avals, which)
+        if plan is not None and plan.refuses:
+            raise unsupported(op)
+        try:
+            out = whole(*values)
+        except TypeError as error:
+            if "custom_vjp" in str(error):
+                raise unsupported(op) from error
+            raise
+        out = out[len(out) // 2 :]
+        return out if len(out) > 1 else out[0]
+
+    return run
+
+
+def unsupported(op):
+    """The error of an operator without forward mode."""
+    return NotImplementedError(
+        f"Trying to use forward AD with {op.name} that does not support it because it has not been implemented yet. "
+        "Please use reverse mode (torch.autograd.grad) for it, or write a torch.autograd.Function with a jvp."
+    )
+
+
+def smooth(op):
+    """Whether outputs of the operator can have tangents at all."""
+    while isinstance(op, Batch):
+        op = op.base
+    return getattr(getattr(op, "op", op), "formulas", None) != {}
+
+
+def diff_outputs(op, dtypes):
+    """Indices of the outputs, of these dtypes, that have tangents."""
+    return tuple(i for i, d in enumerate(dtypes) if rules.differentiable(d) and i not in op.nondiff)

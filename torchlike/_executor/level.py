@@ -1,0 +1,30 @@
+"""Values that belong to a level of a function transform: what jax.jit refuses and the transform computes."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class LevelValue:
+    """The value of a tensor inside of a function transform, as ``_transforms`` defines it.
+
+    It has ``shape``, ``dtype``, ``aval`` and ``devices()`` as an array has, but no numbers of its own.
+    """
+
+    __slots__ = ()
+
+
+# (op, static, values) -> result: what computes an operator with such a value among its inputs. One at most.
+RUN: list[Callable] = []
+
+
+def dynamic_shape(name: str) -> RuntimeError:
+    """The error of an operator whose result has another shape for each example."""
+    return RuntimeError(
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+        f"aten::{name}: its result would have another shape for each example."
+    )
+
+
+def holds(values: Any) -> bool:
+    """Whether a level's value is among ``values``."""
+    return any(isinstance(v, LevelValue) for v in values)

@@ -1,0 +1,36 @@
+"""numpy arrays that stand for tensors which a kernel changes.
+
+PyTorch's ``x.numpy()`` shares the memory of x; a jax array never changes, so ours is a copy. While a kernel runs
+that is declared to change x, what it writes into such a copy is carried over to x at its end.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from torchlike._core import convert
+from torchlike._core.convert import from_numpy
+from torchlike._core.tensor import Tensor, value_of, write
+
+
+@contextmanager
+def lent(targets: list[Tensor]) -> Iterator[None]:
+    """Carry over to ``targets`` what is written into their arrays."""
+    given: list[tuple[Tensor, np.ndarray, np.ndarray]] = []
+    storages = {id(t._storage) for t in targets}
+
+    def note(t: Tensor, array: np.ndarray) -> None:
+        if id(t._storage) in storages:
+            given.append((t, array, array.copy()))
+
+    before, convert.LENDING.note = convert.LENDING.note, note
+    try:
+        yield
+    finally:
+        convert.LENDING.note = before
+    for t, array, original in given:
+        if array.tobytes() != original.tobytes():
+            version = t._vc.version
+            write(t, value_of(from_numpy(array)))
+            t._vc.version = version  # the operator counts the change, once

@@ -1,0 +1,1 @@
+"""Helpers for tests of ``__torch_dispatch__``."""
