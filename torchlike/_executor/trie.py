@@ -149,7 +149,8 @@ class Program:
 
     Attributes:
         point: where its trace ends. live: the slots of its results. donated: the positions of the inputs that it
-            may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last. runs: how often.
+            may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last.
+        runs: how often it ran.
     """
 
     __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "runs", "run")
