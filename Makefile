@@ -5,15 +5,13 @@ VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 comma := ,
-RECORDED := core autograd nn optim utils properties
 
-.PHONY: help demo test test-recorded lint bench clean
+.PHONY: help demo test lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
-	@echo "make test    lint, then every test, doctest and code block of the documentation; most also in recorded execution"
-	@echo "make test-recorded   every test in recorded execution"
+	@echo "make test    lint, then every test in both kinds of execution, every doctest and code block"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make clean   remove what these commands made"
@@ -29,11 +27,6 @@ demo: $(VENV)/installed-examples
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests torchlike
-	TORCHLIKE_EXECUTION=recorded $(BIN)/python -m pytest -n $(JOBS) $(addprefix tests/,$(RECORDED))
-
-# Every test under recorded execution: too long for one run of CI, whose share is RECORDED.
-test-recorded: lint
-	TORCHLIKE_EXECUTION=recorded $(BIN)/python -m pytest -n $(JOBS) tests
 
 lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+import torchlike
 from torchlike._base.rng import default_generator
 from torchlike._executor.recorded import cut
 
@@ -33,8 +34,20 @@ hypothesis.settings.load_profile("torchlike")
 torch.set_num_threads(1)
 
 
+# Every test runs in both kinds of execution; TORCHLIKE_EXECUTION chooses one.
+EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.environ else ["immediate", "recorded"]
+
+
+@pytest.fixture(autouse=True, params=EXECUTIONS)
+def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How eager calls of the test are executed, in threads and processes that it starts too."""
+    torchlike.set_execution(request.param)
+    monkeypatch.setenv("TORCHLIKE_EXECUTION", request.param)
+    return request.param
+
+
 @pytest.fixture(autouse=True)
-def seeded() -> Iterator[None]:
+def seeded(execution: str) -> Iterator[None]:
     """Every test starts from the same state of every global random generator, and ends with nothing to compute."""
     random.seed(0)
     np.random.seed(0)

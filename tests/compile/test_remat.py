@@ -345,12 +345,13 @@ def test_accelerators_get_a_barrier(platform, kept):
     assert text.count("optimization_barrier") == kept and text.count("stablehlo.select") == 1 - kept
 
 
+@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # a recorded trace is compiled: it needs the fences
 def test_nothing_is_added_to_eager_code():
     x = torch.ones(3, requires_grad=True)
     y = saved(torch.sin, x)
     assert not y.grad_fn._ex
     y.sum().backward()
-    assert x.grad.tolist() == torch.ones(3).cos().tolist()
+    assert torch.allclose(x.grad, torch.ones(3).cos())
 
 
 @pytest.mark.parametrize("call", [saved, reentrant])

@@ -211,3 +211,34 @@ def test_arguments_that_are_views(name):
 def test_the_meta_device():
     run = torch.compile(lambda x: x * 2 + 1)
     assert run(torch.empty(3, device="meta")).is_meta and run(torch.ones(3)).tolist() == [3.0] * 3
+
+
+RESULTS = {
+    "reshape": lambda x: x.view(-1),
+    "row": lambda x: x[0],
+    "with a value": lambda x: (x.t(), x * 2)[0],
+    "of a view": lambda x: x.view(4)[1:].view(3, 1),
+    "one of several": lambda x: x.unbind(0)[0],
+    "strided": lambda x: x.as_strided((2,), (2,)),
+    "without grad": torch.no_grad()(lambda x: x.view(-1)),
+}
+
+
+@pytest.mark.parametrize("of_a_view", [False, True])
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_views_of_an_argument_are_changed_in_place(name, of_a_view):
+    def story(function):
+        x = torch.arange(4.0).view(2, 2).requires_grad_()
+        y = (x * 3).view(4)[0:4].view(2, 2) if of_a_view else x * 3
+        seen = []
+        for _ in range(3):
+            part = function(y)
+            seen.append(part._base is (y._base if of_a_view else y))
+            try:
+                part.mul_(2)
+            except RuntimeError as error:
+                seen.append(str(error).replace("CompiledFunction", "Unbind"))
+        (y * y).sum().backward()
+        return seen, y.tolist(), x.grad.tolist()
+
+    assert story(torch.compile(RESULTS[name], fullgraph=True)) == story(RESULTS[name])

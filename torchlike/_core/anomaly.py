@@ -1,19 +1,15 @@
 """Anomaly mode: every node remembers where it was made, and backward looks for errors and NaN."""
 
-import os
-import sys
-import traceback
 import warnings
 
 import jax.numpy as jnp
 
+from torchlike._base.frames import user_stack
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Mode:
@@ -31,12 +27,6 @@ def switch(enabled, check_nan=True):
     """Turn anomaly mode on or off."""
     current.enabled, current.check_nan = bool(enabled), bool(check_nan)
     nodes.watch_with(annotate, current.enabled)
-
-
-def user_stack():
-    """The lines of the current stack, without torchlike's own."""
-    frames = traceback.extract_stack(sys._getframe(1))
-    return traceback.format_list([f for f in frames if not f.filename.startswith((_PACKAGE, "<torchlike"))])
 
 
 def annotate(node):

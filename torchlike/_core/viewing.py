@@ -83,18 +83,22 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
             steps = steps[:-1]  # a reshape of a reshape is one; so a loop of them compiles once
         new._view = View((*steps, step), view.ints + ints, layout, dtype or view.dtype)
     new._cache = None
-    if t._vc is UNTRACKED:
-        return new  # autograd does not follow the views of an inference tensor
-    if not state.grad:
-        creation = INFERENCE if state.inference else NO_GRAD
-    version = t._vc.version
+    if t._vc is not UNTRACKED:  # autograd does not follow the views of an inference tensor
+        if not state.grad:
+            creation = INFERENCE if state.inference else NO_GRAD
+        tie(t, new, creation)
+    return new
+
+
+def tie(t, new, creation=None):
+    """Let autograd know that ``new`` is a view of ``t``, whose own steps its view begins with."""
+    view, diff, version = t._view, t._diff, t._vc.version
     if diff is not None:
         new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation, diff.lead)
         new._diff.under = diff.under
     else:
         own, own_ints = (0, 0) if view is None else (len(view.steps), len(view.ints))
         new._diff = DiffView(t, version, own, own_ints, creation)
-    return new
 
 
 def call_view(op, inputs, args):

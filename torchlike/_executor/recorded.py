@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base.frames import user_frame
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled
-from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind, user_frame
+from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind
 
 try:
     from jax._src.core import trace_state_clean

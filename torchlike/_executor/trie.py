@@ -1,10 +1,9 @@
 """What recorded execution has seen: a trie of calls, and the programs of the traces that came back."""
 
-import sys
-
 import jax
 import numpy as np
 
+from torchlike._base.frames import user_line
 from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
 
 HOT = 3  # how often a trace is run call by call before it is compiled
@@ -16,8 +15,6 @@ AGAIN = 16  # at which run a program is made anew, if inputs are free that someb
 DONATED = 4096  # bytes from which an input is overwritten if nobody else holds it
 
 NUMBERS = frozenset({float, int, bool, complex})
-
-_PACKAGE = __file__[: -len("_executor/trie.py")]
 
 
 class Point:
@@ -149,7 +146,8 @@ class Program:
 
     Attributes:
         point: where its trace ends. live: the slots of its results. donated: the positions of the inputs that it
-            may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last. runs: how often.
+            may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last.
+        runs: how often it ran.
     """
 
     __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "runs", "run")
@@ -222,20 +220,6 @@ def kind(value):
 
 def _aval(s):
     return jax.core.ShapedArray(s.shape, s.dtype, weak_type=s.weak_type)
-
-
-def user_frame():
-    """The innermost frame outside of this package; None if there is none."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return frame
-
-
-def user_line():
-    """The user's line that made the current call, as "file:line"."""
-    frame = user_frame()
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 TRIE = Trie()

@@ -161,9 +161,10 @@ class Trace:
             given = self.leaves[arg]._view
             if given is not None and given.steps and not is_dense(given.layout):
                 raise Unsupported("returns a view of an argument that does not fill its memory")
-            return Alias(arg, None, x._view, root)
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]))
         if id(storage) in self.world.storages:
-            return Alias(None, self._owner(storage), x._view, root)
+            owner = self._owner(storage)
+            return Alias(None, owner, x._view, root, _tied(x, owner))
         return New(self.slot(storage), storage.strides, x._view, root)
 
     def _owner(self, storage):
@@ -205,3 +206,9 @@ class Trace:
                 variable = getattr(edge[0], "variable", None)
                 arg = None if variable is None else self.positions.get(id(variable))
                 self.sinks.append((arg, variable if arg is None else None, edge))
+
+
+def _tied(x, t):
+    """(why ``x`` may not be changed in place or None,) if it is a view of ``t`` for autograd; else None."""
+    diff = x._diff
+    return (diff.creation,) if diff is not None and diff.base is t and diff.lead == ((), ()) else None

@@ -3,8 +3,6 @@
 import copy
 import enum
 import functools
-import os
-import traceback
 import types
 import warnings
 import weakref
@@ -14,6 +12,7 @@ import numpy as np
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype, get_default_dtype
+from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
@@ -26,7 +25,6 @@ from torchlike._transforms.recording import Unsupported
 from torchlike._transforms.structure import flatten_call
 from torchlike._transforms.world import LOCK
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIMIT = 8  # programs of one function before it is left to eager execution
 _SHARED = "which tensors share a value, or have a .grad"
 _EAGER = object()  # the reason of a function that was given up
@@ -196,6 +194,4 @@ def _aliases(leaves):
 
 def _user_line(error):
     """Where in the user's code the error arose."""
-    own = (_PACKAGE, "<torchlike", os.path.dirname(jax.__file__) + os.sep)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(own)]
-    return f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
+    return "".join([f"{f.filename}:{f.lineno}: {f.line}: " for f in user_frames(error)[-1:]])

@@ -5,7 +5,6 @@ them: the tensors that it reads are inputs, whose arrays are given to every call
 in plain numbers and texts that a file can hold.
 """
 
-import os
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +14,11 @@ from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core import engine
 from torchlike._core import node as nodes
-from torchlike._core.anomaly import user_stack
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, array_of, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
-from torchlike._transforms.recording import Recording, Unsupported, recording
+from torchlike._transforms.recording import Recording, Unsupported, last_line, recording
 from torchlike._transforms.split import bind, split
 from torchlike._transforms.stored import packed_view
 from torchlike._transforms.world import World
@@ -50,13 +48,11 @@ class _Recording(Recording):
                 found = (_raised(op, static, [_filled(v, fill) for v in values]) for fill in (_LARGEST, 0))
                 kind = next((type(e) for e in found if e is not None), RuntimeError)
             error = kind(f"{op.name}(): its arguments have values that it refuses")
-        line = [text for text in user_stack() if _JAX not in text][-1:]
-        error.args = (f"{error.args[0]} [found by an exported program; the call is:\n{''.join(line).rstrip()}]",)
+        error.args = (f"{error.args[0]} [found by an exported program; the call is:{last_line()}]",)
         self.flags.append(bad)
         self.errors.append(error)
 
 
-_JAX = os.path.dirname(jax.__file__) + os.sep
 
 
 def _raised(op, static, values):

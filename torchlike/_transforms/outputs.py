@@ -5,6 +5,7 @@ from typing import NamedTuple
 from torchlike._base.state import state
 from torchlike._core.storage import UNTRACKED, Storage
 from torchlike._core.tensor import Tensor, alias, wrap
+from torchlike._core.viewing import tie
 from torchlike._core.views import View
 
 
@@ -23,12 +24,17 @@ class New(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """A new tensor over a storage from outside, an argument's (``arg``) or a fixed one."""
+    """A new tensor over a storage from outside, an argument's (``arg``) or a fixed one.
+
+    Attributes:
+        tied: (why it may not be changed in place, or None,) if it is a view of that tensor for autograd, else None.
+    """
 
     arg: int | None
     tensor: Tensor | None
     view: object
     root: int | None
+    tied: tuple | None
 
 
 class Same(NamedTuple):
@@ -74,11 +80,14 @@ class Maker:
         if isinstance(what, New):
             t = self._new(what)
         else:
-            t = alias(what.tensor if what.arg is None else self.leaves[what.arg], Tensor)
+            base = what.tensor if what.arg is None else self.leaves[what.arg]
+            t = alias(base, Tensor)
         own = isinstance(what, New) or what.arg is None
         t._view, t._cache = what.view if own else _within(t._view, what.view), None
         if what.root is not None:
             t._rg, t._edge = True, self.history(what.root)
+        if isinstance(what, Alias) and what.tied is not None:
+            tie(base, t, *what.tied)
         return t
 
     def _new(self, what):

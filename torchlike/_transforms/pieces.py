@@ -2,10 +2,10 @@
 
 import threading
 
+from torchlike._base.frames import user_line
 from torchlike._base.logs import GRAPH_BREAKS
 from torchlike._base.state import state
 from torchlike._executor.recorded import Recorder
-from torchlike._executor.trie import user_line
 
 LENGTH = 5000  # calls of one piece
 

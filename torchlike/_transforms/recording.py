@@ -6,18 +6,17 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
 from torchlike._base.state import state
-from torchlike._core.anomaly import user_stack
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
 _TRACED = " [found after a compiled program had run; the call is:{}]"
 
 
-def user_line():
-    """The user's line that made the current call."""
-    stack = user_stack()
-    return "\n" + stack[-1].rstrip() if stack else ""
+def last_line():
+    """The user's line that made the current call, with its code."""
+    return "".join(["\n", *user_stack()[-1:]]).rstrip()
 
 
 class Unsupported(Exception):
@@ -117,7 +116,7 @@ class Recording:
             error = error() if callable(error) else error
         except jax.errors.JAXTypeError:  # the message would show the offending value
             error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
-        error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(user_line())}",)
+        error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)
 

@@ -3,7 +3,6 @@
 import collections
 import copy
 import logging
-import os
 import time
 import traceback
 import warnings
@@ -13,6 +12,7 @@ from typing import Any
 import jax
 
 from torchlike._base.dtypes import get_default_dtype
+from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
@@ -26,8 +26,6 @@ from torchlike.nn.modules.module import Module
 
 counters: collections.defaultdict[str, collections.Counter] = collections.defaultdict(collections.Counter)
 _STRICT = "fail_on_recompile"
-_FOLDERS = [os.path.dirname(path) for path in (os.path.dirname(os.path.abspath(__file__)), jax.__file__)]
-_OWN = (*(folder + os.sep for folder in _FOLDERS), "<torchlike")
 
 
 class Compiled(CompiledFunction):
@@ -200,5 +198,4 @@ def _guarded(guards: Any) -> list[str]:
 
 def _stack(error: BaseException) -> str:
     """The user's lines that lead to where a trace ended."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OWN)]
-    return "".join(traceback.format_list(frames)).rstrip()
+    return "".join(traceback.format_list(user_frames(error))).rstrip()

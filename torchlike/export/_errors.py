@@ -1,17 +1,13 @@
 """What goes wrong while a program is exported, under PyTorch's names."""
 
-import os
 import re
 import traceback
 from collections.abc import Iterable
 
 import jax
-import numpy as np
 
+from torchlike._base.frames import is_users, user_frames
 from torchlike._transforms.recording import Unsupported
-
-_OWN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<torchlike")
-_FOREIGN = tuple(os.path.dirname(str(library.__file__)) + os.sep for library in (jax, np))
 
 
 class UserError(RuntimeError):
@@ -61,12 +57,11 @@ def _operator(error: BaseException) -> str:
         op = frame.f_locals.get("op")
         if hasattr(op, "schema"):
             return f"{op.schema.name}()"
-    users = [i for i, f in enumerate(frames) if not f.f_code.co_filename.startswith(_OWN + _FOREIGN)]
+    users = [i for i, f in enumerate(frames) if is_users(f.f_code.co_filename)]
     called = frames[users[-1] + 1 :] if users else []
     return f"{called[0].f_code.co_name}()" if called else "the function"
 
 
 def _user_line(error: BaseException) -> str:
     """Where in the user's code the error arose."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OWN + _FOREIGN)]
-    return f", at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+    return "".join([f", at {f.filename}:{f.lineno}: {f.line}" for f in user_frames(error)[-1:]])

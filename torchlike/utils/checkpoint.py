@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
 from torchlike._core import node as nodes
 from torchlike._core import saved
-from torchlike._core.anomaly import user_stack
 from torchlike._core.tensor import Tensor, alias
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
 from torchlike._transforms import remat
