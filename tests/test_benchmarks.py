@@ -54,6 +54,12 @@ def test_other_ways_to_write_the_baseline_agree(load):
     assert len(found(load, "baseline", "cnn")) == 3
 
 
+@pytest.mark.parametrize("name", ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"])
+def test_an_override_is_measured_next_to_torch_s(load, name):
+    without, theirs = found(load, "overrides", name)
+    assert without.against == "the call without it" and "torch " in without.note and theirs.against == "torch's with it"
+
+
 @pytest.mark.parametrize("name", ["plain", "create_graph"])
 def test_a_backward_is_measured(load, name):
     assert found(load, "backward", name)

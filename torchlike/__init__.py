@@ -19,10 +19,12 @@ from torchlike import compiler as compiler
 from torchlike import cuda as cuda
 from torchlike import export as export
 from torchlike import func as func
+from torchlike import functional as functional
 from torchlike import library as library
 from torchlike import linalg as linalg
 from torchlike import nn as nn
 from torchlike import optim as optim
+from torchlike import overrides as overrides
 from torchlike import random as random
 from torchlike import serialization as serialization
 from torchlike import special as special

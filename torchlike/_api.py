@@ -19,6 +19,7 @@ import torchlike._functions.shape
 import torchlike._functions.view_copies
 import torchlike._core._aten_formulas
 import torchlike._core._aten_formulas_layers
+import torchlike._core._aten_formulas_more
 import torchlike._core._aten_grad
 import torchlike._core._aten_layer
 import torchlike._core._aten_lowered
@@ -43,7 +44,8 @@ from torchlike._core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_ena
 from torchlike._core.inference import is_inference
 from torchlike._core.packets import ops
 from torchlike._core import autograd as _autograd
-from torchlike._core import bind, convert
+from torchlike._core import _overrides_subclass, bind, convert
+from torchlike._core.overrides import publish
 from torchlike._core.factories import (
     arange,
     as_tensor,
@@ -78,8 +80,11 @@ _autograd.install()
 prints_as_tensor(Tensor)
 Tensor.__repr__ = represented
 newaxis = None
+_overrides_subclass.install()
+bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)
+globals().update(publish("torch", {name: f for name, f in globals().items() if name not in bind.FUNCTIONS}))
 globals().update(TYPED)
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Linear algebra: ``torch.linalg``."""
 
+from torchlike._core.overrides import publish as _publish
 from torchlike._functions._install import FUNCTIONS as _FUNCTIONS
 from torchlike._functions.linalg import cond as cond
 from torchlike._functions.linalg import diagonal as diagonal
@@ -16,6 +17,7 @@ from torchlike._ops._square import _LinAlgError as LinAlgError
 # The functions that are one operator each: cholesky, det, eigh, inv, qr, solve, svd and their like.
 globals().update({name: f for name, f in vars(_operators).items() if name not in globals()})
 matmul = _FUNCTIONS["matmul"]
+globals().update(_publish("torch.linalg", globals()))
 
 __all__ = [
     "LinAlgError", "cond", "diagonal", "lstsq", "matmul", "matrix_norm", "matrix_rank", "norm", "pinv",

@@ -147,7 +147,7 @@ def test_a_wrong_number_of_results_is_refused():
 def test_results_may_not_alias_arguments(function, requires_grad):
     agree_error(
         lambda t: unary(t, function)(t.ones(3, requires_grad=requires_grad)),
-        r"must not also be an input to this custom operator and \(2\) may not alias any inputs.*return a clone|\.clone\(\)",
+        r"must not also be an input to this custom operator and \(2\) may not alias any inputs.*\.clone\(\)",
     )
 
 
@@ -368,7 +368,9 @@ def test_meta_tensors_run_the_fake_implementation(fake):
 
 
 def test_without_a_fake_implementation_meta_tensors_are_refused():
-    agree_error(lambda t: on(t)(meta(t, 2)), r"There was no fake impl registered for <CustomOpDef.*use `.*register_fake`")
+    agree_error(
+        lambda t: on(t)(meta(t, 2)), r"There was no fake impl registered for <CustomOpDef.*use `.*register_fake`"
+    )
     agree(lambda t: increment(t, no_result(lambda x: x.add_(1)))(meta(t, 2)))
 
 
@@ -392,7 +394,8 @@ def test_what_an_operator_says_of_itself():
         return (
             op, default, default._schema, default.name(), default.namespace, t.ops.said.scale, default.overloadpacket,
             t.ops.said.scale.overloads(), [str(tag) for tag in default.tags], op._qualname, op._name, op._namespace,
-            op._opoverload is default, hash(op) == hash(op), attempt(lambda: t.ops.said.other), attempt(lambda: t.ops.said.scale.foo),
+            op._opoverload is default, hash(op) == hash(op), attempt(lambda: t.ops.said.other),
+            attempt(lambda: t.ops.said.scale.foo),
         )  # fmt: skip
 
     agree(script)

@@ -35,7 +35,7 @@ PARSED = [
     "foo(*, *, Tensor x) -> Tensor",
     "foo(Tensor x, *, Tensor y, *, Tensor z) -> ()",
     "foo(Tensor x=None, Generator g=None, Tensor? y=None, str[]? z=None) -> Tensor",
-    "foo(Dict(str, int) d, (int, Tensor) t, Storage s, Stream st, t a, QScheme q, Any b, Future(int) c) -> ((int, int))",
+    "foo(Dict(str, int) d, (int, Tensor) t, Storage s, Stream st, t a, QScheme q, Any b, Future(int) c) -> ((int, t))",
     "foo(Device d='cuda:1', Device? e='cpu', Device? f=None) -> t[]",
     "foo(int[][] x, int[]?[] y, int?[]? z, int[][2] w) -> Tensor?[]",
     r"""foo(str a="a\"b", str b='a\'b', str c='a\nb', str d='a"b', str? e="x", str f="", bool g="a") -> ()""",
@@ -47,15 +47,18 @@ PARSED = [
 
 REFUSED = [
     "", "foo", "ns::foo", "foo(Tensor x)", "foo(Tensor x) -> ", "foo(Tensor x -> Tensor", "foo(Tensr x) -> Tensor",
-    "foo(Tensor) -> Tensor", "foo(Tensor x, int y=a) -> Tensor", "foo(Tensor x=1) -> Tensor", "foo(Tensor x,) -> Tensor",
-    "foo(str b=x)->int", "foo(int[] x=1) -> ()", "foo(Tensor? x=None, Tensor y) -> Tensor", "foo-bar(Tensor x) -> Tensor",
+    "foo(Tensor) -> Tensor", "foo(Tensor x, int y=a) -> Tensor", "foo(Tensor x=1) -> Tensor",
+    "foo(Tensor x,) -> Tensor",
+    "foo(str b=x)->int", "foo(int[] x=1) -> ()", "foo(Tensor? x=None, Tensor y) -> Tensor",
+    "foo-bar(Tensor x) -> Tensor",
     "foo(Tensor(a x) -> Tensor", "foo(int[ x) -> Tensor", "1foo(Tensor x) -> Tensor", "foo.1a(Tensor x) -> Tensor",
     "foo.default(Tensor x) -> Tensor", "foo.__x(Tensor x)->()", "a::b::foo(Tensor x) -> Tensor", "foo(Dimname d) -> ()",
     "foo(SymFloat d) -> ()", "foo(float i=inf)->()", "foo(int i=9223372036854775808)->()",
     "foo(MemoryFormat l=channels_last)->()", "foo(Device d=cpu)->()", "foo(Device d=None)->()", "foo(int l=Sum)->()",
     "foo(str[] s=['a'])->()", "foo(int?[] s=[])->()", "foo(Tensor[] s=[])->()", "foo(int x) -> (int, )",
     "foo(Tensor(a!|b) x)->()", "foo(Tensor(!) x)->()", "foo(Tensor() x)->()", "foo(Tensor x) - > Tensor",
-    "foo(Tensor x;)->()", "foo(Tensor x @)->()", "foo.a.b(Tensor x)->()", "foo:bar(Tensor x)->()", "ns::.x(Tensor x)->()",
+    "foo(Tensor x;)->()", "foo(Tensor x @)->()", "foo.a.b(Tensor x)->()", "foo:bar(Tensor x)->()",
+    "ns::.x(Tensor x)->()",
     "foo.(Tensor x)->()", "foo(Tensor if)->()", "foo(Tensor None)->()", "foo.in(Tensor x)->()", "and(Tensor x) -> ()",
     "foo(Tensor x, ..., int y)->()", "foo(Tensor x=...) ->()", "foo(int x=[1])->()", "foo(int[] x=[1,2)->()",
     "foo(int x=)->()", "foo(int x=-)->()", 'foo(str x="abc)->()', "foo(bool x=true)->()", "foo(int x=1_000)->()",
@@ -152,7 +155,8 @@ OLD = "foo(Tensor x, int y=1) -> Tensor"
     "new",
     [
         OLD, "foo(Tensor x) -> Tensor", "foo(Tensor x, int y=1, int z=2) -> Tensor", "foo(Tensor x, int y=2) -> Tensor",
-        "foo(Tensor x, int y=1, *, int z) -> Tensor", "foo(Tensor x, int y=1) -> int", "bar(Tensor x, int y=1) -> Tensor",
+        "foo(Tensor x, int y=1, *, int z) -> Tensor", "foo(Tensor x, int y=1) -> int",
+        "bar(Tensor x, int y=1) -> Tensor",
     ],
 )  # fmt: skip
 def test_backward_compatibility(new):

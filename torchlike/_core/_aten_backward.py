@@ -62,9 +62,11 @@ class Case:
 
     def number(self, name: str) -> Any:
         """A number argument, its default if it was left out."""
-        value = self.saved.get(name)
+        value = self[name]
+        if value is not None or name in self.static:
+            return value
         default = next(a.default for a in self.op.dynamic if a.name == name)
-        return default if value is None else value
+        return default
 
     def aval(self, name: Any) -> Any:
         """Shape and dtype of an input."""

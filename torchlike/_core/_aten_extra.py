@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torchlike._base.dtypes as dtypes
 from torchlike._core import seen
 from torchlike._core._aten_source import SOURCE, Entry
 from torchlike._core._tags import Tag
@@ -145,7 +146,14 @@ def _flash(
     if attn_mask is not None:
         scores = scores + attn_mask if attn_mask.is_floating_point() else scores.masked_fill(~attn_mask, float("-inf"))
     out = _op("_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, False))
+    if out.shape == query.shape:  # in the memory order of the query, as PyTorch's kernel gives it
+        out = FUNCTIONS["empty_like"](query).copy_(out)
     return out, scores.logsumexp(-1)
+
+
+def by_position(t: Any) -> Any:
+    """``t`` with the heads beside each position in memory, as PyTorch's kernel gives it."""
+    return t.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 _add("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("softmax"))
@@ -211,6 +219,27 @@ def _item(self: Any) -> Any:
 _add("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", _method("split"))
 _add("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", _method("split_with_sizes"))
 _add("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", _method("unbind"))
+def _key(indices: Any) -> tuple:
+    return tuple([slice(None) if i is None else i for i in indices])
+
+
+def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    places = []
+    for i in indices:
+        mask = isinstance(i, Tensor) and i.dtype in (dtypes.bool, dtypes.uint8)
+        places.extend(FUNCTIONS["nonzero"](i, as_tuple=True) if mask else (i,))
+    return self.index_put_(tuple(places), values, accumulate) if None not in places else _put(self, places, values)
+
+
+def _put(self: Any, places: list, values: Any) -> Any:
+    self[_key(places)] = values
+    return self
+
+
+_PUT = "Tensor?[] indices, Tensor values, bool accumulate=False)"
+_add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda self, indices: self[_key(indices)])
+_add(f"index_put_(Tensor(a!) self, {_PUT} -> Tensor(a!)", _index_put_, Tag.inplace)
+_add(f"index_put(Tensor self, {_PUT} -> Tensor", lambda self, *args: _index_put_(self.clone(), *args))
 _add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)
 _add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
 _add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), Tag.inplace, Tag.inplace_view)

@@ -85,7 +85,7 @@ def pow_special(c: Case) -> dict:
 @formula("pow.Tensor_Scalar")
 def pow_scalar(c: Case) -> dict | None:
     exponent = c["exponent"]
-    return None if isinstance(exponent, Tensor | None.__class__) else {"self": _power(c.grad, c["self"], exponent)}
+    return None if exponent is None or isinstance(exponent, Tensor) else {"self": _power(c.grad, c["self"], exponent)}
 
 
 # -- functions of one tensor --------------------------------------------------------------------------------------------
@@ -95,7 +95,11 @@ def _one(*names: str) -> Callable:
     """A formula for operators of one tensor: the decorated function gives its gradient."""
 
     def register(function: Callable) -> Callable:
-        formula(*names)(lambda c: {"self": function(c)})
+        def run(c: Case) -> dict | None:
+            grad = function(c)
+            return None if grad is None else {"self": grad}
+
+        formula(*names)(run)
         return function
 
     return register
@@ -348,6 +352,7 @@ def cross_entropy(c: Case) -> dict | None:
     func = _aten.nll_loss_backward.default if c.op.name == "_cross_entropy" else _aten.nll_loss2d_backward.default
     args = c["target"], c["weight"], c["reduction"], c["ignore_index"], _weighing(c, scores)
     grad = shown(func, c.grad, scores, *args)
+    scores = shown(_aten.detach.default, scores)
     return {"self": shown(_aten._log_softmax_backward_data.default, grad, scores, dim, scores.dtype)}
 
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from torchlike._core._aten_backward import Case, Later, formula, summed
-from torchlike._core._aten_lower import shown
+from torchlike._core._aten_lower import shown, viewable
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below, has_dispatch
 from torchlike._core.tensor import Tensor, contiguous_format, strided
@@ -92,7 +92,7 @@ def linear(c: Case) -> dict | None:
         return None
     rows = math.prod(shape[:-1])
     biased = c.plan.avals[2] is not None
-    grad = c.grad if len(shape) == 2 else shown(_aten.view.default, c.grad, [rows, out])
+    grad = c.grad if len(shape) == 2 else _restored(c.grad, [rows, out])
     got: dict = {}
     steps = (_linear_input, _linear_weight) if biased else (_linear_weight, _linear_input)
     for step in steps:
@@ -147,7 +147,7 @@ def matmul(c: Case) -> dict | None:
 
 def _folded(c: Case, a: list, b: list) -> dict:
     rows = math.prod(a[:-1])
-    grad = shown(_aten.view.default, c.grad, [rows, b[1]])
+    grad = _restored(c.grad, [rows, b[1]])
     got: dict = {}
     if "other" in c.needs:
         got["other"] = _right(grad, _silently(c["self"], lambda x: x.reshape(rows, a[-1])), False)
@@ -167,7 +167,7 @@ def _stacked(c: Case, a: list, b: list) -> dict:
     needs = "self" in c.needs, "other" in c.needs
     left = stack("self", a) if needs[1] else None
     right = stack("other", b) if needs[0] else None
-    grad = shown(_aten.view.default, c.grad, [n, a[-2], b[-1]])
+    grad = _restored(c.grad, [n, a[-2], b[-1]])
     made = dict(zip(("self", "other"), _bmm(grad, left, right, needs), strict=True))
 
     def later(name: str, shape: list) -> Later:
@@ -181,19 +181,7 @@ def _stacked(c: Case, a: list, b: list) -> dict:
 
 
 def _restored(grad: Any, shape: list[int]) -> Any:
-    return shown(_aten.view.default, grad, shape) if grad.is_contiguous() or _viewable(grad, shape) else _copied(grad, shape)
-
-
-def _viewable(grad: Any, shape: list[int]) -> bool:
-    """Whether ``view`` can give this shape without a copy."""
-    if has_dispatch(type(grad)):
-        return True
-    try:
-        with below():
-            grad.view(shape)
-    except RuntimeError:
-        return False
-    return True
+    return shown(_aten.view.default, grad, shape) if viewable(grad, shape) else _copied(grad, shape)
 
 
 def _copied(grad: Any, shape: list[int]) -> Any:
@@ -289,8 +277,7 @@ def cat(c: Case) -> dict:
     dim, at, got = c.static["dim"], 0, {}
     for i, aval in enumerate(c.plan.avals):
         end = at + aval.shape[dim]
-        if i in c.needs:
-            got[i] = shown(_aten.slice.Tensor, c.grad, dim, at, end)
+        got[i] = shown(_aten.slice.Tensor, c.grad, dim, at, end)
         at = end
     return got
 
@@ -430,6 +417,7 @@ def attention(c: Case) -> dict | None:
     forward = _aten._scaled_dot_product_flash_attention_for_cpu.default
     with below():
         out, weights = forward(*[x.detach() for x in inputs], 0.0, c["is_causal"], **options)
+    out = shown(_aten.detach.default, out)
     func = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
     got = shown(func, c.grad, *inputs, out, weights, 0.0, c["is_causal"], **options)
     return dict(zip(("query", "key", "value"), got, strict=True))

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.state import enable_grad
+from torchlike._core._aten_extra import by_position
 from torchlike._core._aten_source import SOURCE, Entry
+from torchlike._core.backward import grad as autograd_grad
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call, plan_for
 from torchlike._core.tensor import Tensor, alias, value_of
@@ -203,6 +206,34 @@ def batch_norm_backward(
     return _normed("_native_batch_norm_eval", (input, weight, bias, mean, var, eps), (), (), grad, mask)
 
 
+@_add(
+    "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, "
+    "SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
+)
+def group_norm_backward(
+    grad: Any, input: Any, mean: Any, rstd: Any, weight: Any, n: int, c: int, hxw: int, group: int, mask: list
+) -> Any:
+    bias = input.new_zeros(c) if mask[2] else None
+    return _normed("native_group_norm", (input, weight, bias, 1e-05), (group,), (None, mean, rstd), grad, mask)
+
+
+def _view_backward(name: str, text: str) -> None:
+    """``<name>_backward``: zeros of the shape of the view's base with the gradient in the view's place."""
+
+    def backward(grad: Any, input_sizes: Any, *args: Any) -> Any:
+        base = grad.new_zeros(input_sizes)
+        base.requires_grad_(True)
+        with enable_grad():
+            view = getattr(base, name)(*args)
+        return autograd_grad(view, base, grad)[0]
+
+    _add(f"{name}_backward({text}) -> Tensor")(backward)
+
+
+_view_backward("diagonal", "Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2")
+_view_backward("unfold", "Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step")
+
+
 def _max_pool(n: int) -> None:
     name = f"max_pool{n}d_with_indices"
 
@@ -230,4 +261,5 @@ def flash_backward(
     attn_mask: Any = None, scale: Any = None,
 ) -> Any:  # fmt: skip
     inputs = query, key, value, attn_mask, None, dropout_p, scale
-    return _vjp("_scaled_dot_product_attention", inputs, (is_causal, False), (0, 1, 2), (grad,))
+    got = _vjp("_scaled_dot_product_attention", inputs, (is_causal, False), (0, 1, 2), (grad,))
+    return tuple(map(by_position, got))

@@ -5,7 +5,7 @@ from typing import Any
 
 from torchlike._core import _aten_source as source
 from torchlike._core.packets import OpOverload, ops
-from torchlike._core.python_dispatch import invoke, normalised
+from torchlike._core.python_dispatch import below, has_dispatch, invoke, normalised
 from torchlike._core.tensor import Tensor
 from torchlike._decl.op import Inplace, Op
 
@@ -44,6 +44,18 @@ def call(op: Any, inputs: tuple, static: tuple) -> Any:
         func, named = _overload(op, named)
         out = invoke(func, *normalised(func, (), named))
     return tuple(out) if isinstance(out, list | tuple) else out
+
+
+def viewable(t: Any, shape: list[int]) -> bool:
+    """Whether ``view`` can give this shape without a copy."""
+    if t.is_contiguous() or has_dispatch(type(t)):
+        return True
+    try:
+        with below():
+            t.view(shape)
+    except RuntimeError:
+        return False
+    return True
 
 
 def arguments(op: Op, inputs: tuple, static: tuple) -> dict[str, Any]:

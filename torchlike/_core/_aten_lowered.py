@@ -5,7 +5,7 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core._aten_extra import SOURCE  # noqa: F401  (the overloads used here)
-from torchlike._core._aten_lower import lowers, shown
+from torchlike._core._aten_lower import lowers, shown, viewable
 from torchlike._core.dispatch import call
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below, invoke_with, normalised
@@ -20,7 +20,7 @@ _aten = ops.aten
 
 def _reshaped(t: Tensor, size: list) -> Tensor:
     """``t.reshape(size)`` for what has the memory order of its shape, or a copy that has."""
-    if t.is_contiguous():
+    if viewable(t, size):
         return shown(_aten.view.default, t, size)
     return shown(_aten._unsafe_view.default, shown(_aten.clone.default, t, memory_format=contiguous_format), size)
 
@@ -32,7 +32,7 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
     if input.ndim == 2:
         return shown(_aten.addmm.default, bias, input, shown(_aten.t.default, weight))
     if not input.is_contiguous():
-        return shown(_aten.add_.Tensor, matmul(input, shown(_aten.t.default, weight)), bias)
+        return shown(_aten.add.Tensor, matmul(input, shown(_aten.t.default, weight)), bias)
     rows = math.prod(input.shape[:-1])
     flat = shown(_aten.view.default, input, [rows, input.shape[-1]])
     out = shown(_aten.addmm.default, bias, flat, shown(_aten.t.default, weight))
@@ -49,7 +49,7 @@ def matmul(self: Any, other: Any) -> Any:
         transposed = folded is other
         if transposed:
             folded = shown(_aten.transpose.int, other, -2, -1) if b > 1 else other
-        if _folds(folded):
+        if small.requires_grad or viewable(folded, [math.prod(folded.shape[:-1]), folded.shape[-1]]):
             return _folded(folded, small, transposed)
     return _batched(self, other)
 
@@ -63,11 +63,6 @@ def _small_product(self: Any, other: Any, a: int, b: int) -> Any:
         out = shown(_aten.mm.default, shown(_aten.unsqueeze.default, self, 0), other)
         return shown(_aten.squeeze_.dim, out, 0)
     return shown(_aten.mm.default, self, other)
-
-
-def _folds(t: Any) -> bool:
-    """Whether the batch dimensions of ``t`` become rows of one matrix: they can, or its gradient would not like else."""
-    return t.requires_grad or t.is_contiguous()
 
 
 def _folded(t: Any, small: Any, transposed: bool) -> Any:
@@ -268,6 +263,12 @@ def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     return out, keep[0] if keep else shown(_aten.ne.Scalar, noise, 0)
 
 
+def _saved(result: Any, *inputs: Any) -> None:
+    """What PyTorch's node saves of a result on the way: it is detached."""
+    if any(t.requires_grad for t in inputs):
+        shown(_aten.detach.default, result)
+
+
 def _scaled(t: Any, factor: float) -> Any:
     return shown(_aten.mul.Scalar, t, factor)
 
@@ -284,7 +285,9 @@ def attention(
         return invoke_with(compute, own, (query, key, value, mask, p, causal, scale, gqa), {})
     if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel():
         func = _aten._scaled_dot_product_flash_attention_for_cpu.default
-        return shown(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
+        out = shown(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
+        _saved(out, query, key, value)
+        return out
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     query, key = _scaled(query, factor), _scaled(shown(_aten.transpose.int, key, -2, -1), factor)
     scores = matmul(query, key)
@@ -313,12 +316,14 @@ def nll_loss2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int)
 @lowers("_cross_entropy")
 def cross_entropy(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
     scores = shown(_aten._log_softmax.default, self, 0 if self.ndim == 1 else 1, False)
+    _saved(scores, self)
     return nll_loss(scores, target, weight, reduction, ignore)
 
 
 @lowers("_cross_entropy2d")
 def cross_entropy2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
     scores = shown(_aten._log_softmax.default, self, 1, False)
+    _saved(scores, self)
     return nll_loss2d(scores, target, weight, reduction, ignore)
 
 

@@ -256,10 +256,15 @@ def aten(text: str, *tags: Tag) -> Callable[[Callable], OpOverload]:
     return add
 
 
+EXTENDED: dict[Any, OpOverload] = {}  # of the operators that were declared for other namespaces
+
+
 def overload_of(op: Any) -> OpOverload:
     """The public object of a declared operator."""
+    if op in EXTENDED:
+        return EXTENDED[op]
     namespace = ops.torchlike if is_ours(op) else ops.aten
     return getattr(getattr(namespace, op.schema.name), op.schema.overload or "default")
 
 
-__all__ = ["OWN", "SOURCE", "Entry", "Source", "aten", "is_ours", "overload_of", "schema_text"]
+__all__ = ["EXTENDED", "OWN", "SOURCE", "Entry", "Source", "aten", "is_ours", "overload_of", "schema_text"]

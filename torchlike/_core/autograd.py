@@ -149,6 +149,11 @@ def requires_grad_(t, requires_grad=True):
         )
     if any(level.functional for level in state.levels):
         raise RuntimeError(_IN_TRANSFORM)
+    return mark(t, requires_grad)
+
+
+def mark(t, requires_grad):
+    """As :func:`requires_grad_`, also for what is made inside of a transform."""
     if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
     if not (requires_grad and t.requires_grad):

@@ -4,11 +4,12 @@ For each operator name there is one Python function with PyTorch's signature; it
 static arguments inline and hands over to dispatch.
 """
 
-import threading
 from types import FunctionType
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core import arguments as convert
+from torchlike._core import overrides
+from torchlike._core._overrides_doors import BUILDING
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
 from torchlike._core.out import call_out
@@ -128,7 +129,7 @@ def _parameters(op, env, varargs, receiver):
 
 _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
-    "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
+    "dtype": dtypes.dtype, "refused": overrides.refused, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 
@@ -151,8 +152,11 @@ def _source(op, form, strict, env):
     has_out = form == "function" and "out" in op.variants
     if has_out:
         parts += ["out=None"] if star else ["*", "out=None"]
-    for arg in op.schema.args:
-        lines += _check(arg, strict, arg.name in op.numbers, env)
+    checks = [line for arg in op.schema.args for line in _check(arg, strict, arg.name in op.numbers, env)]
+    if checks and not strict:
+        tried = ["    " + line for line in checks]
+        checks = ["try:", *tried, "except TypeError as _error:", "    return refused(_error)"]
+    lines += checks
     inputs, static = _handover(op, env)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
     if strict:
@@ -167,12 +171,9 @@ def _source(op, form, strict, env):
 def _compiled(op, form, strict, env):
     """The front as a function whose globals are ``env``."""
     source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
-    with _building:  # another thread may make the same front
+    with BUILDING:  # another thread may make the same front
         exec(source, env)
         return env.pop("front")
-
-
-_building = threading.Lock()
 
 
 def overload_front(op):
@@ -190,13 +191,15 @@ def _single(op, form):
 
     Hundreds of fronts would take a good part of the import; the function stays the same object.
     """
-    env = {}
+    env = {"AGAIN": lambda: _single(op, form)}
     function = FunctionType(_stub.__code__, env)
 
     def build():
         real = _compiled(op, form, False, env)
-        function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
-        function.__code__ = real.__code__
+        with BUILDING:
+            function = env["FRONT"]
+            function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+            function.__code__ = real.__code__
 
     env["BUILD"], env["FRONT"] = build, function
     return function
@@ -227,6 +230,9 @@ def _overloaded(ops, form):
             except TypeError:
                 continue
             return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
+        answer = overrides.late([*args, *kwargs.values()], 1)
+        if answer is not None:
+            return answer()
         given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
         schemas = "\n".join(f" * {op.schema}" for op in ops)
         raise TypeError(
@@ -234,4 +240,5 @@ def _overloaded(ops, form):
             f"but expected one of:\n{schemas}"
         )
 
+    overloaded.ops = ops
     return overloaded

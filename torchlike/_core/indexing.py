@@ -17,6 +17,7 @@ from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
+from torchlike._core.overrides import late, refused
 from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, bump, fresh, value_of
 from torchlike._core.viewing import Shaped, call_view
@@ -42,7 +43,10 @@ def getitem(self, index):
         return _select(self, index)
     if kind is slice:
         return _slice(self, index)
-    view, indices = _resolve(self, index)
+    try:
+        view, indices = _resolve(self, index)
+    except IndexError as error:
+        return refused(error)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     mask, dim = _single_mask(view, indices)
@@ -76,6 +80,9 @@ def _strides(layout, where, shape):
 def setitem(self, index, value):
     """``self[index] = value``, with the value broadcast to what the index selects."""
     if not isinstance(value, _VALUES):
+        answer = late((index, value), 1)
+        if answer is not None:
+            return answer()
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
     if index is False:

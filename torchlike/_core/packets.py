@@ -7,6 +7,7 @@ for ``aten``), and from :func:`register`.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import torchlike._ops as _module
 from torchlike._core._tags import Tag
 from torchlike._core.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
@@ -281,5 +282,8 @@ def _found(namespace: str, name: str, overload: str | None = None) -> Any:
     made = getattr(getattr(ops, namespace), name)
     return made if overload is None else getattr(made, overload)
 
+
+# PyTorch has the classes in torch._ops, where torchlike keeps its kernels.
+_module.OpOverload, _module.OpOverloadPacket = OpOverload, OpOverloadPacket  # type: ignore[attr-defined]
 
 __all__ = ["INTERCEPT", "OpNamespace", "OpOverload", "OpOverloadPacket", "Ops", "forget", "ops", "packet", "register"]

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from torchlike._base.state import state
+from torchlike._core import overrides
 from torchlike._core.tensor import Tensor
 
 # How each argument type is treated: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
@@ -25,6 +26,9 @@ def install_layer(bit, handler):
 
 def slow_call(call, op, inputs, static):
     """Make the arguments plain, let each active layer act, and call again."""
+    answer = overrides.late(inputs)
+    if answer is not None:
+        return answer()
     for bit, handler in LAYERS:
         if state.slow & bit:
             return handler(call, op, inputs, static)

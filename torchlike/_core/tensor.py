@@ -5,7 +5,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
-from torchlike._core import views
+from torchlike._core import overrides, views
 from torchlike._core.size import Size
 from torchlike._core.storage import UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
@@ -52,6 +52,10 @@ class Tensor(TensorBase):
 
     __hash__ = object.__hash__
     _keeps_class = True  # whether detach() of a subclass is of that class
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        overrides.subclassed(cls)
 
     # -- metadata ------------------------------------------------------------------------------
     @property
@@ -194,7 +198,7 @@ class Tensor(TensorBase):
     def data(self):
         """The same storage without history and with a version counter of its own."""
         if state.slow and state.levels:
-            return state.levels[-1].detach(self)
+            return state.levels[-1].data(self)
         new = self.detach() if state.dispatch_modes or self.__class__ is not Tensor else alias(self)
         if self._vc is not UNTRACKED:
             new._vc = Version()

@@ -180,7 +180,9 @@ def transposed_jvp(kernel, static, tangents):
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
             return tuple(plan.routed(arguments, found))
 
-        for i, dot in zip(plan.diff, rules.adjoint(back, *(zeros[i] for i in plan.diff))(dots), strict=True):
+        # `back` is linear, except that a formula may leave away what a gradient of zeros does not need
+        grads = [jnp.ones_like(out[i]) for i in plan.diff]
+        for i, dot in zip(plan.diff, rules.adjoint(back, *grads)(dots), strict=True):
             zeros[i] = dot
         return (*out, *zeros)
 

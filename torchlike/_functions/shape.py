@@ -7,8 +7,10 @@ from torchlike._base import dims
 from torchlike._base import geometry as g
 from torchlike._base.layout import numel
 from torchlike._core import arguments
+from torchlike._core._overrides_subclass import as_subclass as make_instance
+from torchlike._core._overrides_subclass import demand_class
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.tensor import Tensor
 from torchlike._core.viewing import call_view, call_views
 from torchlike._functions._install import both, function, method, prop
 from torchlike._ops import shape as ops
@@ -297,20 +299,13 @@ def unbind(input, dim=0):
 
 @method()
 def __iter__(self):
-    if not self.ndim:
+    if not self.dim():
         raise TypeError("iteration over a 0-d tensor")
-    return iter(unbind(self, 0))
+    return iter(self.unbind(0))
 
 
 @method()
 def as_subclass(self, cls):
     """A view of the tensor as an instance of ``cls``, a subclass of Tensor."""
-    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(
-            "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your "
-            "class inherits from Tensor."
-        )
-    view = call_view(views.alias, (self,), ())
-    new = alias(view, cls)
-    new._diff, new._edge, new._rg = view._diff, view._edge, view._rg
-    return new
+    demand_class(cls)
+    return make_instance(self, cls)

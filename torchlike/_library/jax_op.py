@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torchlike._core import packets
+from torchlike._core._aten_source import EXTENDED
 from torchlike._core.front import overload_front
 from torchlike._core.packets import OpOverload
 from torchlike._decl import op as declarations
@@ -56,9 +57,11 @@ def jax_op(
         text = str(parsed).partition("::")[2]
         make = declarations.op(text, vjp=vjp, nondiff=nondiff, variants="", namespace=namespace)
         op = make(_by_name(kernel, parsed))
-        packet = packets.packet(namespace, op.schema.name)
-        overload = OpOverload(packet, parsed, overload_front(op), registry.tag_tuple(tags))
-        return packets.register(namespace, op.schema.name, parsed.overload_name, overload)
+        name = op.schema.name
+        op.name = op.schema.name = parsed.name  # what is special about an operator of aten is looked up by its name
+        packet = packets.packet(namespace, name)
+        overload = EXTENDED[op] = OpOverload(packet, parsed, overload_front(op), registry.tag_tuple(tags))
+        return packets.register(namespace, name, parsed.overload_name, overload)
 
     return declare
 

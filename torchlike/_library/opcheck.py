@@ -26,6 +26,10 @@ class OpCheckError(Exception):
     """A check of :func:`opcheck` has failed."""
 
 
+class MetadataMismatchError(RuntimeError):
+    """A fake implementation says something else than the kernel does."""
+
+
 def opcheck(
     op: Any,
     args: Sequence,
@@ -130,7 +134,8 @@ class _Check:
         args, kwargs = self.copies(_leaf)
         if not any(t.requires_grad for t in tensors((*args, *kwargs.values()))):
             return
-        if any(t.requires_grad for t in tensors((self.overload(*args, **kwargs),))):
+        given = {id(t) for t in tensors((*args, *kwargs.values()))}
+        if any(t.requires_grad and id(t) not in given for t in tensors((self.overload(*args, **kwargs),))):
             raise AssertionError(_UNREGISTERED.format(operator.qualname))
 
     def test_faketensor(self) -> None:
@@ -138,9 +143,11 @@ class _Check:
         fake_args, fake_kwargs = self.copies(_without_numbers)
         fake = self._fake(fake_args, fake_kwargs)
         real = self.overload(*args, **kwargs)
+        if _aliases((*args, *kwargs.values()), real) != _aliases((*fake_args, *fake_kwargs.values()), fake):
+            raise MetadataMismatchError(f"{self._of()} one of them aliases an argument, the other does not!")
         found, expected = list(tensors((fake,))), list(tensors((real,)))
         if len(found) != len(expected):
-            raise AssertionError(f"{self._of()} it returns {len(found)} tensors, the kernel returns {len(expected)}")
+            raise MetadataMismatchError(f"{self._of()} it returns {len(found)} tensors, the kernel {len(expected)}")
         for f, r in zip(found, expected, strict=True):
             self._compare(r, f)
 
@@ -164,16 +171,19 @@ class _Check:
 
     def _compare(self, real: Tensor, fake: Tensor) -> None:
         if real.shape != fake.shape:
-            raise AssertionError(f"{self._of()} Shapes {real.shape} and {fake.shape} are not equal!")
+            raise MetadataMismatchError(f"{self._of()} Shapes {real.shape} and {fake.shape} are not equal!")
         if real.dtype is not fake.dtype:
-            raise AssertionError(f"{self._of()} Dtypes {real.dtype} and {fake.dtype} are not equal!")
+            raise MetadataMismatchError(f"{self._of()} Dtypes {real.dtype} and {fake.dtype} are not equal!")
         a, b = real.stride(), fake.stride()
         if a != b and real.numel():
             at = next((i for i, (p, q) in enumerate(zip(a, b, strict=True)) if p != q and real.shape[i] > 1), None)
             if at is not None:
-                raise AssertionError(f"{self._of()} Stride mismatch! Strides are {a} and {b} (mismatched at {at})!")
+                raise MetadataMismatchError(
+                    f"{self._of()} Stride mismatch! Strides are {a} and {b} (mismatched at {at})!"
+                )
 
     def _compiled(self) -> None:
+        self._fake(*self.copies(_without_numbers))
         eager = self._outcome(lambda *a, **k: self.overload(*a, **k))
         program = self._outcome(compile(lambda *a, **k: self.overload(*a, **k), fullgraph=True))
         for what, a, b in zip(("results", "changed arguments", "gradients"), eager, program, strict=True):
@@ -216,6 +226,12 @@ def _same(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape:
         return False
     return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _aliases(given: tuple, out: Any) -> list[int]:
+    """For each result, the first argument that it shares memory with, or -1."""
+    storages = [id(t._storage) for t in tensors(given)]
+    return [storages.index(id(t._storage)) if id(t._storage) in storages else -1 for t in tensors((out,))]
 
 
 def _leaf(t: Tensor) -> Tensor:

@@ -4,12 +4,12 @@ The layers of a call, as PyTorch has them: overrides, function transforms, autog
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlike._base.device import device
 from torchlike._base.state import state
-from torchlike._core import slow
+from torchlike._core import overrides, slow
 from torchlike._core.packets import OpOverload, OpOverloadPacket
 from torchlike._core.python_dispatch import handlers, invoke, modes_set_to
 from torchlike._core.tensor import Tensor, bump
@@ -228,6 +228,16 @@ def _warn_when_used(name: str, out: Any) -> None:
             t.register_hook(lambda grad: warnings.warn(message, stacklevel=2))
 
 
+def _strangers(values: Iterable) -> Iterator:
+    """The arguments that may override the call."""
+    for x in values:
+        kind = type(x)
+        if kind is list or kind is tuple:
+            yield from _strangers(x)
+        elif kind is not Tensor and kind not in overrides.PLAIN:
+            yield x
+
+
 class RegisteredOverload(OpOverload):
     """``torch.ops.<ns>.<name>.<overload>`` of a registered operator."""
 
@@ -237,6 +247,11 @@ class RegisteredOverload(OpOverload):
         operator.overload = self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if state.overrides_off < 2:
+            given = (*args, *kwargs.values())
+            found = [] if state.overrides_off else overrides.overloaded(_strangers(given))
+            if found or state.function_modes:
+                return overrides.dispatch(self, found, args, kwargs, f"torch.ops.{self}")
         return self._operator.call(args, kwargs)
 
     @property

@@ -47,13 +47,22 @@ class JvpLevel(Level):
             return self.inplace(op, inputs, static, tangents)
         out = run(op, inputs, static)
         if run is not call:
-            dots = run(op, (tangents[0],), static)
+            dots = run(op, (self.alike(inputs[0], tangents[0]),), static)
             for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
                 self.put(o, dot)
             return out
         if smooth(op):
             self.after(op, inputs, static, tangents, _tuple(out))
         return out
+
+    def alike(self, t, dot):
+        """The tangent ``dot`` of ``t``, which is to be viewed, in the memory order of ``t``."""
+        if dot._layout.strides == t._layout.strides:
+            return dot
+        same = _zeros(t, dot)
+        call_inplace(shapes.copy.inplace, (same, dot), (False,))
+        self.put(t, same)
+        return same
 
     def after(self, op, inputs, static, tangents, outs):
         """Give the results of a call their tangents."""
@@ -152,11 +161,6 @@ class JvpLevel(Level):
         new = _zeros(t, like)
         call_inplace(shapes.copy.inplace, (new, old), (False,))
         return new
-
-    def detach(self, t):
-        """``t`` without history and tangents."""
-        with below(self):
-            return t.detach()
 
     def primal(self, t):
         """``t`` as another object, with its history but not its tangent."""

@@ -28,6 +28,16 @@ class Level:
         """The result of ``run(op, inputs, static)``, from calls at the level below, where it is called."""
         raise NotImplementedError
 
+    def detach(self, t):
+        """``t.detach()``."""
+        with below(self):
+            return t.detach()
+
+    def data(self, t):
+        """``t.data``."""
+        with below(self):
+            return t.data
+
     def __enter__(self):
         self._before = state.levels, state.slow & LEVELS
         state.levels = (*state.levels, self)

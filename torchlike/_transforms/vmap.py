@@ -161,6 +161,11 @@ class VmapLevel(Level):
         with below(self):
             return t.detach() if batch is None else lift(batch.inner.detach(), batch.dim, self)
 
+    def data(self, t):
+        if self.of(t) is not None:
+            raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach()")
+        return super().data(t)
+
     def of(self, x):
         """The :class:`Batched` of this level that a tensor holds, or None."""
         if isinstance(x, Tensor):

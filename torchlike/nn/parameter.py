@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from torchlike._core.autograd import mark
 from torchlike._core.factories import empty
+from torchlike._core.overrides import PLAIN, disabled
 from torchlike._core.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor import Tensor, alias
 
@@ -51,6 +53,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     _keeps_class = False
 
+    __torch_function__ = disabled
     _mark = "_is_param"
     _is_param = True
 
@@ -64,8 +67,8 @@ class Parameter(Tensor, metaclass=_Marked):
                 f"Parameter() got {data.dtype}; pass requires_grad=False"
             )
         if type(data) is Tensor or type.__instancecheck__(Parameter, data):
-            return alias(data, cls).requires_grad_(requires_grad)
-        marked = data.detach().requires_grad_(requires_grad)
+            return mark(alias(data, cls), requires_grad)
+        marked = mark(data.detach(), requires_grad)
         if type(marked) is not type(data):
             raise RuntimeError(
                 f"Parameter(): detach() of a {type(data).__name__} gave a {type(marked).__name__}; "
@@ -108,11 +111,15 @@ class Buffer(Tensor, metaclass=_Marked):
     ['steps']
     """
 
+    __torch_function__ = disabled
     _mark = "_is_buffer"
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
         data = _checked("Buffer", data)
-        marked = data.detach().requires_grad_(data.requires_grad)
+        marked = mark(data.detach(), data.requires_grad)
         marked.persistent = persistent
         marked._is_buffer = True
         return marked
+
+
+PLAIN.update((Parameter, Buffer))

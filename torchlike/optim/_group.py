@@ -9,8 +9,10 @@ import jax
 import numpy as np
 
 from torchlike._base.dtypes import float32, float64, get_default_dtype
-from torchlike._base.state import enable_grad, state
+from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch import call
+from torchlike._core.python_dispatch import wrappers_alive
+from torchlike._core.seen import subclassed
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
@@ -167,6 +169,10 @@ class GroupOptimizer(Optimizer):
     def _advance(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):
             with enable_grad():
+                self._advance_recorded(group, params, states, numbers)
+            return
+        if state.dispatch_modes or wrappers_alive() and any(map(subclassed, params)):
+            with no_grad():
                 self._advance_recorded(group, params, states, numbers)
             return
         kept = self._kept(group)

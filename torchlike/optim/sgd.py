@@ -1,6 +1,7 @@
 """Stochastic gradient descent."""
 
 from torchlike._base.state import state
+from torchlike._core.seen import subclassed
 from torchlike._core.tensor import value_of, wrap
 from torchlike._ops import optim as rules
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, zeros_like
@@ -101,7 +102,7 @@ class SGD(GroupOptimizer):
 
 def _buffer(p):
     """A momentum buffer whose values do not matter yet."""
-    return wrap(value_of(p.grad)) if state.capture is None else zeros_like(p)
+    return wrap(value_of(p.grad)) if state.capture is None and not subclassed(p.grad) else zeros_like(p)
 
 
 def _first(first):

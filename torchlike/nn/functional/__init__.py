@@ -1,15 +1,3 @@
 """The functions behind the layers: ``torch.nn.functional``."""
 
-from torchlike._functions.indexing import one_hot  # noqa: F401
-from torchlike._functions.rearrange import pad  # noqa: F401
-from torchlike.nn.functional.activation import *  # noqa: F403
-from torchlike.nn.functional.attention import *  # noqa: F403
-from torchlike.nn.functional.conv import *  # noqa: F403
-from torchlike.nn.functional.dropout import *  # noqa: F403
-from torchlike.nn.functional.embed import *  # noqa: F403
-from torchlike.nn.functional.loss import *  # noqa: F403
-from torchlike.nn.functional.margin import *  # noqa: F403
-from torchlike.nn.functional.misc import *  # noqa: F403
-from torchlike.nn.functional.norm import *  # noqa: F403
-from torchlike.nn.functional.pool import *  # noqa: F403
-from torchlike.nn.functional.vision import *  # noqa: F403
+from torchlike.nn.functional._all import *  # noqa: F403

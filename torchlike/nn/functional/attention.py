@@ -7,6 +7,7 @@ from torchlike._core.dispatch import call
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear
+from torchlike.nn.functional._attention_parts import attend, composed
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
@@ -184,6 +185,13 @@ def multi_head_attention_forward(
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     projected = _project(query, key, value, in_proj_weight, in_proj_bias, weights, embed_dim_to_check)
     p = dropout_p if training else 0.0
+    if composed(projected[0], p, bias_k, add_zero_attn):
+        masks = None if is_causal else attn_mask, key_padding_mask
+        flags = is_causal, need_weights, average_attn_weights
+        out, shares = attend(projected, masks, num_heads, *flags, (out_proj_weight, out_proj_bias))
+        if not batched:
+            return out.squeeze(1), shares.squeeze(0) if need_weights else None
+        return out, shares
     words = draw("multi_head_attention", None, place_of(query)) if p else None
     inputs = (*projected, bias_k, bias_v, None if is_causal else attn_mask, key_padding_mask, words, p)
     flags = (num_heads, bool(add_zero_attn), bool(is_causal), bool(need_weights), bool(average_attn_weights))

@@ -100,7 +100,8 @@ class MultiheadAttention(Module):
         """(result, weights or None); arguments as of ``F.multi_head_attention_forward``."""
         swap = self.batch_first and query.dim() == 3
         if swap:
-            made = {id(x): x.transpose(1, 0) for x in (query, key, value)}
+            distinct = {id(x): x for x in (query, key, value)}
+            made = {i: x.transpose(1, 0) for i, x in distinct.items()}
             query, key, value = made[id(query)], made[id(key)], made[id(value)]
         separate = not self._qkv_same_embed_dim
         out, weights = F.multi_head_attention_forward(

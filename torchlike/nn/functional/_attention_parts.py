@@ -1,0 +1,79 @@
+"""Multi-head attention as the calls that PyTorch makes of it, for modes and subclasses that watch operators."""
+
+import math
+
+from torchlike._base import dtypes
+from torchlike._core.bind import FUNCTIONS
+from torchlike._core.dispatch import call
+from torchlike._core.seen import watched
+from torchlike._core.tensor import Tensor
+from torchlike._ops.attention import scaled_dot_product_attention as _attention
+from torchlike._ops.matmul import linear
+
+
+def composed(query: Tensor, p: float, bias_k: Tensor | None, add_zero_attn: bool) -> bool:
+    """Whether the parts are run one by one: someone watches, and nothing is drawn at random or appended."""
+    return watched(query) and not p and bias_k is None and not add_zero_attn
+
+
+def attend(
+    projected: list[Tensor], masks: tuple, num_heads: int, causal: bool, need_weights: bool, average: bool,
+    project: tuple,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """(result, weights) of attention over projections, sequence first; see ``multi_head_attention_forward``.
+
+    ``project`` is the weight and the bias of the last projection.
+    """
+    query, key, value = _heads(projected, num_heads)
+    batch, length, source = query.shape[0] // num_heads, query.shape[1], key.shape[1]
+    mask = _mask(masks, batch, num_heads, source)
+    if not need_weights:
+        parts = [t.view(batch, num_heads, t.shape[1], t.shape[2]) for t in (query, key, value)]
+        if mask is not None:
+            mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.view(batch, num_heads, -1, source)
+        out = call(_attention, (*parts, mask, None, 0.0, None), (causal, False))
+        out = out.permute(2, 0, 1, 3).contiguous().view(length * batch, out.shape[1] * out.shape[3])
+        return call(linear, (out, *project), ()).view(length, batch, project[0].shape[0]), None
+    query = query * math.sqrt(1.0 / query.shape[-1])
+    key = key.transpose(-2, -1)
+    scores = query.bmm(key) if mask is None else FUNCTIONS["baddbmm"](mask, query, key)
+    weights = scores.softmax(-1)
+    out = weights.bmm(value).transpose(0, 1).reshape(length * batch, value.shape[2] * num_heads)
+    out = call(linear, (out, *project), ()).view(length, batch, project[0].shape[0])
+    weights = weights.view(batch, num_heads, length, source)
+    return out, weights.mean(1) if average else weights
+
+
+def _heads(projected: list[Tensor], num_heads: int) -> list[Tensor]:
+    """Query, key and value as [N * heads, length, width of a head]."""
+    if len(projected) == 1:
+        (packed,) = projected
+        packed = packed.view(*packed.shape[:-1], 3, packed.shape[-1] // 3)
+        packed = packed.unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+        projected = [packed[0], packed[1], packed[2]]
+    elif len(projected) == 2:
+        both = projected[1]
+        both = both.view(*both.shape[:-1], 2, both.shape[-1] // 2)
+        both = both.unsqueeze(0).transpose(0, -2).squeeze(-2).contiguous()
+        projected = [projected[0], both[0], both[1]]
+    sizes = [(t.shape[0], t.shape[1] * num_heads, t.shape[2] // num_heads) for t in projected]
+    return [t.contiguous().view(size).transpose(0, 1) for t, size in zip(projected, sizes, strict=True)]
+
+
+def _mask(masks: tuple, batch: int, num_heads: int, source: int) -> Tensor | None:
+    """The mask of positions and that of keys in one, as numbers to add; [1 or N * heads, length or 1, source]."""
+    attn, keys = (None if m is None else _numbers(m) for m in masks)
+    if attn is not None and attn.ndim == 2:
+        attn = attn.unsqueeze(0)
+    if keys is None:
+        return attn
+    keys = keys.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, source)
+    return keys if attn is None else attn + keys
+
+
+def _numbers(mask: Tensor) -> Tensor:
+    """A mask as numbers to add to scores: minus infinity where a boolean one is True."""
+    if mask.dtype is not dtypes.bool:
+        return mask
+    zeros = FUNCTIONS["zeros_like"](mask, dtype=dtypes.get_default_dtype())
+    return zeros.masked_fill_(mask, float("-inf"))
