@@ -17,10 +17,8 @@ from torchlike import autograd as autograd
 from torchlike import backends as backends
 from torchlike import compiler as compiler
 from torchlike import cuda as cuda
-from torchlike import export as export
 from torchlike import func as func
 from torchlike import functional as functional
-from torchlike import library as library
 from torchlike import linalg as linalg
 from torchlike import nn as nn
 from torchlike import optim as optim
@@ -45,5 +43,5 @@ from torchlike.serialization import load as load
 from torchlike.serialization import save as save
 
 __version__ = version.__version__
-__getattr__ = missing_names(__name__)
+__getattr__ = missing_names(__name__, later=("export", "library"))
 _setup.finish()

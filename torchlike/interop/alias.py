@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import NoReturn
 
 _OURS = __name__.partition(".")[0]
 _ALIAS = "torch"
@@ -56,8 +55,10 @@ def uninstall_as_torch() -> None:
         del sys.modules[name]
 
 
-def missing_names(module_name: str) -> Callable[[str], NoReturn]:
+def missing_names(module_name: str, later: Sequence[str] = ()) -> Callable[[str], ModuleType]:
     """A module-level `__getattr__` that names what the module lacks in the terms of the user's script.
+
+    The submodules ``later`` are imported when they are first used, so that importing the package does not wait for them.
 
     A package installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
     `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
@@ -69,7 +70,9 @@ def missing_names(module_name: str) -> Callable[[str], NoReturn]:
     """
     public = _ALIAS + module_name[len(_OURS) :]
 
-    def __getattr__(name: str) -> NoReturn:
+    def __getattr__(name: str) -> ModuleType:
+        if name in later:
+            return importlib.import_module(f"{module_name}.{name}")
         if name.startswith("__") and name.endswith("__"):
             message = f"module {module_name!r} has no attribute {name!r}"
         else:
