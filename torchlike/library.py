@@ -6,11 +6,7 @@ implementations, derivatives and rules by name; ``jax_op`` makes one from a func
 
 from torchlike._library.custom_ops import CustomOpDef, custom_op
 from torchlike._library.fake_impl import get_ctx
-from torchlike._library.infer_schema import infer_schema
-from torchlike._library.jax_op import jax_op
-from torchlike._library.library import (
-    Library,
-    _scoped_library,
+from torchlike._library.functions import (
     define,
     get_kernel,
     impl,
@@ -24,6 +20,9 @@ from torchlike._library.library import (
     triton_op,
     wrap_triton,
 )
+from torchlike._library.infer_schema import infer_schema
+from torchlike._library.jax_op import jax_op
+from torchlike._library.library import Library, _scoped_library
 from torchlike._library.opcheck import opcheck
 from torchlike._library.operator import fallthrough_kernel
 

@@ -51,6 +51,9 @@ def _call(op: Any, inputs: tuple, static: tuple) -> Any:
         out = lower.call(op, inputs, static)
     finally:
         state.grad = grad
+    for t in layer.leaves((out,)):
+        if all(t is not x for x in inputs):
+            t._diff = None  # made by a view below autograd, which knows nothing of it
     if grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         out = recorded(op, inputs, static, out)
     if isinstance(out, tuple) and op.returns is not None:

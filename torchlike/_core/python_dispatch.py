@@ -14,6 +14,7 @@ from typing import Any
 from torchlike._base.state import DISPATCH, state
 from torchlike._core import packets
 from torchlike._core.packets import OpOverload
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
 
@@ -116,7 +117,18 @@ def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     """Compute one call on plain tensors: no mode, no override, nothing recorded."""
     compute = _pending.pop(func) if _pending.computes else None
     with below():
-        return (compute or func._op)(*args, **kwargs)
+        out = (compute or func._op)(*args, **kwargs)
+    if not func._schema.is_mutable:
+        _unwritten(out, (*args, *kwargs.values()))
+    return out
+
+
+def _unwritten(out: Any, args: tuple) -> None:
+    """What a kernel does to its own results does not count as changes in place."""
+    given = [t._storage for t in leaves(args)]
+    for t in leaves((out,)):
+        if all(t._storage is not s for s in given) and t._vc is not UNTRACKED:
+            t._vc.version = 0
 
 
 class _Pending(threading.local):

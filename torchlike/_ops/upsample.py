@@ -4,11 +4,11 @@ import math
 
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_derivatives import linear_call
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops import _resample as tables
+from torchlike._ops._linear import linear
 from torchlike._ops.pool import Windows, expand
 
 _NODES = {
@@ -286,8 +286,7 @@ def im2col(self, kernel_size, dilation, padding, stride):
     _only_floating("im2col_out_cpu", self)
     *lead, c, h, w = self.shape
     blocks = _Blocks((h, w), kernel_size, dilation, padding, stride)
-    forward, back = lambda _, x: blocks.unfold(x), lambda _, g: blocks.fold(g)
-    out = linear_call(forward, back, (), self.reshape(-1, h, w))
+    out = linear(blocks.unfold, blocks.fold, self.reshape(-1, h, w))
     return out.reshape(*lead, c * math.prod(blocks.kernel), math.prod(blocks.out))
 
 
@@ -324,6 +323,5 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
             f"the calculated number of sliding blocks {blocks.out[0]} * {blocks.out[1]} = "
             f"{math.prod(blocks.out)}, but got input.size(2)={count}."
         )
-    forward, back = lambda _, x: blocks.fold(x), lambda _, g: blocks.unfold(g)
-    out = linear_call(forward, back, (), self.reshape(-1, elements, count))
+    out = linear(blocks.fold, blocks.unfold, self.reshape(-1, elements, count))
     return out.reshape(*lead, rows // elements, *size)

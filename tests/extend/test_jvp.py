@@ -1,0 +1,228 @@
+"""torch.func.jvp and dual levels: derivatives in a direction, compared with PyTorch and with backward passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from both import agree, agree_error
+
+import torchlike
+
+A = np.array([[0.5, -1.25, 2.0], [1.5, 0.25, -0.75]])
+V = np.array([[1.0, -0.5, 0.25], [0.0, 2.0, 1.5]])
+
+
+def case(f, x=A, v=V):
+    """``jvp`` of ``f`` at ``x`` in the direction ``v``, on both libraries."""
+    agree(lambda t: t.func.jvp(lambda y: f(t, y), (t.tensor(x),), (t.tensor(v),)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x: x.sin() * x + 2,
+        lambda t, x: (x @ x.T).sum(),
+        lambda t, x: t.where(x > 0, x, x * x),
+        lambda t, x: x.softmax(-1).log().mean(0),
+        lambda t, x: (x.sort(-1).values, x.max(1).values, x.abs().sqrt()),
+        lambda t, x: t.cat([x, x.exp()])[1:, ::2],
+        lambda t, x: x[t.tensor([1, 0]), t.tensor([2, 0])] ** 3,
+        lambda t, x: x.view(-1)[1:4].unsqueeze(0).expand(2, 3) * x,
+        lambda t, x: x.t().contiguous().unbind()[1] + x.chunk(3, 1)[0].squeeze(1),
+        lambda t, x: t.linalg.inv(x @ x.T + t.eye(2, dtype=x.dtype)),
+        lambda t, x: t.linalg.svdvals(x),
+        lambda t, x: t.nn.functional.layer_norm(x, (3,)) + t.nn.functional.gelu(x),
+        lambda t, x: t.nn.functional.max_pool1d(x[None], 2),
+        lambda t, x: x.norm() + x.prod() + x.cumsum(0).logsumexp(1),
+        lambda t, x: t.complex(x, x * x).abs(),
+        lambda t, x: x.argmax(),
+        lambda t, x: (x > 0, x.long(), x.floor()),
+        lambda t, x: x.float() * 2,
+        lambda t, x: t.ones(2),
+        lambda t, x: x.detach() * x,
+        lambda t, x: x * x[0, 0].item() if x.sum() > 0 else x,
+    ],
+)
+def test_operators(f):
+    case(f)
+
+
+@pytest.mark.parametrize("name", ["abs", "relu", "sign", "sqrt", "norm", "amax", "cummax", "frac"])
+def test_conventions_at_zero_and_ties(name):
+    def f(t, x):
+        got = getattr(t.nn.functional if name == "relu" else t, name)(*((x, 0) if name == "cummax" else (x,)))
+        return got[0] if isinstance(got, tuple) else got
+
+    case(f, np.zeros((2, 3)))
+
+
+def test_structures_and_aux():
+    def f(t):
+        x, v = t.tensor(A), t.tensor(V)
+        g = lambda d, y: ({"o": d["a"] * y, "l": [d["b"][0]]}, {"aux": y * 3})  # noqa: E731
+        return t.func.jvp(g, ({"a": x, "b": (x,)}, x), ({"a": v, "b": (v,)}, v), has_aux=True)
+
+    agree(f)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x: x.clone().mul_(3).add_(x),
+        lambda t, x: x.clone().sin_(),
+        lambda t, x: x.clone().zero_(),
+    ],
+)
+def test_changes_in_place(f):
+    case(f)
+
+
+def assigned(t, x):
+    y = t.zeros(2, 3, dtype=t.float64)
+    part = y[:, 1:]
+    y[0] = x[1]
+    part *= x[:, :2]
+    y[1].copy_(x[0])
+    z = x.clone()
+    z[0, 0] = 5.0
+    return y, part, z, y.T
+
+
+def test_assignment_and_views_made_before():
+    case(assigned)
+
+
+def test_the_arguments_change_with_their_tangents():
+    def f(t):
+        x, v = t.tensor(A), t.tensor(V)
+        return t.func.jvp(lambda y: y.mul_(2), (x,), (v,)), x, v
+
+    agree(f)
+
+
+# -- nesting and autograd ----------------------------------------------------------------------------
+
+
+def test_nested():
+    def f(t):
+        x, v = t.tensor(A), t.tensor(V)
+        inner = lambda y: t.func.jvp(lambda z: z.sin() * y, (y,), (v,))  # noqa: E731
+        return t.func.jvp(inner, (x,), (v,)), t.func.jvp(lambda y: t.func.jvp(lambda z: z * y, (v,), (v,))[1], (x,), (v,))
+
+    agree(f)
+
+
+def test_with_vmap_in_any_order():
+    def f(t):
+        x, v = t.tensor(A), t.tensor(V)
+        rows = t.eye(6, dtype=x.dtype).view(6, 2, 3)
+        jacobian = t.vmap(lambda r: t.func.jvp(lambda y: (y.exp() * y.sum()).sum(0), (x,), (r,))[1])(rows)
+        mapped = t.func.jvp(t.vmap(lambda y: y.sin().cumsum(0), out_dims=1), (x,), (v,))
+        both = t.vmap(lambda y, w: t.func.jvp(lambda z: z.prod() * z, (y,), (w,)))(x, v)
+        return jacobian, mapped, both
+
+    agree(f)
+
+
+def test_tangents_that_only_some_examples_share():
+    def g(t, x):
+        y = t.zeros(3, dtype=t.float64)
+        y[0] = x[1]
+        y[1:] += x[1:] ** 2
+        return y
+
+    def f(t):
+        rows = t.eye(3, dtype=t.float64)
+        return t.vmap(lambda v: t.func.jvp(lambda x: g(t, x), (t.tensor(A[0]),), (v,))[1])(rows)
+
+    agree(f)
+
+
+def test_gradients_of_both_results():
+    def f(t):
+        x, v = t.tensor(A, requires_grad=True), t.tensor(V, requires_grad=True)
+        out, dot = t.func.jvp(lambda y: (y.sin() * y).sum(0), (x,), (v,))
+        return out, dot, t.autograd.grad((out * dot).sum(), (x, v))
+
+    agree(f)
+
+
+def test_hessian_forward_over_reverse():
+    x = torchlike.tensor(A, requires_grad=True)
+
+    def gradient(y):
+        return torchlike.autograd.grad((y**3).sum() + y.prod(), y, create_graph=True)[0]
+
+    rows = torchlike.eye(6, dtype=x.dtype).view(6, 2, 3)
+    ours = torchlike.vmap(lambda v: torchlike.func.jvp(gradient, (x,), (v,))[1])(rows).reshape(6, 6)
+    g = gradient(x).flatten()
+    rows = [torchlike.autograd.grad(g[i], x, retain_graph=True)[0].flatten() for i in range(6)]
+    torchlike.testing.assert_close(ours.detach(), torchlike.stack(rows))
+
+
+# -- what is refused ---------------------------------------------------------------------------------
+
+
+def refused(match, call):
+    agree_error(lambda t: call(t, t.ones(3), t.ones(3)), match)
+
+
+def test_arguments():
+    refused("Expected primals to be a tuple", lambda t, x, v: t.func.jvp(t.sin, x, v))
+    refused("Expected primals to be a tuple", lambda t, x, v: t.func.jvp(t.sin, [x], [v]))
+    refused("the same python structure", lambda t, x, v: t.func.jvp(t.sin, (x,), v))
+    refused("the same python structure", lambda t, x, v: t.func.jvp(t.sin, (x,), (v, v)))
+    refused("to contain at least one Tensor", lambda t, x, v: t.func.jvp(lambda: x, (), ()))
+    refused("Expected primals to only contain Tensors", lambda t, x, v: t.func.jvp(t.sin, (2.0,), (v,)))
+    refused("Expected tangents to only contain Tensors", lambda t, x, v: t.func.jvp(t.sin, (x,), (2.0,)))
+    refused("different size than that of the original Tensor", lambda t, x, v: t.func.jvp(t.sin, (x,), (v[:2],)))
+    refused("Expected primal to be floating point", lambda t, x, v: t.func.jvp(t.sin, (x.long(),), (v,)))
+
+
+def test_results():
+    refused("only tensors, got unsupported type <class 'float'>", lambda t, x, v: t.func.jvp(lambda y: 1.0, (x,), (v,)))
+    refused("non-empty output", lambda t, x, v: t.func.jvp(lambda y: None, (x,), (v,)))
+    refused("independent of the inputs", lambda t, x, v: t.func.jvp(lambda y: t.ones(2), (x,), (v,), strict=True))
+    refused("should be a tuple: .output, aux", lambda t, x, v: t.func.jvp(t.sin, (x,), (v,), has_aux=True))
+    refused("Expected tensors, got unsupported type",
+            lambda t, x, v: t.func.jvp(lambda y: (y, "a"), (x,), (v,), has_aux=True))  # fmt: skip
+
+
+def test_autograd_of_the_outside_stays_outside():
+    refused("inside of a function being transformed", lambda t, x, v: t.func.jvp(lambda y: y.requires_grad_(), (x,), (v,)))
+    refused("inside a functorch transform", lambda t, x, v: t.func.jvp(lambda y: y.sum().backward(), (x,), (v,)))
+
+
+def test_an_operator_without_forward_mode():
+    def f(x):
+        return torchlike._core.dispatch.call(_ROUND_TRIP, (x,), ())
+
+    with pytest.raises(NotImplementedError, match="Trying to use forward AD with round_trip that does not support it"):
+        torchlike.func.jvp(f, (torchlike.ones(2),), (torchlike.ones(2),))
+
+
+def _round_trip():
+    jax = pytest.importorskip("jax")
+    f = jax.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, g: (g,))
+    return torchlike._decl.derive.Derived("round_trip", "RoundTripBackward", f)
+
+
+_ROUND_TRIP = _round_trip()
+
+
+def test_prints():
+    def f(t):
+        seen = []
+        t.func.jvp(lambda y: seen.append(repr(y)) or y, (t.tensor([1.0, 2.0]),), (t.tensor([1.0, 0.0]),))
+        return seen
+
+    agree(f)
+
+
+def test_compiled_and_recorded():
+    x, v = torchlike.tensor(A), torchlike.tensor(V)
+    f = lambda y: torchlike.func.jvp(lambda z: z.sin().sum(0), (y,), (v,))[1]  # noqa: E731
+    torchlike.testing.assert_close(torchlike.compile(f)(x), f(x))
+    with torchlike.set_execution("recorded"):
+        torchlike.testing.assert_close(f(x), (x.cos() * v).sum(0))
