@@ -42,6 +42,7 @@ from torchlike._base.state import (
 )
 from torchlike._core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from torchlike._core.inference import is_inference
+from torchlike._core._tags import Tag
 from torchlike._core.packets import ops
 from torchlike._core import autograd as _autograd
 from torchlike._core import _overrides_subclass, bind, convert
@@ -88,7 +89,7 @@ globals().update(publish("torch", {name: f for name, f in globals().items() if n
 globals().update(TYPED)
 
 __all__ = [
-    "Generator", "Size", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
+    "Generator", "Size", "Tag", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
     "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
     "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",

@@ -274,6 +274,21 @@ def test_export_refuses(ext):
 
 
 @needs_compiler
+def test_subclasses(ext):
+    seen = []
+
+    class Seen(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.zeros(2).as_subclass(Seen)
+    assert type(ext.shifted(x, by=2)) is Seen and type(torch.ops.ext.shifted(x)) is Seen
+    assert seen[:2] == [torch.ops.ext.shifted.default] * 2
+
+
+@needs_compiler
 @pytest.mark.parametrize("method", ["sequential", "broadcast_all"])
 def test_torch_vmap(ext, method):
     module = again(vmap_method={"shifted": method, "count": method})

@@ -107,7 +107,8 @@ def test_nested():
     def f(t):
         x, v = t.tensor(A), t.tensor(V)
         inner = lambda y: t.func.jvp(lambda z: z.sin() * y, (y,), (v,))  # noqa: E731
-        return t.func.jvp(inner, (x,), (v,)), t.func.jvp(lambda y: t.func.jvp(lambda z: z * y, (v,), (v,))[1], (x,), (v,))
+        outer = lambda y: t.func.jvp(lambda z: z * y, (v,), (v,))[1]  # noqa: E731
+        return t.func.jvp(inner, (x,), (v,)), t.func.jvp(outer, (x,), (v,))
 
     agree(f)
 
@@ -189,7 +190,7 @@ def test_results():
 
 
 def test_autograd_of_the_outside_stays_outside():
-    refused("inside of a function being transformed", lambda t, x, v: t.func.jvp(lambda y: y.requires_grad_(), (x,), (v,)))
+    refused("of a function being transformed", lambda t, x, v: t.func.jvp(lambda y: y.requires_grad_(), (x,), (v,)))
     refused("inside a functorch transform", lambda t, x, v: t.func.jvp(lambda y: y.sum().backward(), (x,), (v,)))
 
 
@@ -218,6 +219,15 @@ def test_prints():
         return seen
 
     agree(f)
+
+
+def test_compiled_functions_and_fused_norms_inside():
+    x, v = torchlike.tensor(A), torchlike.tensor(V)
+    square = torchlike.compile(lambda y: y * y)
+    square(x)
+    torchlike.testing.assert_close(torchlike.func.jvp(square, (x,), (v,))[1], 2 * x * v)
+    case(lambda t, y: t.nn.utils.get_total_norm([y, y.sin()]))
+    agree(lambda t: t.vmap(lambda y: t.nn.utils.get_total_norm([y, y.sin()]))(t.tensor(A)))
 
 
 def test_compiled_and_recorded():

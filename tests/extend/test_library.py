@@ -384,11 +384,12 @@ def test_get_kernel():
 @pytest.mark.parametrize(
     "call, match",
     [
+        (lambda t: replacing(t, "view", plus(1)), "aten::view: kernels for this operator cannot be replaced"),
+        (lambda t: replacing(t, "no_such", plus(1)), "aten::no_such: kernels for this operator cannot be replaced"),
         (
-            lambda t: t.library.Library("aten", "IMPL").impl("sin", plus(1), "CPU"),
-            "aten::sin: kernels of built-in operators",
+            lambda t: replacing(t, "sin", plus(1), "Autograd"),
+            "aten::sin: kernels for this dispatch key Autograd cannot be replaced",
         ),
-        (lambda t: t.library.register_kernel("aten::sin", "cpu", plus(1)), "aten::sin: kernels of built-in operators"),
         (lambda t: t.library.register_autograd(t.ops.aten.sin.default, plus(1)), "aten::sin: kernels of built-in"),
         (
             lambda t: fragment(t, UNARY).impl("op", plus(1), "Functionalize"),
@@ -421,6 +422,66 @@ def test_get_kernel():
 def test_what_is_not_supported_is_refused_by_name(call, match):
     with pytest.raises(NotImplementedError, match=match):
         call(torchlike)
+
+
+def replacing(t, name, function, key="CPU"):
+    """A library that replaces the kernel of an operator of aten."""
+    lib = t.library.Library("aten", "IMPL", key)
+    lib.impl(name, function)
+    return lib
+
+
+SINE = [
+    lambda t, x: t.sin(x),
+    lambda t, x: x.sin(),
+    lambda t, x: t.ops.aten.sin(x),
+    lambda t, x: x.detach().clone().sin_(),
+    lambda t, x: t.autograd.grad(t.sin(x).sum(), x),
+    lambda t, x: t.vmap(t.sin)(x),
+    lambda t, x: t.sin(x[:0]),
+]
+
+
+@pytest.mark.parametrize("use", SINE)
+@pytest.mark.parametrize("kernel", [lambda t, x: x + 100, lambda t, x: t.as_tensor(np.cos(x.detach().numpy()))])
+def test_the_kernel_of_a_built_in_operator_can_be_replaced(kernel, use):
+    def script(t):
+        x = t.arange(3.0, requires_grad=True)
+        before = use(t, x)
+        with t.library._scoped_library("aten", "IMPL", "CPU") as lib:
+            lib.impl("sin", lambda x: kernel(t, x))
+            during = use(t, x)
+        return before, during, use(t, x)
+
+    agree(script)
+
+
+def test_a_replaced_kernel_is_part_of_programs():
+    t = torchlike
+    with t.library._scoped_library("aten", "IMPL", "CPU") as lib:
+        program = t.compile(lambda x: x + x, fullgraph=True)
+        assert program(t.full((2,), 3.0)).tolist() == [6, 6]
+        lib.impl("add.Tensor", lambda x, y, alpha=1: x * y)
+        assert program(t.full((2,), 3.0)).tolist() == [9, 9]
+        assert (t.full((2,), 3.0) + 5).tolist() == [15, 15]
+    assert (t.full((2,), 3.0) + 5).tolist() == [8, 8]
+
+
+def test_a_replacing_kernel_must_return_what_the_operator_gives():
+    with torchlike.library._scoped_library("aten", "IMPL", "CPU") as lib:
+        lib.impl("sin", lambda x: x[1:])
+        with pytest.raises(
+            RuntimeError, match=r"aten::sin: the kernel.*returned .*float32\[2\].*operator gives .*float32\[3\]"
+        ):
+            torchlike.arange(3.0).sin()
+
+
+def test_a_replaced_kernel_by_name():
+    lib = torchlike.library.Library("aten", "IMPL")
+    torchlike.library.impl("aten::cos", "cpu", plus(7), lib=lib)
+    assert torchlike.zeros(1).cos().item() == 7
+    lib._destroy()
+    assert torchlike.zeros(1).cos().item() == 1
 
 
 INFERRED = [

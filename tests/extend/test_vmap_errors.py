@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import pytest
+import torch
 from both import agree_error
 
 import torchlike
@@ -47,7 +48,7 @@ def test_in_dims_out_of_range(dim):
 
 
 def test_a_number_cannot_be_mapped():
-    agree_error(lambda t: t.vmap(lambda x, y: x)(t.ones(2), 2.0), "input is of type <class 'float'>. We cannot vmap over")
+    agree_error(lambda t: t.vmap(lambda x, y: x)(t.ones(2), 2.0), "is of type <class 'float'>. We cannot vmap over")
     agree_error(lambda t: t.vmap(lambda x: x)(t.tensor(1.0)), "dimensionality 0")
 
 
@@ -155,8 +156,8 @@ def test_a_leaf_that_requires_grad_cannot_change():
 def test_autograd_of_the_outside_stays_outside():
     refused("requires_grad_.* inside of a function being transformed", lambda t, x: x.requires_grad_(), (2,))
     refused("inside a functorch transform", lambda t, x: x.sum().backward(), (2,))
-    refused("does not require grad",
-            lambda t, x: t.autograd.grad((x * t.ones(3, requires_grad=True)).sum(), t.ones(3, requires_grad=True)), (2, 3))
+    w = {t: t.ones(3, requires_grad=True) for t in (torchlike, torch)}
+    refused("does not require grad", lambda t, x: t.autograd.grad((x * w[t]).sum(), w[t]), (2, 3))
     refused("accessing `data` under vmap transform is not allowed", lambda t, x: x.data, (2,))
 
 
@@ -200,7 +201,7 @@ def drawn(t, f, randomness):
 @pytest.mark.parametrize("name", RANDOM)
 def test_randomness(name):
     agree_error(lambda t: drawn(t, RANDOM[name], "error"), "called random operation while in randomness error mode")
-    for t in (torchlike, __import__("torch")):
+    for t in (torchlike, torch):
         assert drawn(t, RANDOM[name], "same") == ((4, 30), True)
         assert drawn(t, RANDOM[name], "different") == ((4, 30), False)
 
@@ -234,3 +235,29 @@ def test_dropout_and_its_gradient_agree():
     y = torchlike.vmap(torchlike.nn.functional.dropout, randomness="different")(x)
     y.sum().backward()
     assert torchlike.equal(y, x.grad)
+
+
+# -- what has no meaning for several tensors at once ---------------------------------------------------
+
+
+def test_memory_cannot_be_exchanged():
+    refused(r"vmap: aten::set_\(self", lambda t, x: t.zeros(3).set_(x), (2, 3))
+    refused("Can't detach views in-place", lambda t, x: x.detach_(), (2, 3))
+    with pytest.raises(NotImplementedError, match=r"resize_\(\) inside of vmap is not supported"):
+        torchlike.vmap(lambda x: x.resize_(2))(torchlike.ones(2, 3))
+
+
+def test_factories_need_numbers():
+    refused(r"calling .item\(\) on a Tensor", lambda t, x: t.full((2,), x[0]), (2, 3))
+    refused(r"calling .item\(\) on a Tensor", lambda t, x: t.arange(x[0]), (2, 3))
+
+
+def test_functions_of_many_tensors_at_once():
+    with pytest.raises(NotImplementedError, match="over several tensors at once is not supported inside of vmap"):
+        torchlike.vmap(lambda x: torchlike.nn.utils.clip_grads_with_norm_(_with_grad(x), 1.0, x.norm()))(torchlike.ones(2, 3))
+
+
+def _with_grad(x):
+    p = torchlike.nn.Parameter(x.detach())
+    p.grad = x.clone()
+    return [p]

@@ -14,7 +14,6 @@ from torchlike._core.dispatch import call
 from torchlike._core.packets import OpOverload, ops, packet
 from torchlike._core.python_dispatch import invoke
 from torchlike._core.tensor import Tensor, strided
-from torchlike._decl.derive import Derived
 from torchlike._decl.function_schema import parse_schema
 
 _aten = ops.aten
@@ -119,15 +118,13 @@ def _dtype_of(aval: Any) -> Any:
 def summed(grad: Any, shape: list[int]) -> Any:
     """The sum of ``grad`` over the dimensions that were broadcast from ``shape``."""
     lead = grad.ndim - len(shape)
-    dims = list(range(lead)) + [
-        i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1
-    ]
+    dims = list(range(lead)) + [i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1]
     if dims:
         grad = shown(_aten.sum.dim_IntList, grad, dims, True)
     return shown(_aten.view.default, grad, shape) if lead else grad
 
 
-# -- kernels without a formula ----------------------------------------------------------------------------------------
+# -- kernels without a formula ---------------------------------------------------------------------------------------
 
 
 def derived(op: Any, inputs: tuple) -> Any:

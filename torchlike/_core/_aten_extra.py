@@ -1,4 +1,4 @@
-"""Overloads of ``torch.ops.aten`` that no declaration gives: factories, and functions of tensors outside of dispatch."""
+"""Overloads of ``torch.ops.aten`` that no declaration gives: factories, and what is no operator call here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from torchlike._core._tags import Tag
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.packets import ops
-from torchlike._core.python_dispatch import invoke, normalised
+from torchlike._core.python_dispatch import invoke, invoke_with, modes_set_to, normalised
 from torchlike._core.tensor import Tensor
 from torchlike._decl.op import REGISTRY
 
@@ -69,7 +69,7 @@ _add(
     _method("new_empty_strided"),
 )
 
-# -- random numbers: the kernels over words are shown under these names -----------------------------------------------
+# -- random numbers: the kernels over words are shown under these names ----------------------------------------------
 
 for _text in (
     "uniform_(Tensor(a!) self, float from=0., float to=1., @)",
@@ -92,7 +92,7 @@ for _text in (
     _add(_text + " -> Tensor", _function(_text[: _text.index("(")].split(".")[0]), _SEEDED)
 
 
-# -- layers and losses: PyTorch's operators, over those of torchlike that compute more or less than they ---------------
+# -- layers and losses: PyTorch's operators, over those of torchlike that compute more or less than they -------------
 
 
 def _op(name: str, inputs: tuple, static: tuple = ()) -> Any:
@@ -107,7 +107,9 @@ def _softmaxes(name: str) -> Callable:
     return lambda self, dim, half_to_float: _op(f"{name}.int", (self,), (dim, None))
 
 
-def _batch_norm(input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float) -> Any:
+def _batch_norm(
+    input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Any:
     if not training:
         out = _op("_native_batch_norm_eval", (input, weight, bias, mean, var, eps))
         return out, _empty(input), _empty(input)
@@ -145,7 +147,9 @@ def _flash(
         scores = scores.masked_fill(~allowed, float("-inf"))
     if attn_mask is not None:
         scores = scores + attn_mask if attn_mask.is_floating_point() else scores.masked_fill(~attn_mask, float("-inf"))
-    out = _op("_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, False))
+    out = _op(
+        "_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, False)
+    )
     if out.shape == query.shape:  # in the memory order of the query, as PyTorch's kernel gives it
         out = FUNCTIONS["empty_like"](query).copy_(out)
     return out, scores.logsumexp(-1)
@@ -186,13 +190,15 @@ _add(
 
 
 def _resample(name: str, n: int, aligned: bool) -> None:
-    scales = ", ".join(f"float? {s}=None" for s in (("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[-n:]))
+    scales = ", ".join(
+        f"float? {s}=None" for s in (("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[-n:])
+    )
     align = "bool align_corners, " if aligned else ""
 
     def run(self: Any, output_size: Any, *rest: Any) -> Any:
         align, given = (rest[0], rest[1:]) if aligned else (False, rest)
-        given = [s for s in given if s is not None]
-        return _op(f"_{name}", (self,), (tuple(output_size), tuple(given) or None, align, False))
+        factors = tuple([s for s in given if s is not None])
+        return _op(f"_{name}", (self,), (tuple(output_size), factors or None, align, False))
 
     _add(f"{name}(Tensor self, SymInt[{n}] output_size, {align}{scales}) -> Tensor", run)
 
@@ -205,7 +211,7 @@ for _name, _n, _aligned in (
     _resample(_name, _n, _aligned)
 
 
-# -- what is no operator here -----------------------------------------------------------------------------------------
+# -- what is no operator here ----------------------------------------------------------------------------------------
 
 
 def _same(self: Any) -> Any:
@@ -217,14 +223,18 @@ def _item(self: Any) -> Any:
 
 
 _add("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", _method("split"))
-_add("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", _method("split_with_sizes"))
+_add(
+    "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", _method("split_with_sizes")
+)
 _add("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", _method("unbind"))
+
+
 def _key(indices: Any) -> tuple:
     return tuple([slice(None) if i is None else i for i in indices])
 
 
 def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    places = []
+    places: list = []
     for i in indices:
         mask = isinstance(i, Tensor) and i.dtype in (dtypes.bool, dtypes.uint8)
         places.extend(FUNCTIONS["nonzero"](i, as_tuple=True) if mask else (i,))
@@ -256,8 +266,15 @@ _add("flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Ten
 _add("resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)", _method("resize_"))
 _add("squeeze_(Tensor(a!) self) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
 _add("squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
+_add("squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
 _add("unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)", _method("unsqueeze_"), Tag.inplace, Tag.inplace_view)
 _add("t_(Tensor(a!) self) -> Tensor(a!)", _method("t_"), Tag.inplace, Tag.inplace_view)
+_add(
+    "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
+    _method("as_strided_"),
+    Tag.inplace,
+    Tag.inplace_view,
+)
 _add("transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", _method("transpose_"), Tag.inplace)
 
 
@@ -281,5 +298,14 @@ def show(name: str, args: tuple, kwargs: dict) -> Any:
     return invoke(func, *normalised(func, args, kwargs))
 
 
+def announce(name: str, t: Any, *args: Any) -> Any:
+    """Show the change of ``t`` to the modes, and give the context in which it is made."""
+    packet, overload = name.rsplit(".", 1)
+    func = getattr(getattr(ops.aten, packet), overload)
+    invoke_with(lambda self, *rest, **options: self, func, *normalised(func, (t, *args), {}))
+    return modes_set_to(())
+
+
 seen.SHOW.append(show)
+seen.ANNOUNCE.append(announce)
 __all__ = ["show"]

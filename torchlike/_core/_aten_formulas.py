@@ -17,7 +17,7 @@ def _times(grad: Any, factor: Any) -> Any:
     return grad if factor is None or factor == 1 else shown(_aten.mul.Tensor, grad, factor)
 
 
-# -- arithmetic -------------------------------------------------------------------------------------------------------
+# -- arithmetic ------------------------------------------------------------------------------------------------------
 
 
 @formula("add.Tensor")
@@ -88,7 +88,7 @@ def pow_scalar(c: Case) -> dict | None:
     return None if exponent is None or isinstance(exponent, Tensor) else {"self": _power(c.grad, c["self"], exponent)}
 
 
-# -- functions of one tensor --------------------------------------------------------------------------------------------
+# -- functions of one tensor -----------------------------------------------------------------------------------------
 
 
 def _one(*names: str) -> Callable:
@@ -238,7 +238,7 @@ def dropout(c: Case) -> dict:
     return {"input": shown(_aten.mul.Tensor, c.grad, noise)}
 
 
-# -- reductions ---------------------------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------------------------
 
 
 def _restored(c: Case, grad: Any, dims: Any, keepdim: bool) -> Any:
@@ -318,7 +318,7 @@ _softmaxes("softmax")
 _softmaxes("log_softmax")
 
 
-# -- losses -------------------------------------------------------------------------------------------------------------
+# -- losses ----------------------------------------------------------------------------------------------------------
 
 
 @_one("mse_loss")

@@ -24,7 +24,7 @@ def _t(x: Any) -> Any:
     return shown(_aten.t.default, x)
 
 
-# -- products ---------------------------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------------------------
 
 
 def _right(grad: Any, left: Any, by_columns: bool) -> Any:
@@ -177,7 +177,7 @@ def _stacked(c: Case, a: list, b: list) -> dict:
     return {n: later(n, s) for n, s in (("self", a), ("other", b)) if n in c.needs}
 
 
-# -- views ------------------------------------------------------------------------------------------------------------
+# -- views -----------------------------------------------------------------------------------------------------------
 
 
 def _restored(grad: Any, shape: list[int]) -> Any:
@@ -269,7 +269,7 @@ def narrow(c: Case) -> dict | None:
     return {"self": shown(_aten.slice_backward.default, c.grad, c.shape(), dim, start, start + length, 1)}
 
 
-# -- joining and indexing -----------------------------------------------------------------------------------------------
+# -- joining and indexing --------------------------------------------------------------------------------------------
 
 
 @formula("cat")
@@ -321,7 +321,7 @@ def pad(c: Case) -> dict:
     return {"self": shown(_aten.constant_pad_nd.default, c.grad, [-n for n in c["pad"]])}
 
 
-# -- layers -------------------------------------------------------------------------------------------------------------
+# -- layers ----------------------------------------------------------------------------------------------------------
 
 
 def _masked(c: Case, func: Any, names: tuple, *args: Any) -> dict:
@@ -408,7 +408,13 @@ for _n in (2, 3):
 @formula("_scaled_dot_product_attention")
 def attention(c: Case) -> dict | None:
     query = c["query"]
-    if query is None or len(c.shape("query")) != 4 or c["words"] is not None or c["enable_gqa"] or "attn_mask" in c.needs:
+    if (
+        query is None
+        or len(c.shape("query")) != 4
+        or c["words"] is not None
+        or c["enable_gqa"]
+        or "attn_mask" in c.needs
+    ):
         return None
     if type(query) is not Tensor or c.shape("query")[-1] != c.shape("value")[-1]:
         return None

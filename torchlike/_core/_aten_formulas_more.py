@@ -17,7 +17,7 @@ def _mul(a: Any, b: Any) -> Any:
     return shown(_aten.mul.Tensor, a, b)
 
 
-# -- functions of one tensor --------------------------------------------------------------------------------------------
+# -- functions of one tensor -----------------------------------------------------------------------------------------
 
 
 @_one("log1p")
@@ -67,15 +67,15 @@ def roll(c: Case) -> Any:
     return shown(_aten.roll.default, c.grad, [-s for s in c["shifts"]], list(c["dims"]))
 
 
-# -- functions of several ------------------------------------------------------------------------------------------------
+# -- functions of several --------------------------------------------------------------------------------------------
 
 
 @formula("addcmul")
 def addcmul(c: Case) -> dict:
     got = {"self": c.grad}
-    for name, other in (("tensor1", "tensor2"), ("tensor2", "tensor1")):
+    for name, factor in (("tensor1", c["tensor2"]), ("tensor2", c["tensor1"])):
         if name in c.needs:
-            got[name] = _mul(c.grad, shown(_aten.mul.Scalar, c[other], c.number("value")))
+            got[name] = _mul(c.grad, shown(_aten.mul.Scalar, factor, c.number("value")))
     return got
 
 
@@ -95,7 +95,7 @@ def lerp(c: Case) -> dict | None:
 def _larger(name: str, strictly: Any) -> None:
     def run(c: Case) -> dict:
         got = {}
-        for own, other in (("other", "self"), ("self", "other")):
+        for own in ("other", "self"):
             if own in c.needs:
                 half = shown(_aten.div.Scalar, c.grad, 2)
                 tied = shown(_aten.eq.Tensor, c["self"], c["other"])
@@ -149,7 +149,7 @@ def scatter_add(c: Case) -> dict:
     return got
 
 
-# -- statistics ------------------------------------------------------------------------------------------------------------
+# -- statistics ------------------------------------------------------------------------------------------------------
 
 
 def _spread(c: Case, grad: Any, dims: Any, correction: float, keepdim: bool) -> Any:
@@ -223,7 +223,9 @@ _extreme("amin")
 def extreme(c: Case) -> dict | None:
     if c["result"] is None:
         return None
-    nan = shown(_aten.logical_and.default, shown(_aten.isnan.default, c["self"]), shown(_aten.isnan.default, c["result"]))
+    nan = shown(
+        _aten.logical_and.default, shown(_aten.isnan.default, c["self"]), shown(_aten.isnan.default, c["result"])
+    )
     tied = shown(_aten.logical_or_.default, shown(_aten.eq.Tensor, c["self"], c["result"]), nan)
     return {"self": _mul(tied, shown(_aten.div.Tensor, c.grad, shown(_aten.sum.default, tied)))}
 
@@ -237,7 +239,7 @@ for _name in ("sort", "sort.stable", "topk"):
     formula(_name)(lambda c: None if c["indices"] is None else {"self": _placed(c, c["dim"])})
 
 
-# -- views of several pieces, and places of elements ---------------------------------------------------------------------
+# -- views of several pieces, and places of elements -----------------------------------------------------------------
 
 
 @formula("split.Tensor", "split_with_sizes")
@@ -280,7 +282,7 @@ def repeat(c: Case) -> Any:
     return shown(_aten.sum.dim_IntList, grad, dims) if dims else grad
 
 
-# -- losses and norms ------------------------------------------------------------------------------------------------------
+# -- losses and norms ------------------------------------------------------------------------------------------------
 
 
 @_one("smooth_l1_loss")
@@ -326,5 +328,3 @@ def group_norm(c: Case) -> dict | None:
     args = c.grad, c["input"], c["result1"], c["result2"], c["weight"], *sizes
     out = shown(_aten.native_group_norm_backward.default, *args, [name in c.needs for name in names])
     return dict(zip(names, out, strict=True))
-
-

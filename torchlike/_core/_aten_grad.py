@@ -162,8 +162,8 @@ def _chosen(grads: tuple, wanted: tuple, mask: list) -> tuple:
 
 @_add(
     "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "
-    "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) "
-    "-> (Tensor, Tensor, Tensor)"
+    "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
+    "bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
 )
 def convolution_backward(grad: Any, input: Any, weight: Any, bias_sizes: Any, *rest: Any) -> Any:
     *static, mask = rest

@@ -12,7 +12,8 @@ from torchlike._core.dispatch import call, plan_for
 from torchlike._core.inplace import call_inplace, check_writable, rebase
 from torchlike._core.out import SHOW_OUT
 from torchlike._core.packets import ops
-from torchlike._core.tensor import DETACH, Tensor, alias, value_of, wrap
+from torchlike._core.storage import UNTRACKED
+from torchlike._core.tensor import DETACH, Tensor, alias, bump, value_of, wrap
 from torchlike._core.viewing import call_view, pieces_of
 from torchlike._executor.immediate import Abstract
 
@@ -69,7 +70,9 @@ def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
     plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
     if plan is None:
         return out
-    outs = [alias(o, type(o)) if any(o is x for x in inputs) else o for o in (out if isinstance(out, tuple) else (out,))]
+    outs = [
+        alias(o, type(o)) if any(o is x for x in inputs) else o for o in (out if isinstance(out, tuple) else (out,))
+    ]
     if not all(isinstance(o, Tensor) for o in outs):
         return out
     saved = [inputs[i] for i in plan.inputs]
@@ -190,14 +193,14 @@ def _inplace(op: Any, inputs: tuple, static: tuple) -> Any:
     if plan is not None:
         edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
         saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
-    before = target._vc.version if target._vc is not None else 0
+    before = None if target._vc is UNTRACKED else target._vc.version
     grad, state.grad = state.grad, False
     try:
         lower.inplace(op, inputs, static)
     finally:
         state.grad = grad
-    if layer.has_dispatch(type(target)) and target._vc.version == before:
-        target._vc.version += 1
+    if target._vc is not UNTRACKED and target._vc.version == before:
+        bump(target)
     if plan is None:
         return target
     made = _node(op, plan, edges, saved)
@@ -239,14 +242,18 @@ def _out(op: Any, inputs: tuple, static: tuple, outs: tuple) -> bool:
     func, kwargs = lower.out_overload(op, inputs, static, outs)
     if func is None:
         return False
+    versions = [None if o._vc is UNTRACKED else o._vc.version for o in outs]
     layer.invoke(func, *layer.normalised(func, (), kwargs))
+    for o, before in zip(outs, versions, strict=True):
+        if before is not None and o._vc.version == before:
+            bump(o)
     return True
 
 
 SHOW_OUT.append(_out)
 
 
-# -- detach -----------------------------------------------------------------------------------------------------------
+# -- detach ----------------------------------------------------------------------------------------------------------
 
 
 def _detached(t: Tensor) -> Tensor | None:

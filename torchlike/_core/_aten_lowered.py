@@ -169,7 +169,7 @@ def where(condition: Any, self: Any, other: Any) -> Any:
     return shown(_aten.where.self, condition, *pair)
 
 
-# -- shapes and indices -----------------------------------------------------------------------------------------------
+# -- shapes and indices ----------------------------------------------------------------------------------------------
 
 
 @lowers("narrow")
@@ -201,7 +201,7 @@ def index_true(self: Any, index: Any, dim: int, width: int) -> Any:
     return shown(_aten.index.Tensor, self, [None] * dim + [mask])
 
 
-# -- layers -------------------------------------------------------------------------------------------------------------
+# -- layers ----------------------------------------------------------------------------------------------------------
 
 
 @lowers("convolution")
@@ -296,11 +296,13 @@ def attention(
             mask = query.new_ones(query.shape[-2], key.shape[-1]).tril().bool()
     if mask is not None:
         minus = scores.new_full((), -math.inf) if mask.dtype is dtypes.bool else None
-        scores = shown(_aten.add.Tensor, scores, mask) if minus is None else shown(_aten.where.self, mask, scores, minus)
+        scores = (
+            shown(_aten.add.Tensor, scores, mask) if minus is None else shown(_aten.where.self, mask, scores, minus)
+        )
     return matmul(shown(_aten._safe_softmax.default, scores, -1), value)
 
 
-# -- losses -------------------------------------------------------------------------------------------------------------
+# -- losses ----------------------------------------------------------------------------------------------------------
 
 
 @lowers("nll_loss")

@@ -132,7 +132,8 @@ class _Late:
     __slots__ = ("_make", "_call")
 
     def __init__(self, make: Callable[[], Callable]) -> None:
-        self._make, self._call = make, None  # type: ignore[var-annotated]
+        self._make = make
+        self._call: Callable | None = None
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         call = self._call

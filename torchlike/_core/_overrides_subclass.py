@@ -52,6 +52,11 @@ def as_subclass(t, cls):
     return new
 
 
+def detached(t):
+    """``t.detach()`` as its class has it."""
+    return t.detach()
+
+
 def make_subclass(cls, data, require_grad=False):
     """An instance of ``cls`` over the storage of ``data``, without history."""
     demand_class(cls)
@@ -72,6 +77,41 @@ def demand_class(cls):
             f"Creating a Tensor subclass from {cls.__name__}, a class that does not inherit from Tensor, is not "
             "possible. Make sure your class inherits from Tensor."
         )
+
+
+# -- what an instance holds beside its values -----------------------------------------------------
+
+
+def slots_of(t):
+    """The slots that subclasses gave ``t`` and that are filled, as a dict."""
+    found = {}
+    for cls in type(t).__mro__:
+        if cls is Tensor:
+            break
+        names = vars(cls).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            mangled = f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
+            if hasattr(t, mangled) and name not in ("__dict__", "__weakref__"):
+                found[mangled] = getattr(t, mangled)
+    return found
+
+
+def state_of(t):
+    """What a pickle of ``t`` keeps beside its values: as ``__getstate__`` says, else attributes and slots, or None."""
+    if type(t).__getstate__ is not object.__getstate__:
+        return t.__getstate__()
+    slots = {} if type(t) is Tensor else slots_of(t)
+    return (t.__dict__ or None, slots) if slots else t.__dict__ or None
+
+
+def give(new, attributes, slots):
+    """Set attributes and slots of a copy."""
+    new.__dict__.update(attributes)
+    for name, value in slots.items():
+        setattr(new, name, value)
+
+
+# -- switches -------------------------------------------------------------------------------------
 
 
 class _Switch:

@@ -9,7 +9,6 @@ from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
 from torchlike._core import _aten_backward as formulas
 from torchlike._core import engine
-from torchlike._core import node as nodes
 from torchlike._core import python_dispatch as layer
 from torchlike._core._aten_backward import Later
 from torchlike._core._aten_lower import shown
@@ -47,8 +46,20 @@ class ShownTask(engine._Task):
         self.holders: dict[int, int] = {}  # how many buffers hold a gradient
 
     def deliver(self, node: Any, nr: int, grad: Any) -> None:
+        before = self.buffers.get(node)
+        if before is not None:
+            self._count(before[nr], -1)
         super().deliver(node, nr, grad)
-        self.holders[id(grad)] = self.holders.get(id(grad), 0) + 1
+        self._count(self.buffers[node][nr], 1)
+
+    def _count(self, grad: Any, by: int) -> None:
+        """Note that one buffer more, or less, holds ``grad``."""
+        if grad is not None:
+            n = self.holders.get(id(grad), 0) + by
+            if n > 0:
+                self.holders[id(grad)] = n
+            else:
+                self.holders.pop(id(grad), None)
 
     def run(self) -> None:
         ready, pushed = self.ready, len(self.ready)
@@ -81,8 +92,7 @@ class ShownTask(engine._Task):
         if grads is None:
             return repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
         for g in grads:
-            if g is not None:
-                self.holders[id(g)] = self.holders.get(id(g), 1) - 1
+            self._count(g, -1)
         return self.step(node, grads) or repeat(None)
 
     def apply(self, node: Any, grads: list) -> Any:

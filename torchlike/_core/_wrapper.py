@@ -54,8 +54,8 @@ def _make_wrapper_subclass(
             "policies that ask __torch_dispatch__ for them"
         )
     if not isinstance(size, list | tuple):
-        kind = type(size).__name__
-        raise TypeError(f"_make_wrapper_subclass(): argument 'size' (position 2) must be tuple of ints, not {kind}")
+        given = type(size).__name__
+        raise TypeError(f"_make_wrapper_subclass(): argument 'size' (position 2) must be tuple of ints, not {given}")
     shape = checked_size("_make_wrapper_subclass", size)
     kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     t = object.__new__(cls)
@@ -81,7 +81,11 @@ def _lay_out(t: Any, shape: tuple, strides: Any, offset: Any) -> None:
     """Give a wrapper the strides it reports."""
     if strides is None and not offset:
         return
-    strides = contiguous_strides(shape) if strides is None else arguments.as_ints("_make_wrapper_subclass", "strides", strides)
+    strides = (
+        contiguous_strides(shape)
+        if strides is None
+        else arguments.as_ints("_make_wrapper_subclass", "strides", strides)
+    )
     if len(strides) != len(shape):
         raise RuntimeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"

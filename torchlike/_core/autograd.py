@@ -10,6 +10,7 @@ from torchlike._core.dispatch import refresh
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
+from torchlike._executor.level import LevelValue
 
 
 def _fresh(t):
@@ -162,15 +163,15 @@ def mark(t, requires_grad):
 
 
 _IN_TRANSFORM = (
-    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a "
-    "function being transformed by a functorch transform. This is unsupported: call requires_grad_() outside of a "
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of "
+    "a function being transformed by a functorch transform. This is unsupported: call requires_grad_() outside of a "
     "function being transformed instead."
 )
 
 
 def detach_(t):
     """Cut the tensor from its history, in place."""
-    if t._diff is not None:
+    if t._diff is not None or isinstance(t._storage.value, LevelValue):
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) "
             "for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "

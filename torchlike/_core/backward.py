@@ -204,8 +204,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     """
     if any(level.functional for level in state.levels):
         raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported: call backward() outside of functorch "
-            "transforms, or torch.autograd.grad inside."
+            "backward() called inside a functorch transform. This is not supported: call backward() outside of "
+            "functorch transforms, or torch.autograd.grad inside."
         )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)

@@ -147,6 +147,8 @@ def _no_numbers(t):
 
 def host(t):
     """The tensor's value as a read-only numpy array."""
+    if state.capture is not None:
+        state.capture.reads(t)
     value = value_of(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
@@ -160,7 +162,7 @@ def numpy(t, *, force=False):
     does not change the tensor. ``force`` also detaches and moves to the CPU.
     """
     if subclassed(t):
-        raise RuntimeError(".numpy() is not supported for tensor subclasses: their __torch_dispatch__ computes the values.")
+        raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
     if t.requires_grad and state.grad and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."

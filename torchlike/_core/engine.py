@@ -31,7 +31,7 @@ _task_ids = itertools.count()
 
 
 # (choose, seed) of other kinds of backward: the class of one that begins now or None; the gradient 1 of a root.
-TASKS = []
+TASKS: list = []
 
 
 def kind_of_task():

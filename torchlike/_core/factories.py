@@ -125,7 +125,8 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
     tensor([0., 0.])
     """
     if state.dispatch_modes and out is None:
-        return made("zeros.default", list(size_of("zeros", args, size)), dtype=dtype, device=device, requires_grad=requires_grad)
+        shape = list(size_of("zeros", args, size))
+        return made("zeros.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
     value = constant(size_of("zeros", args, size), _dtype("zeros", dtype), device, 0)
     return finish(value, dtype, device, requires_grad, out)
 
@@ -133,7 +134,8 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
 def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of ones of the given size."""
     if state.dispatch_modes and out is None:
-        return made("ones.default", list(size_of("ones", args, size)), dtype=dtype, device=device, requires_grad=requires_grad)
+        shape = list(size_of("ones", args, size))
+        return made("ones.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
     value = constant(size_of("ones", args, size), _dtype("ones", dtype), device, 1)
     return finish(value, dtype, device, requires_grad, out)
 

@@ -294,8 +294,8 @@ def check_mask(t, dim, mask):
 def known(mask):
     if isinstance(value_of(mask), LevelValue):
         raise RuntimeError(
-            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
-            "with a boolean mask; use torch.where(mask, x, other), or x * mask, instead."
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+            "indexing with a boolean mask; use torch.where(mask, x, other), or x * mask, instead."
         )
     if isinstance(value_of(mask), jax.core.Tracer):
         raise RuntimeError(

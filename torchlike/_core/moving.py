@@ -3,7 +3,8 @@
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.convert import place
-from torchlike._core.tensor import fresh, value_of
+from torchlike._core.seen import seen, watched
+from torchlike._core.tensor import fresh, strided, value_of
 from torchlike._executor.immediate import Abstract
 
 
@@ -32,10 +33,16 @@ class ToCopyBackward0(nodes.Node):
 
 def move(t, device):
     """A copy of ``t`` on ``device`` (the values are lost on meta, and cannot come back)."""
+    if watched(t):
+        out = seen("_to_copy.default", t, dtype=t.dtype, layout=strided, device=device)
+        return _recorded(out, t)
     value = value_of(t)
     if isinstance(value, Abstract) and device.type != "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    out = fresh(place(value, device))
+    return _recorded(fresh(place(value, device)), t)
+
+
+def _recorded(out, t):
     if t.requires_grad and state.grad:
         out._edge, out._rg = (ToCopyBackward0(t), 0), True
     return out

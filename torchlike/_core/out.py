@@ -5,13 +5,13 @@ import warnings
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import demand_distinct, demand_same_or_apart, demand_writable
+from torchlike._core.seen import watched
 from torchlike._core.tensor import Tensor, value_of, write
 from torchlike._decl import derive
 from torchlike._executor.level import LevelValue
 
-
 # (op, inputs, static, outs) -> None: what shows a call with out= to modes; installed by their layer.
-SHOW_OUT = []
+SHOW_OUT: list = []
 
 
 def call_out(op, inputs, static, out):
@@ -28,7 +28,7 @@ def call_out(op, inputs, static, out):
             "arguments requires grad."
         )
     _demand_no_overlap(op, tensors, outs)
-    if state.dispatch_modes and SHOW_OUT[0](op, inputs, static, outs):
+    if (state.dispatch_modes or any(map(watched, outs))) and SHOW_OUT[0](op, inputs, static, outs):
         return out if op.returns is None else op.returns(outs)
     before, state.grad = state.grad, False
     try:
@@ -56,8 +56,8 @@ def _demand_no_overlap(op, tensors, outs):
 def _fitted(op, value, out):
     if isinstance(value, LevelValue) or isinstance(out._storage.value, LevelValue):
         raise RuntimeError(
-            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view ops: "
-            "inside of vmap, use the result instead of out="
+            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view "
+            "ops: inside of vmap, use the result instead of out="
         )
     dtype = out.dtype.np
     if value.shape == tuple(out.shape):

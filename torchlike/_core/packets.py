@@ -173,7 +173,14 @@ def _fits(schema: FunctionSchema, args: tuple, kwargs: dict) -> bool:
     return not given
 
 
-_PLAIN = {"int": int, "SymInt": int, "bool": bool, "str": str, "float": (int, float), "number": (int, float, complex)}
+_PLAIN: dict[str, Any] = {
+    "int": int,
+    "SymInt": int,
+    "bool": bool,
+    "str": str,
+    "float": (int, float),
+    "number": (int, float, complex),
+}
 
 
 def _is_a(kind: str, value: Any) -> bool:

@@ -18,7 +18,9 @@ from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
 
-def _disabled_torch_dispatch_impl(cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+def _disabled_torch_dispatch_impl(
+    cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+) -> Any:
     """The ``__torch_dispatch__`` of plain tensors; a subclass that assigns it is a plain tensor to operators."""
     raise NotImplementedError(f"{func}: this __torch_dispatch__ stands for none; it is never called")
 
@@ -93,8 +95,11 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     _pending.depth += 1
     try:
         if modes:
-            with modes_set_to(modes[:-1]):
+            set_modes(modes[:-1])
+            try:
                 out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
+            finally:
+                set_modes(modes)
             if out is not NotImplemented:
                 return out
         for t in overloaded:
@@ -107,7 +112,8 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     tried = [f"  - mode object {modes[-1]!r}"] if modes else []
     tried += [f"  - tensor subclass {type(t)}" for t in overloaded]
     raise TypeError(
-        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned "
+        "NotImplemented:\n\n"
         + "\n".join(tried)
         + "\n\nReturn a result for this operator from one of them, e.g. func(*args, **kwargs)."
     )
@@ -116,8 +122,16 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     """Compute one call on plain tensors: no mode, no override, nothing recorded."""
     compute = _pending.pop(func) if _pending.computes else None
-    with below():
+    grad, off, modes = state.grad, state.overrides_off, state.dispatch_modes
+    if modes:
+        set_modes(())
+    state.grad, state.overrides_off = False, 2
+    try:
         out = (compute or func._op)(*args, **kwargs)
+    finally:
+        state.grad, state.overrides_off = grad, off
+        if modes:
+            set_modes(modes)
     if not func._schema.is_mutable:
         _unwritten(out, (*args, *kwargs.values()))
     return out
@@ -174,41 +188,63 @@ def below() -> Iterator[None]:
 
 def normalised(func: OpOverload, args: Iterable, kwargs: dict) -> tuple[tuple, dict]:
     """(args, kwargs) by the calling convention: positional unless keyword-only, defaults left out."""
-    arguments = func._schema.arguments
-    positional = [a for a in arguments if not a.kwarg_only]
-    named = dict(zip([a.name for a in positional], args, strict=False)) | kwargs
-    given = []
-    for a in reversed(positional):
-        missing = a.name not in named
-        value = a.default_value if missing else _listed(a, named[a.name])
-        if given or not (missing or _is_default(a, value)):
+    positional, by_name = _split(func)
+    given: list = []
+    named = kwargs
+    if kwargs or not isinstance(args, tuple | list) or len(args) > len(positional):
+        named = dict(zip([a.name for a, *_ in positional], args, strict=False)) | kwargs
+        args = ()
+    for i in range(len(positional) - 1, -1, -1):
+        a, is_list, default = positional[i]
+        if i < len(args):
+            value = args[i]
+        elif a.name in named:
+            value = named[a.name]
+        else:
+            if given:
+                given.append(a.default_value)
+            continue
+        if is_list:
+            value = _listed(a, value)
+        if given or default is _NONE or not _same(value, default):
             given.append(value)
+    given.reverse()
     rest = {
         a.name: named[a.name]
-        for a in arguments
-        if a.kwarg_only and a.name in named and not _is_default(a, named[a.name])
+        for a, _, default in by_name
+        if a.name in named and (default is _NONE or not _same(named[a.name], default))
     }
-    return tuple(reversed(given)), rest
+    return tuple(given), rest
+
+
+_NONE = object()
+
+
+def _split(func: OpOverload) -> tuple[list, list]:
+    """The positional and the keyword-only arguments: (argument, whether it is a list, its default)."""
+    found = func.__dict__.get("_split")
+    if found is None:
+        rows = [
+            (a, "List[" in str(a.type), a.default_value if a.has_default_value() else _NONE)
+            for a in func._schema.arguments
+        ]
+        found = [r for r in rows if not r[0].kwarg_only], [r for r in rows if r[0].kwarg_only]
+        func.__dict__["_split"] = found
+    return found
 
 
 def _listed(a: Any, value: Any) -> Any:
-    """Sequences as lists; one int for ``int[2]`` as a list of them."""
-    if isinstance(value, tuple) and "List[" in str(a.type):
-        return list(value)
-    if a.N and isinstance(value, list | tuple) and len(value) == 1:
-        return list(value) * a.N
-    if a.N and isinstance(value, int) and not isinstance(value, bool) and "List[" in str(a.type):
+    """Sequences as lists; one number for ``int[2]`` as a list of them."""
+    if isinstance(value, list | tuple):
+        return list(value) * a.N if a.N and len(value) == 1 else list(value)
+    if a.N and isinstance(value, int) and not isinstance(value, bool):
         return [value] * a.N
     return value
 
 
-def _is_default(a: Any, value: Any) -> bool:
-    if not a.has_default_value():
-        return False
-    default = a.default_value
-    if isinstance(value, Tensor) or isinstance(default, Tensor):
-        return False
-    return type(value) is type(default) and bool(value == default)
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument is its default."""
+    return value is default or type(value) is type(default) and not isinstance(value, Tensor) and value == default
 
 
 def intercept(func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -225,7 +261,7 @@ def intercept(func: OpOverload, args: tuple, kwargs: dict) -> Any:
 packets.INTERCEPT.append(intercept)
 
 
-# -- wrapper subclasses -----------------------------------------------------------------------------------------------
+# -- wrapper subclasses ----------------------------------------------------------------------------------------------
 
 
 _lock = threading.Lock()

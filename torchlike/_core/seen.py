@@ -5,6 +5,7 @@ they pay for that alone.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from torchlike._base import device as devices
@@ -13,6 +14,8 @@ from torchlike._core.slow import DISPATCHED, KIND
 
 # (name of an overload of aten, args, kwargs) -> result; installed by the layer.
 SHOW: list[Callable] = []
+ANNOUNCE: list[Callable] = []  # (name, tensor, *args) -> context
+_NOTHING = nullcontext()
 
 
 def seen(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -33,6 +36,20 @@ def flagged(t: Any, requires_grad: bool) -> Any:
     return t
 
 
+def announced(name: str, t: Any, *args: Any) -> Any:
+    """A context for an in-place change of ``t`` that is no operator call: the modes see ``name``, and are off within.
+
+    Raises:
+        NotImplementedError: the class of ``t`` has a ``__torch_dispatch__``, which would not do the change.
+    """
+    if subclassed(t):
+        raise NotImplementedError(
+            f"{name.split('.')[0]}() on a {type(t).__name__}, whose class has a __torch_dispatch__, would not reach "
+            "what it wraps; use the form that returns a new tensor"
+        )
+    return ANNOUNCE[0](name, t, *args) if state.dispatch_modes else _NOTHING
+
+
 def watched(t: Any) -> bool:
     """Whether a call on ``t`` is to be shown: a mode is active, or its class has a ``__torch_dispatch__``."""
     return bool(state.dispatch_modes) or subclassed(t)
@@ -44,4 +61,4 @@ def subclassed(t: Any) -> bool:
     return cls not in KIND and any(has_dispatch(cls) for _, has_dispatch in DISPATCHED)
 
 
-__all__ = ["SHOW", "flagged", "made", "seen", "subclassed", "watched"]
+__all__ = ["ANNOUNCE", "SHOW", "announced", "flagged", "made", "seen", "subclassed", "watched"]

@@ -11,7 +11,6 @@ from torchlike._core.storage import UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
 
-
 DETACH: list = []  # (tensor) -> detached tensor as a __torch_dispatch__ gives it, or None if none sees it
 
 
@@ -192,7 +191,7 @@ class Tensor(TensorBase):
             for shown in DETACH:
                 if (out := shown(self)) is not None:
                     return out
-        return alias(self, type(self) if self._keeps_class else Tensor)
+        return alias(self)
 
     @property
     def data(self):

@@ -77,7 +77,8 @@ class Batch(Kernel):
         """(flag, error) of the first example whose check fails."""
         flags = np.asarray(self._flags()(*values))
         first = int(np.argmax(flags))
-        one = [v if d is None or d == SPLIT else jnp.take(v, first, d) for v, d in zip(values, self.in_dims, strict=True)]
+        pairs = zip(values, self.in_dims, strict=True)
+        one = [v if d is None or d == SPLIT else jnp.take(v, first, d) for v, d in pairs]
         return flags.any(), self.base.examine(self.static, one)[1]
 
     def derivative(self, static, avals, wanted):
@@ -144,11 +145,22 @@ def tangent(op, static, which):
     return found
 
 
+def _one_way(jaxpr):
+    """Whether jax can differentiate it backwards only."""
+    for equation in jaxpr.eqns:
+        inner = [getattr(p, "jaxpr", p) for p in equation.params.values()]
+        if equation.primitive.name.startswith("custom_vjp_call"):
+            return True
+        if any(hasattr(p, "eqns") and _one_way(p) for p in inner):
+            return True
+    return False
+
+
 def _dots(op, static, which):
-    declared = getattr(op, "op", op)
+    formulas = getattr(getattr(op, "op", op), "formulas", None)
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
-    elif getattr(declared, "formulas", None):
+    elif formulas:
         whole = derive.transposed_jvp(op, static, which)
     else:
         whole = derive.jvp_function(op.forward(static), which)
@@ -158,12 +170,9 @@ def _dots(op, static, which):
         plan = op.derivative(static, avals, which)
         if plan is not None and plan.refuses:
             raise unsupported(op)
-        try:
-            out = whole(*values)
-        except TypeError as error:
-            if "custom_vjp" in str(error):
-                raise unsupported(op) from error
-            raise
+        if not formulas and _one_way(jax.make_jaxpr(op.forward(static))(*values[: len(avals)]).jaxpr):
+            raise unsupported(op)
+        out = whole(*values)
         out = out[len(out) // 2 :]
         return out if len(out) > 1 else out[0]
 

@@ -101,7 +101,7 @@ def _refusal(text, error):
     try:
         parse_schema(text)
     except (RuntimeError, IndexError) as found:
-        error = found
+        error = f"{error}; {found}"
     return f"not a schema: {text!r}: {error}"
 
 

@@ -7,6 +7,7 @@ import sys
 import jax
 
 from torchlike._base.state import state
+from torchlike._executor import level
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import Array, Pending, settled
 
@@ -31,6 +32,11 @@ def run(function, static, *trees):
             return kernel(*jax.tree.map(settled, trees))
         if any(type(x) is Abstract for x in jax.tree.leaves(trees)):
             return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *trees))
+        if level.holds(jax.tree.leaves(trees)):
+            raise NotImplementedError(
+                f"{function.__name__}() over several tensors at once is not supported inside of vmap; call it outside, "
+                "or write it with the operators of tensors"
+            ) from None
         raise
 
 

@@ -6,6 +6,7 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import state
+from torchlike._core._overrides_subclass import give, slots_of, state_of
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import formatted
@@ -144,7 +145,7 @@ def __copy__(self):
     warn_if_has_hooks(self)
     new = alias(self, type(self))
     new._rg = self.requires_grad
-    new.__dict__.update(self.__dict__)
+    give(new, self.__dict__, slots_of(self))
     return new
 
 
@@ -159,7 +160,7 @@ def __deepcopy__(self, memo):
             "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
     new = _copied(self, memo)
-    new.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    give(new, *_copy.deepcopy((self.__dict__, slots_of(self)), memo))
     memo[id(self)] = new
     if self._grad is not None:
         new._grad = _copy.deepcopy(self._grad, memo)
@@ -170,7 +171,8 @@ def _copied(t, memo):
     """A leaf with the layout of ``t`` over a copy of its storage, one for all tensors that share it."""
     if isinstance(t._storage.value, LevelValue):
         raise NotImplementedError(
-            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use clone()"
+            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
+            "clone()"
         )
     key = "storage", id(t._storage)
     if key not in memo:
@@ -202,5 +204,5 @@ def __reduce_ex__(self, protocol):
     return (
         _rebuild,
         (type(self), host(self).copy(), str(self.device), self.requires_grad, preserve_strides(self._layout)),
-        self.__dict__ or None,
+        state_of(self),
     )

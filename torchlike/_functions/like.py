@@ -89,7 +89,8 @@ _new("new_empty", 0, "A tensor whose values are not promised,")
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """One number in the given size, with the dtype and device of this tensor."""
     if watched(self):
-        return _seen_like("new_full", (self, list(size_of("new_full", (size,))), fill_value), dtype, device, requires_grad)
+        shape = list(size_of("new_full", (size,)))
+        return _seen_like("new_full", (self, shape, fill_value), dtype, device, requires_grad)
     kind, device = _asked("new_full", self, dtype, device)
     number = number_of("new_full", "fill_value", fill_value, 2)
     size = size_of("new_full", (size,))

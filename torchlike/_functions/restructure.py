@@ -13,9 +13,11 @@ from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
 from torchlike._core.inplace import demand_rebasable, demand_writable
 from torchlike._core.opnode import node_class
+from torchlike._core.seen import announced, watched
 from torchlike._core.storage import UNTRACKED, Version
 from torchlike._core.tensor import Tensor, bump, fresh
 from torchlike._core.viewing import call_view
+from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
 from torchlike._ops import pad as pads
 from torchlike._ops import view as views
@@ -28,7 +30,9 @@ def _become(t, node, op, args):
     demand_writable(t)
     if state.grad and t.requires_grad:
         demand_rebasable(t)
-    new = call_view(op, (t,), args)
+    overload = "default" if op.schema.name == "transpose" else op.schema.overload or "default"
+    with announced(f"{op.schema.name}_.{overload}", t, *args):
+        new = call_view(op, (t,), args)
     t._view, t._cache = new._view, None
     if new._edge is not None:
         new._edge[0].__class__ = node_class(node)
@@ -90,6 +94,11 @@ def resize_(self, *size, memory_format=None):
         raise RuntimeError("cannot resize variables that require grad")
     if shape == tuple(self.shape):
         return self
+    if watched(self):
+        with announced("resize_.default", self, list(shape)):
+            return resize_(self, shape)
+    if isinstance(self._storage.value, LevelValue):
+        raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
     bump(self)
     offset, count = self._layout.offset, numel(shape)
     if offset + count > numel(self._storage.value.shape):
@@ -169,6 +178,11 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if size is not None:
         strides = contiguous_strides(tuple(size)) if stride is None else tuple(stride)
         source = source.detach().as_strided(size, strides, storage_offset)
+    if isinstance(source._storage.value, LevelValue) or isinstance(self._storage.value, LevelValue):
+        raise RuntimeError(
+            "vmap: aten::set_(self, *extra_args) is not possible: a tensor inside of vmap has no memory of its own "
+            "that others could share. Please try to use out-of-place operators instead of aten::set_."
+        )
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)

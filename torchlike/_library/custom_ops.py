@@ -38,11 +38,11 @@ def custom_op(
         schema: ``"(Tensor x) -> Tensor"``; by default it follows from the annotations.
         tags: ``torch.Tag`` or several.
 
-    Inside, use torchlike, jax (``x.__jax_array__``-able) or numpy: a function that needs values is called on the host
-    by compiled programs, if it has a fake implementation (:meth:`CustomOpDef.register_fake`). What is written into the
-    ``.numpy()`` of an argument in ``mutates_args`` reaches that argument when the function returns. Results must not
-    share memory with arguments (RuntimeError). ValueError for a schema that contradicts ``mutates_args`` or cannot
-    be inferred.
+    Inside, use torchlike, jax (``x.jax()``, ``torch.from_jax_array``) or numpy: a function that needs values is
+    called on the host by compiled programs, if it has a fake implementation (:meth:`CustomOpDef.register_fake`); a
+    program may leave out a call whose results are not used. What is written into the ``.numpy()`` of an argument in
+    ``mutates_args`` reaches that argument when the function returns. Results must not share memory with arguments
+    (RuntimeError). ValueError for a schema that contradicts ``mutates_args`` or cannot be inferred.
 
     >>> import numpy as np, torchlike as torch
     >>> @torch.library.custom_op("doc::sin", mutates_args=())

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from torchlike._core.packets import OpOverload
 from torchlike._library import keys, registry
+from torchlike._library.replaced import replace
 
 _RESERVED = ("prim",)
 _ANALYSES = ("", "FROM_SCHEMA", "CONSERVATIVE", "PURE_FUNCTION")
@@ -52,7 +53,8 @@ class Library:
         self._op_impls: set[str] = set()
         self._undo: list[tuple[str, str, Callable]] = []
         self._alive = True
-        self._finalizer = weakref.finalize(self, _unregister, ns, kind, self._op_defs, self._undo)
+        self._restore: list[Callable[[], None]] = []
+        self._finalizer = weakref.finalize(self, _unregister, ns, kind, self._op_defs, self._undo, self._restore)
         self._finalizer.atexit = False
 
     def __repr__(self) -> str:
@@ -89,18 +91,23 @@ class Library:
     ) -> None:
         """Register ``fn`` for an operator (its name or overload) under a dispatch key.
 
-        Without a key it is composed of other operators (``CompositeImplicitAutograd``). ``with_keyset`` is not
-        supported, nor are the operators of ``aten`` (NotImplementedError).
+        Without a key it is composed of other operators (``CompositeImplicitAutograd``). In the namespace ``aten`` it
+        replaces the kernel of an operator, which keeps its derivative; the function is compiled, so what it does
+        beside computing its result is done once. NotImplementedError for ``with_keyset``, and for operators of
+        ``aten`` that are composed of others or give views.
         """
         self._demand_alive()
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         key = keys.parsed(dispatch_key or self.dispatch_key or keys.IMPLICIT)
         name = self._qualified(op_name)
-        demand_ours(name)
         keys.demand_used(key, name)
         if with_keyset:
             raise NotImplementedError(f"{name}: impl(with_keyset=True) is not supported; kernels get arguments alone")
+        if self.ns == "aten":
+            self._restore.append(replace(name.partition("::")[2], key, fn))
+            return
+        demand_ours(name)
         table = registry.kernels_of(name)
         if key == "Meta" and keys.IMPLICIT in table:
             raise RuntimeError(
@@ -182,7 +189,9 @@ def _warn_of_override(name: str, key: str) -> None:
         )
 
 
-def _unregister(ns: str, kind: str, defined: set[str], undo: list[tuple[str, str, Callable]]) -> None:
+def _unregister(ns: str, kind: str, defined: set[str], undo: list, restore: list) -> None:
+    for put_back in reversed(restore):
+        put_back()
     for name, key, fn in undo:
         table = registry.kernels_of(name)
         if table.get(key) is fn:

@@ -9,9 +9,9 @@ from typing import Any
 
 from torchlike._base.device import device
 from torchlike._base.state import state
-from torchlike._core import overrides, slow
+from torchlike._core import overrides
 from torchlike._core.packets import OpOverload, OpOverloadPacket
-from torchlike._core.python_dispatch import handlers, invoke, modes_set_to
+from torchlike._core.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
 from torchlike._core.tensor import Tensor, bump
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, fake_impl, keys, lending, results, traced
@@ -95,7 +95,7 @@ class Operator:
 
     def _seen(self, args: tuple, kwargs: dict) -> Any:
         """Show the call to the modes and subclasses with a ``__torch_dispatch__``."""
-        overloaded = handlers((*args, *kwargs.values())) if slow.DISPATCHED else []
+        overloaded = handlers((*args, *kwargs.values())) if wrappers_alive() else []
         modes = state.dispatch_modes
         if not modes and not overloaded:
             return self.compute(*args, **kwargs)

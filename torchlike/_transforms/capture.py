@@ -58,6 +58,7 @@ class Trace:
         self.positions = {id(t): i for i, t in self.stand_ins.items()}
         self.world = World()
         self.record = Recording(nodes.next_sequence())
+        self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []

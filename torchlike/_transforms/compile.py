@@ -85,7 +85,7 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.capture is not None or not Switch.on:
+        if state.capture is not None or state.levels or not Switch.on:
             return self.function(*args, **kwargs)
         if self.broken:
             return pieces.run(self.function, args, kwargs, self.lines)

@@ -5,6 +5,7 @@ views of the tangent: a change in place reaches both through every alias.
 """
 
 import threading
+from weakref import WeakKeyDictionary
 
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
@@ -133,7 +134,9 @@ class JvpLevel(Level):
         """Let ``t`` carry the tangent ``dot``, a view of ``whole``."""
         if t._ex is None:
             t._ex = {}
-        t._ex.setdefault("tangents", {})[self] = dot, whole
+        if "tangents" not in t._ex:
+            t._ex["tangents"] = WeakKeyDictionary()  # tangents go with their level
+        t._ex["tangents"][self] = dot, whole
 
     def settle(self, t, like):
         """A tangent for ``t`` that can hold ``like``: the one that it has, or zeros.

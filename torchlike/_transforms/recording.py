@@ -39,6 +39,7 @@ class Recording:
     Attributes:
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
+        arguments: ids of the storages of the tensor arguments.
         cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
         adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
             on first use.
@@ -52,6 +53,7 @@ class Recording:
     def __init__(self, start):
         self.dynamic, self.checks, self.adopted = {}, [], []
         self.cleared = set()
+        self.arguments = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.start = start
         self.drawn, source = {}, default_generator
@@ -100,6 +102,11 @@ class Recording:
         value = getter()
         self.checks.append((getter, value))
         return value
+
+    def reads(self, t):
+        """Numbers of ``t`` are asked for: those of an argument are others in every call."""
+        if id(t._storage) in self.arguments:
+            self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
 
     def adopt(self, storage):
         """Let the program read and write ``storage``, whose value is an array made while tracing."""

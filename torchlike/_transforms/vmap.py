@@ -80,8 +80,7 @@ class Batched(values.LevelValue):
 
     def __array__(self, dtype=None, copy=None):
         raise RuntimeError(
-            "Cannot access data pointer of Tensor that doesn't have storage: inside of vmap a tensor stands for several "
-            "at once, whose numbers cannot be read"
+            f"Cannot access data pointer of Tensor that doesn't have storage, because of {_ITEM}"
         )
 
     def __repr__(self):
@@ -109,7 +108,9 @@ class LevelStorage(Storage):
 
     @property
     def shown(self):
-        raise NotImplementedError("Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own")
+        raise NotImplementedError(
+            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own"
+        )
 
 
 def lift(inner, dim, level):

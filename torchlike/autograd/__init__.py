@@ -14,10 +14,10 @@ from torchlike._core.preserve import _force_original_view_tracking as _force_ori
 from torchlike._core.preserve import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 from torchlike._core.preserve import is_view_replay_enabled as is_view_replay_enabled
 from torchlike._core.saved import SavedTensor as SavedTensor
+from torchlike.autograd import _function_levels as _function_levels
 from torchlike.autograd import anomaly_mode as anomaly_mode
 from torchlike.autograd import forward_ad as forward_ad
 from torchlike.autograd import function as function
-from torchlike.autograd import _function_levels as _function_levels
 from torchlike.autograd import functional as functional
 from torchlike.autograd import grad_mode as grad_mode
 from torchlike.autograd import graph as graph
@@ -33,8 +33,8 @@ from torchlike.interop.alias import missing_names
 __getattr__ = missing_names(__name__)
 
 __all__ = [
-    "Function", "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
-    "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "Function", "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",
+    "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
     "set_multithreading_enabled", "variable",
 ]  # fmt: skip

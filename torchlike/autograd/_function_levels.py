@@ -91,8 +91,8 @@ def _plain(node: Any, i: int, out: Tensor) -> bool:
 def _demand_same(old: Tensor | None, dot: Tensor | None) -> None:
     if old is not None and dot is not old:
         raise RuntimeError(
-            "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying "
-            "an input inplace, then the jvp function must modify the corresponding gradient inplace."
+            "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+            "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
         )
 
 
@@ -165,8 +165,8 @@ def _checked(got: Any) -> tuple:
         problem = f"{len(got)} returns"
     if problem:
         raise RuntimeError(
-            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
-            f"with the output. Got {problem} instead"
+            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+            f"compatible with the output. Got {problem} instead"
         )
     return got
 
@@ -209,7 +209,9 @@ class _Rule:
         self.out_spec: Any = None
         self.out_dims: list = []
         self.saved: dict[str, list] = {}
-        methods = {n: staticmethod(getattr(self, n)) for n in ("forward", "setup_context", "backward", "jvp")}
+        names = ("forward", "setup_context", "backward", "jvp")
+        methods: dict[str, Any] = {n: staticmethod(getattr(self, n)) for n in names}
+        methods["generate_vmap_rule"] = True  # for vmaps around this one
         self.function: Any = FunctionMeta(f"Vmapped{cls.__name__}", (Function,), methods)
 
     def inside(self) -> VmapLevel:

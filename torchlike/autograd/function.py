@@ -127,6 +127,10 @@ class BackwardCFunction(custom.CustomNode, FunctionCtx):
         """What the Function's backward returns for the gradients of the outputs."""
         return self._get_user_fn()(self, *grads)
 
+    def apply_jvp(self, *tangents: Any) -> Any:
+        """What the Function's jvp returns for the tangents of the arguments."""
+        return self._forward_cls.jvp(self, *tangents)
+
     def maybe_clear_saved_tensors(self) -> None:
         """Free the saved tensors if the Function has ``clear_saved_tensors_on_access``."""
         if self._forward_cls.clear_saved_tensors_on_access:

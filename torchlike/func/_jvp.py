@@ -38,7 +38,8 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
                 raise RuntimeError(
-                    "jvp(f, primals, tangents): output of function f should be a tuple: (output, aux) if has_aux is True"
+                    "jvp(f, primals, tangents): output of function f should be a tuple: (output, aux) if has_aux is "
+                    "True"
                 )
             out, aux = out
     outs, out_spec = _outputs(out)

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._core.tensor import Tensor
 from torchlike._core.bind import FUNCTIONS
+from torchlike._core.tensor import Tensor
 from torchlike._transforms.vmap import VmapLevel, lift, lowered_view
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 

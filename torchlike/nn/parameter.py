@@ -3,6 +3,7 @@
 from typing import Any
 
 from torchlike._core.autograd import mark
+from torchlike._core._overrides_subclass import detached
 from torchlike._core.factories import empty
 from torchlike._core.overrides import PLAIN, disabled
 from torchlike._core.printing import parameter_str, prints_as_tensor
@@ -68,7 +69,7 @@ class Parameter(Tensor, metaclass=_Marked):
             )
         if type(data) is Tensor or type.__instancecheck__(Parameter, data):
             return mark(alias(data, cls), requires_grad)
-        marked = mark(data.detach(), requires_grad)
+        marked = mark(detached(data), requires_grad)
         if type(marked) is not type(data):
             raise RuntimeError(
                 f"Parameter(): detach() of a {type(data).__name__} gave a {type(marked).__name__}; "
@@ -116,7 +117,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
         data = _checked("Buffer", data)
-        marked = mark(data.detach(), data.requires_grad)
+        marked = mark(detached(data), data.requires_grad)
         marked.persistent = persistent
         marked._is_buffer = True
         return marked

@@ -142,9 +142,7 @@ def is_traceable_wrapper_subclass_type(cls: type) -> bool:
     return issubclass(cls, Tensor) and has_dispatch(cls) and flattens
 
 
-def transform_subclass(
-    t: Any, callback: Callable, outer_size: Any = None, outer_stride: Any = None
-) -> Any:
+def transform_subclass(t: Any, callback: Callable, outer_size: Any = None, outer_stride: Any = None) -> Any:
     """A wrapper like ``t`` whose inner tensors are ``callback(name, inner)``; size and strides may be given."""
     outer_size = t.size() if outer_size is None else outer_size
     outer_stride = t.stride() if outer_stride is None else outer_stride

@@ -242,7 +242,9 @@ def _table(head: tuple, rows: list[tuple]) -> str:
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
 
     def line(row: tuple) -> str:
-        cells = [str(c).ljust(w) if not i else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            str(c).ljust(w) if not i else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(head), "  ".join("-" * w for w in widths), *map(line, rows)])

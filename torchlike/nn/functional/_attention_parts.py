@@ -34,7 +34,7 @@ def attend(
         out = call(_attention, (*parts, mask, None, 0.0, None), (causal, False))
         out = out.permute(2, 0, 1, 3).contiguous().view(length * batch, out.shape[1] * out.shape[3])
         return call(linear, (out, *project), ()).view(length, batch, project[0].shape[0]), None
-    query = query * math.sqrt(1.0 / query.shape[-1])
+    query = query.mul(math.sqrt(1.0 / query.shape[-1]))
     key = key.transpose(-2, -1)
     scores = query.bmm(key) if mask is None else FUNCTIONS["baddbmm"](mask, query, key)
     weights = scores.softmax(-1)

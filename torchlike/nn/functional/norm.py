@@ -31,8 +31,8 @@ def _move(running, new, silent):
             return
         if isinstance(value_of(new), LevelValue):
             raise RuntimeError(
-                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
-                "place, were not batched: inside of vmap use track_running_stats=False, or eval mode"
+                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
+                "in place, were not batched: inside of vmap use track_running_stats=False, or eval mode"
             )
         version = running._vc.version
         write(running, value_of(new))

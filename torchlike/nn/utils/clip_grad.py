@@ -4,9 +4,12 @@ import types
 import warnings
 from collections.abc import Iterable
 
+from torchlike._base.state import state
 from torchlike._core.factories import tensor
 from torchlike._core.tensor import Tensor, value_of, wrap, write
 from torchlike._executor import fused
+from torchlike._functions._install import FUNCTIONS
+from torchlike._functions.linalg import vector_norm
 from torchlike._ops import clip
 
 
@@ -54,7 +57,10 @@ def get_total_norm(
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
-    norm = wrap(fused.run(clip.total_norm, (("ord", order),), [value_of(t) for t in tensors]))
+    if state.levels:  # a transform sees operators only
+        norm = vector_norm(FUNCTIONS["stack"]([vector_norm(t, order) for t in tensors]), order)
+    else:
+        norm = wrap(fused.run(clip.total_norm, (("ord", order),), [value_of(t) for t in tensors]))
     if error_if_nonfinite:
         _demand_finite(norm, order)
     return norm

@@ -15,6 +15,7 @@ from torchlike.utils._python_dispatch import TorchDispatchMode
 from torchlike.utils._pytree import tree_map
 
 logger = logging.getLogger("LoggingTensor")
+logger.propagate = False  # its records are calls, not messages
 
 _dtype_abbrs = {
     getattr(dtypes, name): short
@@ -25,6 +26,10 @@ _dtype_abbrs = {
     }.items()
     if hasattr(dtypes, name)
 }  # fmt: skip
+
+
+def _log(name: str, args: tuple, kwargs: dict, out: Any) -> None:
+    logger.info(name, extra={"call": (args, kwargs, out)})
 
 
 class LoggingTensor(Tensor):
@@ -68,7 +73,7 @@ class LoggingTensor(Tensor):
 
         with cls.context():
             out = tree_map(wrap, func(*tree_map(unwrap, args), **tree_map(unwrap, kwargs or {})))
-        logger.info(f"{func.__module__}.{func.__name__}", args, kwargs or {}, out)
+        _log(f"{func.__module__}.{func.__name__}", args, kwargs or {}, out)
         return out
 
 
@@ -93,7 +98,7 @@ class LoggingTensorMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        logger.info(f"{func.__module__}.{func.__name__}", args, kwargs or {}, out)
+        _log(f"{func.__module__}.{func.__name__}", args, kwargs or {}, out)
         return out
 
 
@@ -129,13 +134,9 @@ class LoggingTensorHandler(logging.Handler):
         return repr(x)
 
     def emit(self, record: logging.LogRecord) -> None:
-        name, args, kwargs, out = record.msg, *(record.args or ((), {}, None))  # type: ignore[misc]
-        if not isinstance(record.args, tuple) or len(record.args) != 3:
-            return
+        name, (args, kwargs, out) = record.msg, record.call  # type: ignore[attr-defined]
         given = [self._fmt(a) for a in args] + [f"{k}={self._fmt(v)}" for k, v in kwargs.items()]
-        text = name.split(".")
-        shown = ".".join([*text[:2], *text[2:]])
-        self.log_list.append(f"{self._fmt(out, True)} = {shown}({', '.join(given)})")
+        self.log_list.append(f"{self._fmt(out, True)} = {name}({', '.join(given)})")
         if self.tracebacks_list is not None:
             self.tracebacks_list.append([
                 {"name": f.name, "filename": f.filename, "line": f.lineno} for f in traceback.extract_stack()
@@ -144,7 +145,7 @@ class LoggingTensorHandler(logging.Handler):
 
 def log_input(name: str, var: object) -> None:
     """Log that ``var`` comes from outside, under this name."""
-    logger.info("input", (name,), {}, var)
+    _log("input", (name,), {}, var)
 
 
 @contextmanager
@@ -156,20 +157,20 @@ def capture_logs(
     ``is_mode``: number all tensors, as a mode sees plain ones, not only a LoggingTensor.
     """
     if script_tb or cpp_tb:
-        raise NotImplementedError("capture_logs: script_tb and cpp_tb are stacks of TorchScript and C++, which are none")
+        raise NotImplementedError(
+            "capture_logs: script_tb and cpp_tb are stacks of TorchScript and C++, which are none"
+        )
     lines: list[str] = []
     stacks: list | None = [] if python_tb else None
     handler = LoggingTensorHandler(lines, is_mode, True, stacks)
-    level, propagates = logger.level, logger.propagate
+    level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False
     try:
         yield (lines, stacks) if python_tb else lines
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-        logger.propagate = propagates
 
 
 @contextmanager

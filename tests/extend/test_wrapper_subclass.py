@@ -1,0 +1,292 @@
+"""Wrapper subclasses with __torch_dispatch__: autograd outside, computation inside; views, in-place, optimizers."""
+
+from __future__ import annotations
+
+import pytest
+from both import agree, agree_error
+from dispatch_kit import dispatch, log_mode, unwrapped, wrapper_class
+
+import torchlike
+
+
+def made(t, requires_grad=True, log=None):
+    """A wrapper around 2 x 3 ones, which may require grad."""
+    return wrapper_class(t, log)(t.ones(2, 3)).requires_grad_(requires_grad)
+
+
+def kinds(*values):
+    return [unwrapped(v) for v in values]
+
+
+def metadata(t):
+    w = made(t)
+    return (
+        w.shape, w.dtype, str(w.device), w.stride(), w.requires_grad, w.is_leaf, w.ndim, w.numel(), w.is_contiguous(),
+        w.is_meta, w.is_cpu, w.element_size(), w.data_ptr(), str(w.layout), w.storage_offset(), len(w), repr(w),
+    )  # fmt: skip
+
+
+def history(t):
+    log = []
+    w = made(t, log=log)
+    y = (w * 2).view(6)
+    facts = y.grad_fn.name(), y._is_view(), y.requires_grad, w.is_leaf, type(y).__name__
+    y.sum().backward()
+    return facts, kinds(w.grad), log
+
+
+def accumulation(t):
+    w = made(t)
+    for _ in range(3):
+        (w * 2).sum().backward()
+    return kinds(w.grad), type(w.grad).__name__
+
+
+def no_grad(t):
+    w = made(t)
+    with t.no_grad():
+        y = w * 2
+        w.add_(1)
+    return y.requires_grad, y.grad_fn, w._version, kinds(y, w)
+
+
+def detached(t):
+    w = made(t)
+    d = w.detach()
+    return type(d).__name__, d.requires_grad, kinds(d, w.data), w.data.requires_grad
+
+
+def write_to_view(t):
+    w = made(t)
+    y = w * 2
+    y[0] = 1
+    y[1].mul_(3)
+    name = y.grad_fn.name()
+    y.sum().backward()
+    return name, kinds(y, w.grad)
+
+
+def mixed(t):
+    w, x = made(t), t.ones(3, requires_grad=True)
+    y = (w * x).exp().sum()
+    y.backward()
+    return kinds(y, x.grad, w.grad), type(x.grad).__name__
+
+
+def through_a_module(t):
+    w = made(t)
+    lin = t.nn.Linear(3, 2)
+    with t.no_grad():
+        lin.weight.fill_(0.5)
+        lin.bias.zero_()
+    out = t.nn.functional.gelu(lin(w)).softmax(-1)[:, 0].sum()
+    out.backward()
+    return kinds(out, lin.weight.grad, lin.bias.grad, w.grad)
+
+
+def double(t):
+    w = made(t)
+    g = t.autograd.grad((w**3).sum(), w, create_graph=True)[0]
+    h = t.autograd.grad(g.sum(), w)[0]
+    return kinds(g, h), g.requires_grad
+
+
+def functions(t):
+    w = made(t, False)
+    m = w.max(dim=1)
+    return kinds(
+        t.cat([w, w]), t.stack([w, w]), w.t(), w[0], w[:, 1:], w.to(t.float64), w.clone(), w > 1, w.sum(), w + w, 2 - w,
+        w @ t.ones(3, 2), t.zeros_like(w), w.new_zeros(2), w.new_full((2,), 3.0), t.where(w > 0, w, 0.0),
+        w.unsqueeze(0),
+        t.nn.functional.relu(w), w.expand(2, 2, 3), *w.split(1), *w.unbind(0), m.values, m.indices, w.flatten(),
+    ), type(m).__name__, w.sum().item(), bool(w.sum() > 3)  # fmt: skip
+
+
+def custom_function(t):
+    class Double(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x * 4
+
+    w = made(t)
+    y = Double.apply(w)
+    y.sum().backward()
+    return type(y).__name__, kinds(w.grad)
+
+
+def hooks(t):
+    got = []
+    w = made(t)
+    y = w * 2
+    y.register_hook(lambda g: got.append(type(g).__name__))
+    w.register_hook(lambda g: g * 10)
+    y.retain_grad()
+    y.sum().backward()
+    return got, kinds(w.grad, y.grad)
+
+
+def under_a_mode(t):
+    """A mode sees the call on the wrapper; the wrapper's own calls are below it and are seen too."""
+    w = made(t, False)
+    with log_mode(t, arguments=False) as log:
+        w * 2
+    return [line.strip() for line in log.lines]
+
+
+def deeper(t):
+    outer, inner = wrapper_class(t), wrapper_class(t)
+    w = outer(inner(t.ones(2))).requires_grad_()
+    (w * 3).sum().backward()
+    return type(w.grad.inner).__name__, w.grad.inner.inner
+
+
+def disabled(t):
+    class Plain(t.Tensor):
+        __torch_dispatch__ = t._C._disabled_torch_dispatch_impl
+
+    x = t.Tensor._make_subclass(Plain, t.ones(2))
+    return (x + 1).tolist()
+
+
+def of_subclasses(t):
+    """A subclass is asked before its base; NotImplemented passes the call on."""
+    asked = []
+
+    class Base(t.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            asked.append((cls.__name__, [x.__name__ for x in types]))
+            return NotImplemented if cls is not Base else t.zeros(1)
+
+    class Derived(Base):
+        pass
+
+    def make(cls):
+        return t.Tensor._make_wrapper_subclass(cls, (2,))
+
+    return t.add(make(Base), make(Derived)), asked
+
+
+@pytest.mark.parametrize(
+    "f",
+    [metadata, history, accumulation, no_grad, detached, write_to_view, mixed, through_a_module, double, functions,
+     custom_function, hooks, under_a_mode, deeper, disabled, of_subclasses],
+)  # fmt: skip
+def test_as_in_pytorch(f):
+    agree(f)
+
+
+@pytest.mark.parametrize("name, options", [("SGD", {}), ("SGD", {"momentum": 0.9}), ("Adam", {}), ("AdamW", {})])
+def test_optimizers_step_what_is_wrapped(name, options):
+    def run(t):
+        w, b = made(t), t.ones(3, requires_grad=True)
+        opt = getattr(t.optim, name)([w, b], lr=0.1, **options)
+        for _ in range(3):
+            opt.zero_grad()
+            ((w * b) ** 2).sum().backward()
+            opt.step()
+        return kinds(w.detach(), b)
+
+    agree(run)
+
+
+def test_values_of_a_wrapper_are_not_to_be_had():
+    agree_error(lambda t: made(t, False).numpy(), ".numpy.. is not supported for tensor subclasses")
+    agree_error(lambda t: made(t, False).tolist(), ".tolist.. is not supported for tensor subclasses, got Wrapper")
+
+
+def make(t, cls, *args, **kwargs):
+    return t.Tensor._make_wrapper_subclass(cls(t), *args, **kwargs)
+
+
+def test_errors_of_making_one():
+    agree_error(lambda t: make(t, lambda t: t.Tensor, (2,)), "Tensor must define __torch_dispatch__")
+    agree_error(lambda t: make(t, lambda t: int, (2,)), "class that does not inherit from Tensor")
+    agree_error(lambda t: make(t, wrapper_class, 2), "argument 'size' .position 2. must be tuple of ints, not int")
+    agree_error(lambda t: make(t, wrapper_class, (2,), strides=(1, 1)), r"sizes \(1\) must match .* strides \(2\)")
+    agree_error(lambda t: make(t, wrapper_class, (2,), dtype=t.int64, requires_grad=True), "floating point")
+    with pytest.raises(NotImplementedError, match="polic"):
+        make(torchlike, wrapper_class, (2,), dispatch_device=True)
+
+
+def not_implemented(t):
+    class Refuses(t.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    t.exp(t.Tensor._make_wrapper_subclass(Refuses, (2,)))
+
+
+def test_nobody_implements_it():
+    agree_error(
+        not_implemented, "Multiple dispatch failed for 'torch._ops.aten.exp.default'.*tensor subclass <class .*Ref"
+    )
+
+
+def test_return_and_correct_aliasing():
+    def run(t):
+        w = made(t, False)
+        v = w.view(6)
+        w.add_(1)
+        return w.add_(1) is w, v._is_view(), w._version, v._version, t.add(w, w, out=w) is w
+
+    agree(run)
+
+
+def test_in_place_views_of_a_wrapper_are_refused():
+    with pytest.raises(NotImplementedError, match=r"t_\(\) on a Wrapper.*use the form that returns a new tensor"):
+        made(torchlike, False).t_()
+
+
+def test_moves():
+    def run(t):
+        w = made(t)
+        m = w.to("meta")
+        return type(m).__name__, str(m.device), m.inner.is_meta, m.requires_grad, m.grad_fn.name()
+
+    agree(run)
+
+
+def flattening(t):
+    """A wrapper that can be taken apart."""
+    base = wrapper_class(t)
+
+    class Flat(base):
+        def __tensor_flatten__(self):
+            return ["inner"], None
+
+        @staticmethod
+        def __tensor_unflatten__(inner, context, size, stride):
+            return Flat(inner["inner"])
+
+    return Flat(t.ones(2))
+
+
+def test_traceable_wrappers():
+    def run(t):
+        d, f = dispatch(t), flattening(t)
+        moved = d.transform_subclass(f, lambda name, x: x * 5)
+        facts = [d.is_traceable_wrapper_subclass(x) for x in (f, made(t), t.ones(1), 3)]
+        return moved.inner, type(moved).__name__, facts, d.is_traceable_wrapper_subclass_type(type(f))
+
+    agree(run)
+
+
+def test_plain_backwards_are_not_slowed_by_wrappers_that_are_gone():
+    import gc
+
+    from torchlike._core import engine
+
+    w = made(torchlike)
+    (w * 2).sum().backward()
+    assert engine.kind_of_task()[0] is not engine._Task
+    del w
+    gc.collect()
+    assert engine.kind_of_task()[0] is engine._Task
