@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,12 +60,21 @@ def seeded(execution: str) -> Iterator[None]:
 
 
 MAPS = 40_000  # mappings of memory from which compiled kernels are forgotten; Linux gives a process 65,530
+BYTES = 5 << 29  # memory (2.5 GiB) from which they are
 _done = itertools.count(1)
 
 
 def pytest_runtest_teardown() -> None:
-    """Each compiled kernel maps some pages, and XLA crashes when there are no more mappings to be had."""
-    maps = Path("/proc/self/maps")
-    if next(_done) % 50 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MAPS:
+    """Compiled kernels take memory and mappings of it, without which XLA crashes."""
+    if next(_done) % 50 or not sys.platform.startswith("linux"):
+        return
+    if _resident() > BYTES:
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory is kept else, see torchlike._setup
+    if _resident() > BYTES or Path("/proc/self/maps").read_bytes().count(b"\n") > MAPS:
         jax.clear_caches()
         gc.collect()
+
+
+def _resident() -> int:
+    """The bytes of memory that the process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
