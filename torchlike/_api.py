@@ -85,7 +85,6 @@ _overrides_subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)
-globals().update(publish("torch", {name: f for name, f in globals().items() if name not in bind.FUNCTIONS}))
 globals().update(TYPED)
 
 __all__ = [
@@ -98,3 +97,5 @@ __all__ = [
     "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip
+
+globals().update(publish("torch", {name: globals()[name] for name in __all__ if name not in bind.FUNCTIONS}))

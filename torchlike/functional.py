@@ -7,4 +7,4 @@ from torchlike._core.overrides import ENTRIES as _ENTRIES
 _here = {name: f for name, f in _FUNCTIONS.items() if f in _ENTRIES and _ENTRIES[f].place == "torch.functional"}
 globals().update(_here)
 
-__all__ = list(_here)  # pyright: ignore
+__all__ = list(_here)

@@ -5,7 +5,7 @@ import torchlike._ops.binary as binary
 import torchlike._ops.polynomial as polynomial
 import torchlike._ops.special as ops
 from torchlike._core.bind import FUNCTIONS, front
-from torchlike._core.overrides import publish
+from torchlike._core.overrides import publish as _publish
 from torchlike.interop.alias import missing_names
 
 
@@ -53,7 +53,8 @@ i0, logit, polygamma = FUNCTIONS["i0"], FUNCTIONS["logit"], FUNCTIONS["polygamma
 multigammaln = FUNCTIONS["mvlgamma"]
 log_softmax, logsumexp, softmax = FUNCTIONS["log_softmax"], FUNCTIONS["logsumexp"], FUNCTIONS["softmax"]
 round, sinc, xlogy = FUNCTIONS["round"], FUNCTIONS["sinc"], FUNCTIONS["xlogy"]
-globals().update(publish("torch.special", {n: f for n, f in globals().items() if n not in ("front", "missing_names")}))
+_functions = {name: f for name, f in globals().items() if name not in ("front", "missing_names")}
+globals().update(_publish("torch.special", _functions))
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc",

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import pytest
 import torch as pytorch
-from cpp_kit import FUNCTIONS, RESULTS, ROOT, again, extension, folder, needs_compiler, same
+from cpp_kit import FUNCTIONS, RESULTS, ROOT, again, extension, folder, needs_compiler, read, same
 
 import torchlike as torch
 import torchlike.library
@@ -145,6 +145,18 @@ def test_recorded_execution(ext):
             (ext.outer(*[torch.ones(5, dtype=torch.float64)] * 2) + 1).tolist()
     finally:
         torch.set_execution(before)
+
+
+@needs_compiler
+def test_what_failed_does_not_keep_others_from_being_compiled(ext):
+    kept = []
+    with pytest.raises(RuntimeError, match="five is too many"):
+        kept.append(ext.outer(*[torch.ones(5, dtype=torch.float64)] * 2))
+        read(kept[0])
+    assert torch.compile(lambda x: x + 1, fullgraph=True)(torch.ones(1)).tolist() == [2.0]
+    for t in kept:  # there in recorded execution alone
+        with pytest.raises(RuntimeError, match="five is too many"):
+            torch.compile(lambda: t + 1, fullgraph=True)()  # noqa: B023
 
 
 @needs_compiler
@@ -355,9 +367,9 @@ def test_example_refuses(example):
     with pytest.raises(RuntimeError, match=r"weight must have the shape \[3\], not \[2\]"):
         apply(torch.ones(2, 3), torch.ones(2), 1e-6)
     with pytest.raises(RuntimeError, match="expected float32 or float64"):
-        apply(torch.ones(2, 3).half(), torch.ones(3).half(), 1e-6)
+        read(apply(torch.ones(2, 3).half(), torch.ones(3).half(), 1e-6))
     with pytest.raises(RuntimeError, match="shapes do not belong together"):
-        example.extension.rms_norm_backward(torch.ones(2, 2), torch.ones(2, 3), torch.ones(3), torch.ones(2))
+        read(example.extension.rms_norm_backward(torch.ones(2, 2), torch.ones(2, 3), torch.ones(3), torch.ones(2)))
 
 
 # -- errors of calls -------------------------------------------------------------------------------
@@ -386,7 +398,7 @@ def test_example_refuses(example):
 def test_wrong_calls(ext, call, error, match):
     x = torch.zeros(3)
     with pytest.raises(error, match=match):
-        call(ext, x)
+        read(call(ext, x))
     same(x, np.zeros(3, np.float32))
     assert x._version == 0
     same(ext.shifted(x), np.ones(3, np.float32))

@@ -165,6 +165,14 @@ def test_a_schema_that_declares_an_alias_allows_it():
     agree(lambda t: defined(t, lambda x: x[1:], schema="(Tensor(a) x) -> Tensor(a)")(t.arange(3.0)))
 
 
+def test_what_a_custom_operator_changes_it_cannot_return():
+    schema = "(Tensor(a!) x) -> Tensor(a!)"
+    agree_error(
+        lambda t: defined(t, lambda x: x.add_(1), schema=schema, mutates_args=("x",))(t.ones(2)),
+        "may not alias any inputs",
+    )
+
+
 # -- mutation ----------------------------------------------------------------------------------------------
 
 

@@ -70,12 +70,35 @@ def test_note_random_numbers_are_seen():
 # -- what is seen -------------------------------------------------------------------------------------
 
 SEEN = {
-    "factories": lambda t: (t.ones(2), t.zeros(1), t.empty(1), t.full((1,), 2), t.arange(3), t.eye(2), t.linspace(0, 1, 3)),
+    "factories": lambda t: (
+        t.ones(2),
+        t.zeros(1),
+        t.empty(1),
+        t.full((1,), 2),
+        t.arange(3),
+        t.eye(2),
+        t.linspace(0, 1, 3),
+    ),
     "random": lambda t: (t.rand(2), t.randn(1), t.randint(3, (2,)), t.randperm(3), t.normal(0.0, 1.0, (2,))),
     "data": lambda t: (t.tensor([1.0]), t.as_tensor([1]), t.asarray([1])),
     "of another": lambda t: (t.zeros_like(X[t]), t.ones_like(X[t]), X[t].new_ones(2)),
-    "questions": lambda t: (t.is_floating_point(X[t]), t.numel(X[t]), t.result_type(X[t], 1), t.can_cast(t.int, t.float)),
-    "operators": lambda t: (X[t] + 1, 1 - X[t], X[t] / 2, X[t] ** 2, X[t] == X[t], -X[t], X[t] @ X[t], 2 * X[t], X[t] > 0),
+    "questions": lambda t: (
+        t.is_floating_point(X[t]),
+        t.numel(X[t]),
+        t.result_type(X[t], 1),
+        t.can_cast(t.int, t.float),
+    ),
+    "operators": lambda t: (
+        X[t] + 1,
+        1 - X[t],
+        X[t] / 2,
+        X[t] ** 2,
+        X[t] == X[t],
+        -X[t],
+        X[t] @ X[t],
+        2 * X[t],
+        X[t] > 0,
+    ),
     "index": lambda t: (X[t][0], X[t].clone().__setitem__(0, 1.0), X[t][X[t] > 0]),
     "properties": lambda t: (X[t].shape, X[t].dtype, X[t].T, X[t].grad, X[t].requires_grad, X[t].is_leaf, X[t].data),
     "setters": lambda t: setattr(t.ones(1), "grad", None),
@@ -83,15 +106,28 @@ SEEN = {
     "loss": lambda t: t.nn.functional.mse_loss(X[t], X[t]),
     "lists": lambda t: (t.cat([X[t], X[t]]), t.stack([X[t]]), X[t].split(1), t.einsum("ij->j", X[t])),
     "linalg": lambda t: (t.linalg.norm(X[t]), t.linalg.det(X[t]), t.special.erf(X[t])),
-    "composite": lambda t: (t.flatten(X[t]), t.reshape(X[t], (4,)), X[t].view(4), t.movedim(X[t], 0, 1), t.swapaxes(X[t], 0, 1)),
+    "composite": lambda t: (
+        t.flatten(X[t]),
+        t.reshape(X[t], (4,)),
+        X[t].view(4),
+        t.movedim(X[t], 0, 1),
+        t.swapaxes(X[t], 0, 1),
+    ),
     "module": lambda t: LINEAR[t](X[t]),
     "training": lambda t: LINEAR[t](X[t]).sum().backward(),
-    "no questions of state": lambda t: (t.is_grad_enabled(), t.get_default_dtype(), t.manual_seed(0), t.is_tensor(X[t])),
+    "no questions of state": lambda t: (
+        t.is_grad_enabled(),
+        t.get_default_dtype(),
+        t.manual_seed(0),
+        t.is_tensor(X[t]),
+    ),
     "repr": lambda t: (repr(X[t]), str(X[t]), f"{X[t]}"),
     "in": lambda t: 1.0 in X[t],
     "inplace": lambda t: X[t].clone().add_(1).mul_(2),
     "out": lambda t: t.add(X[t], 1, out=t.empty(2, 2)),
-    "hooks": lambda t: (lambda x: (x.register_hook(lambda g: g * 2), x.sum().backward()))(t.ones(2, requires_grad=True)),
+    "hooks": lambda t: (lambda x: (x.register_hook(lambda g: g * 2), x.sum().backward()))(
+        t.ones(2, requires_grad=True)
+    ),
     "isinstance": lambda t: isinstance(X[t], t.nn.Parameter),
     "max": lambda t: (t.max(X[t]), t.max(X[t], 0), X[t].max(0, keepdim=True)),
     "to": lambda t: (X[t].to(t.float64), X[t].double(), X[t].cpu()),
@@ -357,7 +393,10 @@ def refusing(t):
 ERRORS = {
     "function": (lambda t: t.add(X[t], 1), r"'torch.add'.*mode.*Refusing"),
     "factory": (lambda t: t.ones(1), r"'torch.ones'.*mode.*Refusing"),
-    "python": (lambda t: t.nn.functional.relu(X[t]), r"no implementation found for 'torch.nn.functional.relu'.*nor in mode"),
+    "python": (
+        lambda t: t.nn.functional.relu(X[t]),
+        r"no implementation found for 'torch.nn.functional.relu'.*nor in mode",
+    ),
     "operator": (lambda t: X[t] + 1, r"unsupported operand type\(s\) for \+: 'Tensor' and 'int'"),
 }
 

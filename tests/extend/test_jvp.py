@@ -35,6 +35,7 @@ def case(f, x=A, v=V):
         lambda t, x: t.nn.functional.max_pool1d(x[None], 2),
         lambda t, x: x.norm() + x.prod() + x.cumsum(0).logsumexp(1),
         lambda t, x: t.complex(x, x * x).abs(),
+        lambda t, x: t.lerp(x, x * 2, 0.25) + x.quantile(0.3) + t.addcmul(x, x, x, value=0.5),
         lambda t, x: x.argmax(),
         lambda t, x: (x > 0, x.long(), x.floor()),
         lambda t, x: x.float() * 2,
@@ -226,8 +227,10 @@ def test_compiled_functions_and_fused_norms_inside():
     square = torchlike.compile(lambda y: y * y)
     square(x)
     torchlike.testing.assert_close(torchlike.func.jvp(square, (x,), (v,))[1], 2 * x * v)
-    case(lambda t, y: t.nn.utils.get_total_norm([y, y.sin()]))
-    agree(lambda t: t.vmap(lambda y: t.nn.utils.get_total_norm([y, y.sin()]))(t.tensor(A)))
+    norm, whole = torchlike.nn.utils.get_total_norm, lambda y: torchlike.cat([y, y.sin()], -1).norm(dim=-1)
+    ours = torchlike.func.jvp(lambda y: norm([y, y.sin()]), (x.flatten(),), (v.flatten(),))
+    torchlike.testing.assert_close(ours, torchlike.func.jvp(whole, (x.flatten(),), (v.flatten(),)))
+    torchlike.testing.assert_close(torchlike.vmap(lambda y: norm([y, y.sin()]))(x), whole(x))
 
 
 def test_compiled_and_recorded():

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 from both import agree, agree_error, attempt
-from library_kit import defined, plus, scale_of, space
+from library_kit import defined, no_result, plus, scale_of, space
 
 import torchlike
 
@@ -218,6 +218,27 @@ def test_operators_that_return_what_they_change(make):
         return attempt(lambda: (op.op(y) is y, y, y._version - before, y.grad_fn))
 
     agree(script)
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x.requires_grad_() * 2, lambda x: x.requires_grad_()])
+@pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"])
+def test_operators_that_change_and_return_nothing(make, key):
+    def script(t):
+        lib = fragment(t, "op(Tensor(a!) x) -> ()")
+        lib.impl("op", no_result(lambda x: x.add_(1)), key)
+        y = make(t.arange(3.0))
+        before = y._version
+        return attempt(lambda: (ops(t, lib).op(y), y, y._version - before, y.grad_fn))
+
+    agree(script)
+
+
+def test_a_kernel_that_writes_through_numpy_is_counted():
+    lib = fragment(torchlike, "op(Tensor(a!) x) -> ()")
+    lib.impl("op", no_result(lambda x: np.add(x.numpy(), 1, out=x.numpy())), "CPU")
+    x = torchlike.zeros(2)
+    ops(torchlike, lib).op(x)
+    assert x.tolist() == [1, 1] and x._version == 1
 
 
 @pytest.mark.parametrize("make", [lambda x: x, lambda x: x.requires_grad_(), lambda x: x.requires_grad_() * 2])

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import pallas as pl
-from library_kit import space
+from library_kit import plus, space
 
 import torchlike as torch
 from torchlike.library import jax_op
@@ -183,6 +183,13 @@ def test_a_pallas_kernel(use):
         assert a == b if isinstance(a, int) else torch.allclose(a, b)
 
 
+def named(name):
+    """The name of an operator of jax."""
+    full = f"{space()}::{name}"
+    jax_op(full, "(Tensor x) -> Tensor")(jnp.sin)
+    return full
+
+
 @pytest.mark.parametrize(
     "make, error, match",
     [
@@ -197,6 +204,12 @@ def test_a_pallas_kernel(use):
         (lambda: jax_op("a::b", "(Tensor x) -> ()"), NotImplementedError, "must have a result"),
         (lambda: [jax_op("twice::b", "(Tensor x) -> Tensor")(jnp.sin) for _ in range(2)], RuntimeError,
          "twice::b already"),
+        (lambda: torch.library.register_autograd(named("a"), plus(1)), NotImplementedError,
+         r"declared by jax_op\(\).*vjp="),
+        (lambda: torch.library.register_fake(named("b"), plus(1)), NotImplementedError, r"declared by jax_op\(\)"),
+        (lambda: torch.library.register_vmap(named("c"), plus(1)), NotImplementedError, r"declared by jax_op\(\)"),
+        (lambda: torch.library.register_kernel(named("d"), "cpu", plus(1)), NotImplementedError, r"declared by jax_op"),
+        (lambda: torch.library.define(named("e"), "(Tensor x) -> Tensor"), RuntimeError, "same name and overload name"),
         (lambda: made(jnp.sin, "(Tensor x) -> Tensor")(1.0), TypeError,
          "argument 'x' .position 1. must be Tensor, not float"),
         (lambda: made(jnp.sin, "(Tensor x) -> Tensor")(), TypeError, "missing 1 required positional argument: 'x'"),

@@ -151,7 +151,14 @@ def test_methods_and_properties():
     agree(
         lambda t: [
             t.overrides.is_tensor_method_or_property(f)
-            for f in (t.Tensor.add, t.add, t.Tensor.shape.__get__, t.Tensor.__add__, t.Tensor.grad.__set__, t.nn.functional.relu)
+            for f in (
+                t.Tensor.add,
+                t.add,
+                t.Tensor.shape.__get__,
+                t.Tensor.__add__,
+                t.Tensor.grad.__set__,
+                t.nn.functional.relu,
+            )
         ]
     )
 
@@ -160,7 +167,14 @@ def test_tensor_likes():
     agree(
         lambda t: [
             t.overrides.is_tensor_like(x)
-            for x in (t.ones(1), 3, t.Tensor, t.nn.Parameter(t.ones(1)), type("D", (), {"__torch_function__": 0})(), None)
+            for x in (
+                t.ones(1),
+                3,
+                t.Tensor,
+                t.nn.Parameter(t.ones(1)),
+                type("D", (), {"__torch_function__": 0})(),
+                None,
+            )
         ]
     )
 
@@ -291,6 +305,10 @@ torch.nn.init.normal_(D())
 layer(D())
 x.copy_(D())
 x.view_as(D())
+x.view(D())
+x.reshape(D(), 1)
+x.to(D())
+D() @ x
 x.masked_fill(D(), 1)
 x.where(D(), 1)
 torch.isclose(D(), x)

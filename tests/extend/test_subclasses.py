@@ -36,20 +36,68 @@ RESULTS = {
     "add": lambda t, s, x: t.add(s, s),
     "with a tensor": lambda t, s, x: t.add(s, x),
     "tensor first": lambda t, s, x: t.add(x, s),
-    "operators": lambda t, s, x: [s + 1, 1 + s, s - x, x - s, 2 / s, s**2, 2**s, -s, abs(s), s @ s, s // 2, s % 2, ~s.bool()],
+    "operators": lambda t, s, x: [
+        s + 1,
+        1 + s,
+        s - x,
+        x - s,
+        2 / s,
+        s**2,
+        2**s,
+        -s,
+        abs(s),
+        s @ s,
+        s // 2,
+        s % 2,
+        ~s.bool(),
+    ],
     "compared": lambda t, s, x: [s == x, x == s, s != 1, s < x, s >= 1],
     "methods": lambda t, s, x: [s.sum(), s.clone(), s.to(t.float64), s.cpu(), s.double(), s.view(-1), s.reshape(4)],
-    "views": lambda t, s, x: [s.T, s.mT, s[0], s[0, 0], s[:1], s[None], s.detach(), s.data, s.real, s.t(), s.expand(2, 2)],
+    "views": lambda t, s, x: [
+        s.T,
+        s.mT,
+        s[0],
+        s[0, 0],
+        s[:1],
+        s[None],
+        s.detach(),
+        s.data,
+        s.real,
+        s.t(),
+        s.expand(2, 2),
+    ],
     "indexed": lambda t, s, x: [s[t.tensor([0, 1])], x[s.long()], s[s > 1]],
     "tuples": lambda t, s, x: [s.split(1), s.unbind(), s.chunk(2), t.split(s, 1), list(s), tuple(s)],
     "named tuples": lambda t, s, x: [*t.max(s, 0), t.max(s, 0).values, *t.sort(s), *t.linalg.eigh(s.T @ s)],
-    "lists": lambda t, s, x: [t.cat([s, x]), t.stack((x, s)), *t.broadcast_tensors(x, s[0]), *t.meshgrid(s[0], x[0], indexing="ij")],
-    "numbers": lambda t, s, x: [s.item() if False else s[0, 0].item(), s.shape, s.dtype, s.tolist(), s.numpy(), s.dim(), s.stride()],
+    "lists": lambda t, s, x: [
+        t.cat([s, x]),
+        t.stack((x, s)),
+        *t.broadcast_tensors(x, s[0]),
+        *t.meshgrid(s[0], x[0], indexing="ij"),
+    ],
+    "numbers": lambda t, s, x: [
+        s.item() if False else s[0, 0].item(),
+        s.shape,
+        s.dtype,
+        s.tolist(),
+        s.numpy(),
+        s.dim(),
+        s.stride(),
+    ],
     "factories": lambda t, s, x: [t.zeros_like(s), t.ones_like(s), s.new_ones(2), s.new_tensor([1.0]), t.rand_like(s)],
     "out": lambda t, s, x: [t.add(x, 1, out=s), t.add(s, 1, out=t.empty(2, 2))],
-    "functional": lambda t, s, x: [t.nn.functional.relu(s), t.nn.functional.linear(x, s), t.nn.functional.mse_loss(x, s)],
+    "functional": lambda t, s, x: [
+        t.nn.functional.relu(s),
+        t.nn.functional.linear(x, s),
+        t.nn.functional.mse_loss(x, s),
+    ],
     "functional 2": lambda t, s, x: [t.nn.functional.softmax(s, 0), t.nn.functional.layer_norm(s, (2,)), t.sigmoid(s)],
-    "modules": lambda t, s, x: [t.nn.Linear(2, 2)(s), t.nn.ReLU()(s), t.nn.LayerNorm(2)(s), t.nn.Sequential(t.nn.Tanh())(s)],
+    "modules": lambda t, s, x: [
+        t.nn.Linear(2, 2)(s),
+        t.nn.ReLU()(s),
+        t.nn.LayerNorm(2)(s),
+        t.nn.Sequential(t.nn.Tanh())(s),
+    ],
     "special": lambda t, s, x: [t.special.erf(s), t.linalg.inv(s), t.linalg.norm(s)],
     "default constructor": lambda t, s, x: [type(s)([1, 2]), type(s)(2, 3), type(s)(x), type(s)()],
     "where": lambda t, s, x: [t.where(x > 0, s, 0), t.where(s > 0, x, 0), x.masked_fill(s > 0, 1.0)],
@@ -111,7 +159,9 @@ def test_unrelated_classes_are_refused():
 HISTORY = {
     "node": lambda t, S: type((S([1.0]).requires_grad_() * 2).grad_fn).__name__,
     "next node": lambda t, S: (S([1.0]).requires_grad_() * 2).grad_fn.next_functions[0][0].name(),
-    "gradient": lambda t, S: (lambda s: ((s * s).sum().backward(), name(s.grad), s.grad.tolist())[1:])(S([3.0]).requires_grad_()),
+    "gradient": lambda t, S: (lambda s: ((s * s).sum().backward(), name(s.grad), s.grad.tolist())[1:])(
+        S([3.0]).requires_grad_()
+    ),
     "leaf": lambda t, S: (lambda s: (s.is_leaf, s.requires_grad, s.grad_fn))(S([1.0]).requires_grad_()),
     "as_subclass": lambda t, S: (lambda s: (s.grad_fn.name(), s.is_leaf))(t.ones(1, requires_grad=True).as_subclass(S)),
     "through as_subclass": lambda t, S: (lambda x: (x.as_subclass(S).mul(3).sum().backward(), x.grad.tolist())[1])(
@@ -163,7 +213,10 @@ BAD = {
     "as_subclass int": (lambda t, S: t.ones(1).as_subclass(int), "does not inherit from Tensor"),
     "as_subclass object": (lambda t, S: t.ones(1).as_subclass(3), r"cls must be a type \(got int\)"),
     "make int": (lambda t, S: t.Tensor._make_subclass(int, t.ones(1)), "does not inherit from Tensor"),
-    "make of a number": (lambda t, S: t.Tensor._make_subclass(S, 3), r"_make_subclass\(\).*'data'.*must be Tensor, not int"),
+    "make of a number": (
+        lambda t, S: t.Tensor._make_subclass(S, 3),
+        r"_make_subclass\(\).*'data'.*must be Tensor, not int",
+    ),
 }
 
 
@@ -186,7 +239,11 @@ def with_tag(t):
 
 def test_constructor_of_ones_own():
     """Results are made without it, and so without the attributes it sets."""
-    agree(lambda t: (lambda a: (a.tag, name(a + 1), hasattr(a + 1, "tag"), name(a.add_(1)), a.tag))(with_tag(t)(t.ones(2), "t")))
+    agree(
+        lambda t: (lambda a: (a.tag, name(a + 1), hasattr(a + 1, "tag"), name(a.add_(1)), a.tag))(
+            with_tag(t)(t.ones(2), "t")
+        )
+    )
 
 
 def test_methods_and_class_attributes():
@@ -388,16 +445,25 @@ def marked(x, **attributes):
 
 
 def told_of(x, *attributes):
-    return name(x)[4 if name(x).startswith("Ours") else 6 :], x.tolist(), x.requires_grad, [getattr(x, a, None) for a in attributes]
+    return (
+        name(x)[4 if name(x).startswith("Ours") else 6 :],
+        x.tolist(),
+        x.requires_grad,
+        [getattr(x, a, None) for a in attributes],
+    )
 
 
 PICKLED = {
     "attributes": lambda t: told_of(roundtrip(marked(of(t)([1.0, 2.0]), foo="bar")), "foo"),
     "requires grad": lambda t: told_of(roundtrip(of(t)([1.0]).requires_grad_())),
     "view": lambda t: (lambda r: (told_of(r), r.stride()))(roundtrip(of(t)([[1.0, 2.0], [3.0, 4.0]]).T)),
-    "parameter": lambda t: (lambda r: (told_of(r), isinstance(r, t.nn.Parameter)))(roundtrip(t.nn.Parameter(of(t)([1.0])))),
+    "parameter": lambda t: (lambda r: (told_of(r), isinstance(r, t.nn.Parameter)))(
+        roundtrip(t.nn.Parameter(of(t)([1.0])))
+    ),
     "slots": lambda t: told_of(roundtrip(marked(of(t, "slots")([1.0]), first=3)), "first", "second"),
-    "slots and attributes": lambda t: told_of(roundtrip(marked(of(t, "slots")([1.0]), first=3, other=4)), "first", "other"),
+    "slots and attributes": lambda t: told_of(
+        roundtrip(marked(of(t, "slots")([1.0]), first=3, other=4)), "first", "other"
+    ),
     "state": lambda t: told_of(roundtrip(marked(of(t, "state")([1.0]), kept=3)), "kept"),
     "list of two": lambda t: (lambda s: (lambda r: r[0] is r[1])(roundtrip([s, s])))(of(t)([1.0])),
     "copy": lambda t: told_of(copy.copy(marked(of(t)([1.0]), foo=[1])), "foo"),

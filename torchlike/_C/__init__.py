@@ -33,8 +33,8 @@ __getattr__ = missing_names(__name__)
 
 __all__ = [
     "Argument", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
-    "_InferenceMode", "_autograd", "_current_autograd_node",
-    "_current_graph_task_execution_order", "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions", "_is_multithreading_enabled",
+    "_InferenceMode", "_autograd", "_current_autograd_node", "_current_graph_task_execution_order",
+    "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions", "_is_multithreading_enabled",
     "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node", "device", "dtype",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
     "parse_schema", "set_anomaly_enabled", *_torch_function_names,

@@ -257,15 +257,17 @@ def aten(text: str, *tags: Tag) -> Callable[[Callable], OpOverload]:
     return add
 
 
-EXTENDED: dict[Any, OpOverload] = {}  # of the operators that were declared for other namespaces
+# The objects of operators: those that were declared for other namespaces, and those that have been asked for.
+EXTENDED: dict[Any, OpOverload] = {}
 
 
 def overload_of(op: Any) -> OpOverload:
     """The public object of a declared operator."""
-    if op in EXTENDED:
-        return EXTENDED[op]
-    namespace = ops.torchlike if is_ours(op) else ops.aten
-    return getattr(getattr(namespace, op.schema.name), op.schema.overload or "default")
+    found = EXTENDED.get(op)
+    if found is None:
+        namespace = ops.torchlike if is_ours(op) else ops.aten
+        found = EXTENDED[op] = getattr(getattr(namespace, op.schema.name), op.schema.overload or "default")
+    return found
 
 
 __all__ = ["EXTENDED", "OWN", "SOURCE", "Entry", "Source", "aten", "is_ours", "overload_of", "schema_text"]

@@ -90,9 +90,12 @@ def slots_of(t):
             break
         names = vars(cls).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
-            mangled = f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
-            if hasattr(t, mangled) and name not in ("__dict__", "__weakref__"):
-                found[mangled] = getattr(t, mangled)
+            if name in ("__dict__", "__weakref__"):
+                continue
+            if name.startswith("__") and not name.endswith("__"):  # private to the class
+                name = f"_{cls.__name__.lstrip('_')}{name}"
+            if hasattr(t, name):
+                found[name] = getattr(t, name)
     return found
 
 

@@ -162,7 +162,7 @@ def enter(entry, args, kwargs, caller=None):
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:
             found = overloaded(_candidates(args, kwargs, ()), True)
-        return dispatch(entry.public, found, args, kwargs, entry.full_name, types_of(entry, found, args))
+        return dispatch(entry.public, found, args, kwargs, entry, types_of(entry, found, args))
     except TypeError:
         if entry.quiet:
             return NotImplemented
@@ -179,7 +179,10 @@ def types_of(entry, found, args):
 
 
 def dispatch(func, found, args, kwargs, name, types=None):
-    """Ask the innermost mode, then each of ``found``, until one does not answer NotImplemented."""
+    """Ask the innermost mode, then each of ``found``, until one does not answer NotImplemented.
+
+    ``name``: what the function is called in an error, or its entry, which knows.
+    """
     if types is None:
         types = tuple([type_of(x) for x in found])
     modes = state.function_modes if state.overrides_off < 2 else ()
@@ -195,7 +198,7 @@ def dispatch(func, found, args, kwargs, name, types=None):
         result = x.__torch_function__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    raise TypeError(_refusal(name, found, modes))
+    raise TypeError(_refusal(name if isinstance(name, str) else name.full_name, found, modes))
 
 
 def _refusal(name, found, modes):
@@ -318,7 +321,7 @@ def arm():
 
 
 def subclassed(cls):
-    """A new subclass of Tensor: arm, if it overrides. One that is seen below (__torch_dispatch__) does not by itself."""
+    """A new subclass of Tensor: arm, if it overrides. One with ``__torch_dispatch__`` is seen below, and does not."""
     own = cls.__torch_function__
     if "__torch_dispatch__" in vars(cls) and getattr(own, "__func__", own) is _tensor.__torch_function__.__func__:
         cls.__torch_function__ = staticmethod(disabled)

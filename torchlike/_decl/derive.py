@@ -47,7 +47,7 @@ def aval(x):
     if isinstance(x, bool | int | float | complex):
         dtype = {bool: bool, int: jnp.int64, float: jnp.float64, complex: jnp.complex128}[type(x)]
         return jax.ShapeDtypeStruct((), dtype, weak_type=type(x) is not bool)
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
 class Kernel:

@@ -98,6 +98,11 @@ def settled(value):
     return value.array
 
 
+def lost(value):
+    """Whether the computation of a value raised: there is none, which it says whenever it is read."""
+    return value.__class__ is Pending and value.array is None and hasattr(value.recorder, "error")
+
+
 def all_settled(values):
     """``values``, each settled; the same list if there was nothing to do."""
     return [settled(v) for v in values] if any(v.__class__ is Pending for v in values) else values

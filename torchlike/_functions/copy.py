@@ -13,6 +13,7 @@ from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
 from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
+from torchlike._core.overrides import refused
 from torchlike._core.seen import watched
 from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
@@ -52,7 +53,10 @@ def to(self, *args, **kwargs):
     >>> torch.ones(1).to(torch.int64)
     tensor([1])
     """
-    device, dtype, copy = parse_to(*args, **kwargs)
+    try:
+        device, dtype, copy = parse_to(*args, **kwargs)
+    except TypeError as error:
+        return refused(error)
     out = _to(self, device, dtype, copy)
     asked = kwargs.get("memory_format") or preserve_format
     if asked is preserve_format or out.is_contiguous(asked):

@@ -3,6 +3,7 @@
 from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.out import call_out
+from torchlike._core.overrides import stranger
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import linalg
@@ -95,7 +96,7 @@ def tensordot(a, b, dims=2, out=None):
 
 @method()
 def __rmatmul__(self, other):
-    return other @ self if isinstance(other, Tensor) else NotImplemented
+    return other @ self if isinstance(other, Tensor) else stranger(self, other)
 
 
 _COMPUTE_MODES = {

@@ -10,6 +10,7 @@ from torchlike._core import arguments
 from torchlike._core._overrides_subclass import as_subclass as make_instance
 from torchlike._core._overrides_subclass import demand_class
 from torchlike._core.dispatch import call
+from torchlike._core.overrides import refused
 from torchlike._core.tensor import Tensor
 from torchlike._core.viewing import call_view, call_views
 from torchlike._functions._install import both, function, method, prop
@@ -41,7 +42,11 @@ def view(self, *args, size=None, dtype=None):
         dtype = args[0]
     if dtype is not None:
         return call_view(views.view_dtype, (self,), (dtype,))
-    return call_view(views.view_, (self,), (_ints("view", args, size, "size"),))
+    try:
+        shape = _ints("view", args, size, "size")
+    except TypeError as error:
+        return refused(error)
+    return call_view(views.view_, (self,), (shape,))
 
 
 def _reshape(self, size):
@@ -58,7 +63,11 @@ def _reshape(self, size):
 @method("reshape")
 def reshape(self, *shape, **kwargs):
     """The same values as another shape: a view where the strides allow it, else a copy."""
-    return _reshape(self, _ints("reshape", shape, kwargs.get("shape"), "shape"))
+    try:
+        size = _ints("reshape", shape, kwargs.get("shape"), "shape")
+    except TypeError as error:
+        return refused(error)
+    return _reshape(self, size)
 
 
 @function("reshape")

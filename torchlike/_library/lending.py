@@ -15,8 +15,8 @@ from torchlike._core.tensor import Tensor, value_of, write
 
 
 @contextmanager
-def lent(targets: list[Tensor]) -> Iterator[None]:
-    """Carry over to ``targets`` what is written into their arrays."""
+def lent(targets: list[Tensor], counted: bool = True) -> Iterator[None]:
+    """Carry over to ``targets`` what is written into their arrays; ``counted``: someone else counts the change."""
     given: list[tuple[Tensor, np.ndarray, np.ndarray]] = []
     storages = {id(t._storage) for t in targets}
 
@@ -33,4 +33,5 @@ def lent(targets: list[Tensor]) -> Iterator[None]:
         if array.tobytes() != original.tobytes():
             version = t._vc.version
             write(t, value_of(from_numpy(array)))
-            t._vc.version = version  # the operator counts the change, once
+            if counted:
+                t._vc.version = version

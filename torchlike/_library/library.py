@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from torchlike._core.packets import OpOverload
+from torchlike._decl.op import EXTENSIONS
 from torchlike._library import keys, registry
 from torchlike._library.replaced import replace
 
@@ -213,7 +214,13 @@ def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
 
 
 def demand_ours(name: str) -> None:
-    """NotImplementedError for an operator of torchlike itself, whose kernels are fixed."""
+    """NotImplementedError for an operator whose kernels are fixed: torchlike's own, and those of ``jax_op``."""
+    if name in EXTENSIONS and name not in registry.OPERATORS:
+        raise NotImplementedError(
+            f"{name} was declared by jax_op(): its kernel, derivative and batching are those of the declaration; pass "
+            "vjp= "
+            "there, or write a torch.library.custom_op() that calls it"
+        )
     if name.partition("::")[0] in ("aten", "torchlike", "prims"):
         raise NotImplementedError(
             f"{name}: kernels of built-in operators cannot be replaced; change what a call does with a "
@@ -223,6 +230,7 @@ def demand_ours(name: str) -> None:
 
 def set_fake(name: str, function: Callable, allow_override: bool) -> None:
     """Register a fake implementation; RuntimeError where there is no operator that could have one."""
+    demand_ours(name)
     operator = registry.OPERATORS.get(name)
     if operator is None:
         raise RuntimeError(f"operator {name} does not exist")

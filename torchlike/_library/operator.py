@@ -86,9 +86,9 @@ class Operator:
             state.grad = grad
 
     def below(self, args: tuple, kwargs: dict) -> Any:
-        """Run the operator below autograd; what it declares to change has changed."""
+        """Run the operator below autograd; what a custom operator declares to change has changed."""
         out = self._seen(args, kwargs)
-        if self.schema.is_mutable and not self.aliases:
+        if self.schema.is_mutable and self.owner is not None:
             for t in self.binder.written(args, kwargs):
                 bump(t)
         return out
@@ -124,12 +124,12 @@ class Operator:
         if traced.is_traced(given):
             out = traced.run(self, kernel, args, kwargs)
         elif self.schema.is_mutable:
-            with lending.lent(self.binder.written(args, kwargs)):
+            with lending.lent(self.binder.written(args, kwargs), counted=self.owner is not None):
                 out = kernel(*args, **kwargs)
         else:
             out = kernel(*args, **kwargs)
         out = results.checked(self.schema, out)
-        if self.owner is not None and not self.aliases:
+        if self.owner is not None and (self.schema.is_mutable or not self.aliases):
             got = (out,) if isinstance(out, Tensor) else out if isinstance(out, list | tuple) else ()
             results.demand_apart(self.schema.name, given, tensors(got))
         return out

@@ -8,6 +8,7 @@ from torchlike._core import packets
 from torchlike._core._tags import Tag
 from torchlike._core.packets import OpOverload
 from torchlike._decl.function_schema import parse_schema
+from torchlike._decl.op import EXTENSIONS
 from torchlike._library.operator import Operator, RegisteredOverload
 
 OPERATORS: dict[str, Operator] = {}
@@ -49,11 +50,11 @@ def define(namespace: str, text: str, tags: tuple[Tag, ...], owner: Any = None) 
     schema.name = f"{namespace}::{rest}"
     operator = Operator(schema, owner)
     with _lock:
-        if operator.qualname in OPERATORS:
+        if operator.qualname in OPERATORS or operator.qualname in EXTENSIONS:
             raise RuntimeError(
                 f"Tried to register an operator ({schema}) with the same name and overload name multiple times. Each "
                 f"overload's schema should only be registered with a single call to define(). Registered before: "
-                f"{OPERATORS[operator.qualname].schema}"
+                f"{(OPERATORS.get(operator.qualname) or EXTENSIONS[operator.qualname]).schema}"
             )
         OPERATORS[operator.qualname] = operator
         operator.kernels.update(PENDING.pop(operator.qualname, {}))

@@ -112,7 +112,8 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     for i, value in zip(targets, got[len(made) :], strict=True):
         version = leaves[i]._vc.version
         write(leaves[i], value)
-        leaves[i]._vc.version = version  # the operator counts the change, once
+        if operator.owner is not None:
+            leaves[i]._vc.version = version  # counted by who calls
     for i, value in zip(made, got, strict=False):
         flat[i] = wrap(value)
     return jax.tree.unflatten(structure, flat)

@@ -8,7 +8,7 @@ import jax
 
 from torchlike._core.storage import UNTRACKED, Storage, Version
 from torchlike._core.tensor import Tensor
-from torchlike._executor.pending import settled
+from torchlike._executor.pending import lost, settled
 
 Tracer = jax.core.Tracer
 LOCK = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
@@ -62,7 +62,7 @@ class World:
         self.hooks, self.sinks, counters = [], [], {}
         for o in _living(tensor_kinds | {Storage, Version}):
             if type(o) is Storage:
-                o.value = settled(o.value)
+                o.value = o.value if lost(o.value) else settled(o.value)
                 self.add(o)
                 counters[id(o)] = o
             elif type(o) is Version:

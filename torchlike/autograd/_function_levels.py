@@ -239,11 +239,9 @@ class _Rule:
             given = _lifted(level, list(grads), self.out_dims)
             got = ctx_method(self.cls)(_Ctx(ctx, level, self.saved), *given)
             got = got if isinstance(got, tuple) else (got,)
-            got = [_fitted(level, g, s) for g, s in zip(got, ctx._input_shapes, strict=False)] + list(
-                got[len(ctx._input_shapes) :]
-            )
-        dims = [*self.dims, *[None] * (len(got) - len(self.dims))]
-        return tuple([_reduced(level, g, d) for g, d in zip(got, dims, strict=True)])
+            rest = [None] * (len(got) - len(self.dims))  # too many, which is an error unless they are None
+            got = [_fitted(g, s) for g, s in zip(got, [*ctx._input_shapes, *rest], strict=False)]
+        return tuple([_reduced(level, g, d) for g, d in zip(got, [*self.dims, *rest], strict=False)])
 
     def jvp(self, ctx: Any, *tangents: Any) -> Any:
         with self.inside() as level:
@@ -272,7 +270,7 @@ def _example(x: Any, dim: int | None) -> tuple | None:
     return tuple(shape)
 
 
-def _fitted(level: VmapLevel, g: Any, shape: tuple | None) -> Any:
+def _fitted(g: Any, shape: tuple | None) -> Any:
     """A gradient summed to the shape of an example of the input."""
     if not isinstance(g, Tensor) or shape is None or tuple(g.shape) == shape:
         return g

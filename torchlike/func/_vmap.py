@@ -51,7 +51,7 @@ def vmap(
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, flat, spec = _mapped(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
-            return _restored(*_run(func, size, dims, flat, spec, out_dims, randomness, kwargs)[:2])
+            return _joined([_run(func, size, dims, flat, spec, out_dims, randomness, kwargs)])
         parts = []
         for start in range(0, size, chunk_size):
             n = min(chunk_size, size - start)
@@ -189,13 +189,11 @@ def _outside(name: str, level: VmapLevel, x: Any, dim: Any) -> Any:
     return lowered_view(batch, dim)
 
 
-def _restored(flat: list, spec: TreeSpec) -> Any:
-    return tree_unflatten(flat, spec)
-
-
 def _joined(parts: list[tuple]) -> Any:
     """The outputs of chunks, each joined along its mapped axis."""
-    _, spec, places = parts[0]
+    first, spec, places = parts[0]
+    if len(parts) == 1:
+        return tree_unflatten(first, spec)
     columns = zip(*[flat for flat, _, _ in parts], strict=True)
     whole = [column[0] if d is None else FUNCTIONS["cat"](column, d) for column, d in zip(columns, places, strict=True)]
     return tree_unflatten(whole, spec)

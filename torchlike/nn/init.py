@@ -10,7 +10,7 @@ import numpy as np
 from torchlike._base.rng import Generator
 from torchlike._base.state import no_grad
 from torchlike._core.factories import as_tensor
-from torchlike._core.overrides import publish
+from torchlike._core.overrides import publish as _publish
 from torchlike._core.tensor import Tensor
 
 _LINEAR = ("linear", "sigmoid") + tuple(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
@@ -275,4 +275,4 @@ kaiming_normal = _former(kaiming_normal_)
 orthogonal = _former(orthogonal_)
 sparse = _former(sparse_)
 
-globals().update(publish("torch.nn.init", globals()))
+globals().update(_publish("torch.nn.init", globals()))

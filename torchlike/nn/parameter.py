@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from torchlike._core.autograd import mark
 from torchlike._core._overrides_subclass import detached
+from torchlike._core.autograd import mark
 from torchlike._core.factories import empty
 from torchlike._core.overrides import PLAIN, disabled
 from torchlike._core.printing import parameter_str, prints_as_tensor

@@ -19,7 +19,7 @@ class ModuleTracker:
     >>> seen = []
     >>> with ModuleTracker() as tracker:
     ...     model = torch.nn.Sequential(torch.nn.ReLU())
-    ...     handle = model[0].register_forward_hook(lambda *_: seen.append(sorted(tracker.parents)))
+    ...     handle = model[0].register_forward_pre_hook(lambda *_: seen.append(sorted(tracker.parents)))
     ...     y = model(torch.ones(1))
     >>> seen
     [['Global', 'Sequential', 'Sequential.0']]

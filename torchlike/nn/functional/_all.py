@@ -1,6 +1,6 @@
 """Every function behind the layers, made overridable."""
 
-from torchlike._core.overrides import publish
+from torchlike._core.overrides import publish as _publish
 from torchlike._functions.indexing import one_hot  # noqa: F401
 from torchlike._functions.rearrange import pad  # noqa: F401
 from torchlike.nn.functional.activation import *  # noqa: F403
@@ -15,7 +15,7 @@ from torchlike.nn.functional.norm import *  # noqa: F403
 from torchlike.nn.functional.pool import *  # noqa: F403
 from torchlike.nn.functional.vision import *  # noqa: F403
 
-_published = publish("torch.nn.functional", globals())
+_published = _publish("torch.nn.functional", globals())
 globals().update(_published)
 
-__all__ = list(_published)  # pyright: ignore
+__all__ = list(_published)
