@@ -30,3 +30,33 @@ def test_the_numbers_are_those_of_the_call(read):
 def test_in_one_program_it_is_refused(read):
     with pytest.raises(RuntimeError, match="reads the numbers of an argument"):
         torch.compile(read, fullgraph=True)(torch.tensor(1.0))
+
+
+HELD = {
+    "item": lambda w, x: x * w.item(),
+    "float": lambda w, x: x * float(w),
+    "tolist": lambda w, x: torch.tensor(w.tolist()) * x,
+    "numpy": lambda w, x: torch.as_tensor(np.sin(w.detach().numpy())) + x,
+    "an option": lambda w, x: torch.add(x, x, alpha=w.detach()),
+    "an index": lambda w, x: x.expand(5)[: int(w)].sum(),
+    "a length": lambda w, x: x.expand(w.detach().long()).sum(),
+}
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, lambda v: torch.nn.Parameter(torch.tensor(v))])
+@pytest.mark.parametrize("read", HELD.values(), ids=HELD)
+def test_the_numbers_of_a_tensor_from_outside_are_those_of_now(read, kind):
+    w = kind(2.0)
+    program = torch.compile(lambda x: read(w, x))
+    for number in (2.0, 3.0, 4.0):
+        with torch.no_grad():
+            w.fill_(number)
+        x = torch.tensor(1.5)
+        assert program(x).item() == read(w, x).item()
+
+
+@pytest.mark.parametrize("read", [HELD["item"], HELD["an option"]])
+def test_in_one_program_those_are_refused(read):
+    w = torch.tensor(1.0)
+    with pytest.raises(RuntimeError, match="reads the numbers of a tensor from outside"):
+        torch.compile(lambda x: read(w, x), fullgraph=True)(torch.tensor(1.0))

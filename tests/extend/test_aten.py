@@ -158,7 +158,7 @@ BACKWARDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("call", [*CALLS, *BACKWARDS], ids=str)
+@pytest.mark.parametrize("call", [*CALLS, *BACKWARDS])
 def test_calls(call):
     agree(call)
 

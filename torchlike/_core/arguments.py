@@ -8,6 +8,7 @@ import numpy as np
 from jax.export import is_symbolic_dim
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.state import state
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, value_of
 
@@ -17,13 +18,19 @@ def _wrong(function, name, expected, got):
     raise TypeError(f"{function}(): argument '{name}' must be {expected}, not {kind}")
 
 
+def _number(t):
+    if state.capture is not None:
+        state.capture.reads(t)
+    return np.asarray(value_of(t)).item()
+
+
 def as_int(function, name, x):
     """An int from what has ``__index__`` (numpy integers, 0-dim integer tensors)."""
     if isinstance(x, int) and not isinstance(x, bool):
         return int(x)
     if isinstance(x, Tensor):
         if x.numel() == 1 and not (x.dtype.is_floating_point or x.dtype.is_complex):
-            return int(np.asarray(value_of(x)).item())
+            return int(_number(x))
     elif isinstance(x, np.integer):
         return int(x)
     elif is_symbolic_dim(x):
@@ -77,7 +84,7 @@ def as_number(function, name, x):
     if isinstance(x, np.number | np.bool_):
         return x.item()
     if isinstance(x, Tensor) and x.numel() == 1:
-        return np.asarray(value_of(x)).item()
+        return _number(x)
     return _wrong(function, name, "Number", x)
 
 

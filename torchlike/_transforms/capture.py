@@ -59,6 +59,7 @@ class Trace:
         self.world = World()
         self.record = Recording(nodes.next_sequence())
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
+        self.record.outside = self.world.storages
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []

@@ -39,7 +39,7 @@ class Recording:
     Attributes:
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
-        arguments: ids of the storages of the tensor arguments.
+        arguments, outside: ids of the storages of the tensor arguments, and of all that there were before.
         cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
         adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
             on first use.
@@ -53,7 +53,7 @@ class Recording:
     def __init__(self, start):
         self.dynamic, self.checks, self.adopted = {}, [], []
         self.cleared = set()
-        self.arguments = frozenset()
+        self.arguments = self.outside = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.start = start
         self.drawn, source = {}, default_generator
@@ -104,9 +104,11 @@ class Recording:
         return value
 
     def reads(self, t):
-        """Numbers of ``t`` are asked for: those of an argument are others in every call."""
+        """Numbers of ``t`` are asked for: what was not made while tracing has others in the next call."""
         if id(t._storage) in self.arguments:
             self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
+        if id(t._storage) in self.outside:
+            self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
 
     def adopt(self, storage):
         """Let the program read and write ``storage``, whose value is an array made while tracing."""
