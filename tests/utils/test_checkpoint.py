@@ -10,8 +10,8 @@ import pytest
 from both import agree, agree_error
 
 import torchlike
-from torchlike._decl.op import REGISTRY
 import torchlike.utils.checkpoint
+from torchlike._decl.op import REGISTRY
 
 REENTRANT = pytest.mark.parametrize("reentrant", [False, True])
 

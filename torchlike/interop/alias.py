@@ -58,7 +58,7 @@ def uninstall_as_torch() -> None:
 def missing_names(module_name: str, later: Sequence[str] = ()) -> Callable[[str], ModuleType]:
     """A module-level `__getattr__` that names what the module lacks in the terms of the user's script.
 
-    The submodules ``later`` are imported when they are first used, so that importing the package does not wait for them.
+    The submodules ``later`` are imported when they are first used: importing the package does not wait for them.
 
     A package installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
     `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
