@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import random
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +47,14 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     torchlike.set_execution(request.param)
     monkeypatch.setenv("TORCHLIKE_EXECUTION", request.param)
     return request.param
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Both runs of a test follow each other, in one process mostly, so that the second finds its kernels compiled."""
+    places: dict[str, int] = {}
+    names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
+    order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}
+    items.sort(key=order.__getitem__)
 
 
 @pytest.fixture(autouse=True)
