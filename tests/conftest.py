@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+
+# Most of the time goes into compiling small kernels, which LLVM need not optimise.
+os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=1 {os.environ.get('XLA_FLAGS', '')}".strip()
+
 import jax
 import numpy as np
 import pytest
@@ -39,9 +43,22 @@ torch.set_num_threads(1)
 
 # Every test runs in both kinds of execution; TORCHLIKE_EXECUTION chooses one.
 EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.environ else ["immediate", "recorded"]
+# These run once: they call no operator, or do so in other processes, which say how they execute.
+ONCE = frozenset((
+    "test_aten", "test_benchmarks", "test_declarations", "test_derive", "test_device", "test_docs", "test_dtypes",
+    "test_geometry", "test_imports", "test_layers", "test_layout", "test_operators_page", "test_promotion", "test_run",
+    "test_schema",
+))  # fmt: skip
 
 
-@pytest.fixture(autouse=True, params=EXECUTIONS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if any("execution" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
+        return  # the test chooses
+    once = metafunc.module.__name__.rpartition(".")[2] in ONCE
+    metafunc.parametrize("execution", EXECUTIONS[:1] if once else EXECUTIONS, indirect=True)
+
+
+@pytest.fixture(autouse=True)
 def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How eager calls of the test are executed, in threads and processes that it starts too."""
     torchlike.set_execution(request.param)

@@ -37,7 +37,7 @@ def kind(x):
 MAKERS = {
     "ones": lambda t: t.ones(2),
     "zeros": lambda t: t.zeros(2),
-    "empty": lambda t: t.empty(2) * 0,
+    "empty": lambda t: t.empty(2).zero_(),  # 0 times what PyTorch leaves there may be NaN
     "full": lambda t: t.full((2,), 1.0),
     "tensor": lambda t: t.tensor([1.0]),
     "as_tensor": lambda t: t.as_tensor([1.0]),

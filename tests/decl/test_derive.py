@@ -71,7 +71,6 @@ def test_vmap(name, static, inputs, reference):
     assert_same(got, torch.vmap(reference)(*map(to_torch, _plain(stacked))))
 
 
-@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # recorded traces are programs of several kernels
 def test_a_derived_operator_records_a_node_and_is_compiled_once():
     op = REGISTRY["exp"].vmap((), (0,))
     x = torchlike.ones(3, 2, requires_grad=True)
