@@ -86,7 +86,7 @@ def seeded(execution: str) -> Iterator[None]:
 
 
 MAPS = 40_000  # mappings of memory from which compiled kernels are forgotten; Linux gives a process 65,530
-BYTES = 5 << 29  # memory (2.5 GiB) from which they are
+_memory = {"most": 3 << 30}  # bytes from which they are, unless that has not helped before
 _done = itertools.count(1)
 
 
@@ -94,11 +94,17 @@ def pytest_runtest_teardown() -> None:
     """Compiled kernels take memory and mappings of it, without which XLA crashes."""
     if next(_done) % 50 or not sys.platform.startswith("linux"):
         return
-    if _resident() > BYTES:
-        ctypes.CDLL(None).malloc_trim(0)  # freed memory is kept else, see torchlike._setup
-    if _resident() > BYTES or Path("/proc/self/maps").read_bytes().count(b"\n") > MAPS:
+    full = _resident() > _memory["most"] and _given_back() > _memory["most"]
+    if full or Path("/proc/self/maps").read_bytes().count(b"\n") > MAPS:
         jax.clear_caches()
         gc.collect()
+        _memory["most"] = max(_memory["most"], _given_back() + (1 << 30))
+
+
+def _given_back() -> int:
+    """The memory left when what is free was given back to the system; it is kept else, see torchlike._setup."""
+    ctypes.CDLL(None).malloc_trim(0)
+    return _resident()
 
 
 def _resident() -> int:
