@@ -44,19 +44,19 @@ def replace(function, static, owned, trees, keep):
     """``keep(run(function, static, *trees))``, for results that take the place of the trees ``owned``.
 
     A tree is a list of arrays or of tuples of arrays (a dict of numbers, where it is not owned). If each array of the
-    owned ones is held by one storage and its list only, they are overwritten; ``keep`` is then called even if a
-    signal interrupts, a second time if it interrupts that.
+    owned ones is held by one storage and its list only, they are overwritten, and ``keep`` is called even if a signal
+    interrupts the run. It is called a second time if a signal interrupts it.
     """
     recorder = state.recorder
     if recorder is not None:
         if recorder.calls:
-            return keep(run(function, static, *trees))
+            return _certainly(keep, run(function, static, *trees))
         trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
     alone = all([_alone(trees[i]) for i in owned])
     if recorder is not None:
         trees = [_arrays(t) if t.__class__ is list else t for t in trees]
     if not alone:
-        return keep(run(function, static, *trees))
+        return _certainly(keep, run(function, static, *trees))
     kernel, results = compiled(function, static, owned), []
     try:
         # no bytecode between the run, which overwrites, and the keeping of its results
