@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import logging
 import warnings
 import weakref
 
@@ -12,6 +13,13 @@ from both import agree, agree_error
 import torchlike
 import torchlike.utils.checkpoint
 from torchlike._decl.op import REGISTRY
+
+
+@pytest.fixture(autouse=True)
+def unread(monkeypatch):
+    """PyTorch's debug mode logs calls, which pytest cannot format; it reads a logger that does not propagate itself."""
+    monkeypatch.setattr(logging.getLogger("LoggingTensor"), "propagate", True)
+
 
 REENTRANT = pytest.mark.parametrize("reentrant", [False, True])
 

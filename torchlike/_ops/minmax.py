@@ -344,7 +344,7 @@ def nanmedian(self):
     """The median of the elements that are not NaN; with ``dim``, (values, indices) along it.
 
     >>> import torchlike as torch
-    >>> torch.nanmedian(torch.tensor([1., float("nan"), 2., 3.]))
+    >>> torch.nanmedian(torch.tensor([1., torch.nan, 2., 3.]))
     tensor(2.)
     """
     return _median("nanmedian", self, True)

@@ -107,7 +107,7 @@ def nansum(self, dim, keepdim, dtype):
     """The sum over ``dim`` (all dimensions by default) with NaN counted as zero.
 
     >>> import torchlike as torch
-    >>> torch.nansum(torch.tensor([1., float("nan"), 2.]))
+    >>> torch.nansum(torch.tensor([1., torch.nan, 2.]))
     tensor(3.)
     """
     _no_complex("nansum", self)
@@ -127,7 +127,7 @@ def nanmean(self, dim, keepdim, dtype):
     Raises RuntimeError for integers.
 
     >>> import torchlike as torch
-    >>> torch.nanmean(torch.tensor([1., float("nan"), 2.]))
+    >>> torch.nanmean(torch.tensor([1., torch.nan, 2.]))
     tensor(1.5000)
     """
     if not is_floating(self):

@@ -80,7 +80,7 @@ def nan_to_num(self, nan, posinf, neginf):
     """NaN and infinities replaced: by 0 and the largest numbers of the dtype, or by the numbers given.
 
     >>> import torchlike as torch
-    >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
+    >>> torch.nan_to_num(torch.tensor([torch.nan, torch.inf, 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
     if kind(self) in "bi":

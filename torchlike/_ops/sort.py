@@ -426,7 +426,7 @@ nanquantile, nanquantile_scalar = _quantile_family(
     See :func:`quantile`.
 
     >>> import torchlike as torch
-    >>> torch.nanquantile(torch.tensor([1., float("nan"), 3.]), 0.5)
+    >>> torch.nanquantile(torch.tensor([1., torch.nan, 3.]), 0.5)
     tensor(2.)
     """,
 )
