@@ -341,9 +341,9 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # PyTorch's stances remember the code: no second run
 @pytest.mark.parametrize("script", SETTINGS, ids=lambda f: f.__name__)
 def test_settings_as_pytorch(script):
-    pytorch._dynamo.reset()  # it remembers what it did with the same code
     agree(script)
 
 
