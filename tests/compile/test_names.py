@@ -341,7 +341,7 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # PyTorch's stances remember the code: no second run
+@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # PyTorch's stances remember code
 @pytest.mark.parametrize("script", SETTINGS, ids=lambda f: f.__name__)
 def test_settings_as_pytorch(script):
     agree(script)
