@@ -43,7 +43,8 @@ torch.set_num_threads(1)
 
 # Every test runs in both kinds of execution; TORCHLIKE_EXECUTION chooses one.
 EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.environ else ["immediate", "recorded"]
-# These run once: they call no operator, or do so in other processes, which say how they execute.
+# These run once: they call no operator, or do so in other processes, which say how they execute; so do the tests of
+# compiled functions, whose programs both runs would have to compile.
 ONCE = frozenset((
     "test_aten", "test_benchmarks", "test_declarations", "test_derive", "test_device", "test_docs", "test_dtypes",
     "test_geometry", "test_imports", "test_layers", "test_layout", "test_operators_page", "test_promotion", "test_run",
@@ -54,7 +55,7 @@ ONCE = frozenset((
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("execution" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
         return  # the test chooses
-    once = metafunc.module.__name__.rpartition(".")[2] in ONCE
+    once = metafunc.definition.path.stem in ONCE or metafunc.definition.path.parent.name == "compile"
     metafunc.parametrize("execution", EXECUTIONS[:1] if once else EXECUTIONS, indirect=True)
 
 
