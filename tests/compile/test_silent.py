@@ -1,6 +1,7 @@
 """What a program could get wrong without a word: each case runs in eager code and compiled, and must agree."""
 
 import functools
+import gc
 
 import numpy as np
 import pytest
@@ -475,3 +476,26 @@ def test_a_view_that_was_read_before():
     run(torch.ones(2))
     base[1] = 5.0
     assert run(torch.ones(2)).tolist() == [6.0, 1.0]
+
+
+def test_tensors_that_the_collector_was_told_to_forget():
+    """``gc.freeze()`` hides parameters and state from a trace, which finds them all the same."""
+
+    def make():
+        model = nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        gc.freeze()
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step, lambda i: (data(i, 4, 3),), state_of(model, optimizer)
+
+    try:
+        both(make, programs=None)
+    finally:
+        gc.unfreeze()

@@ -57,6 +57,8 @@ class World:
     _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff", "_ex")
 
     def __init__(self):
+        if gc.get_freeze_count():  # what gc.freeze() hides from the collector, nobody else could find
+            gc.unfreeze()
         tensor_kinds = _subclasses(Tensor)
         self.storages, self.owners, self.tensors = {}, {}, []
         self.hooks, self.sinks, counters = [], [], {}
