@@ -9,6 +9,7 @@ import os
 import random
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import jax
 import numpy as np
 import pytest
 import torch
+from jax._src.interpreters import mlir
 
 import torchlike
 from torchlike._base.rng import default_generator
@@ -36,6 +38,21 @@ hypothesis.settings.register_profile(
     print_blob=False,
 )
 hypothesis.settings.load_profile("torchlike")
+
+# jax makes an MLIR context for each program, which takes as long as the rest of lowering a small one.
+_new_context, _contexts = mlir.make_ir_context, threading.local()
+
+
+def _context() -> mlir.ir.Context:
+    """The context of this thread; a new one after some programs, since it keeps their constants."""
+    uses = getattr(_contexts, "uses", 0)
+    if uses % 200 == 0:
+        _contexts.kept = _new_context()
+    _contexts.uses = uses + 1
+    return _contexts.kept
+
+
+mlir.make_ir_context = _context
 
 # Tests run in several processes, and small tensors gain nothing from more threads.
 torch.set_num_threads(1)
@@ -75,6 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=order.__getitem__)
 
 
+def pytest_collection_finish() -> None:
+    """The garbage collector need not look at the tests and libraries again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seeded(execution: str) -> Iterator[None]:
     """Every test starts from the same state of every global random generator, and ends with nothing to compute."""
@@ -93,7 +116,10 @@ _done = itertools.count(1)
 
 def pytest_runtest_teardown() -> None:
     """Compiled kernels take memory and mappings of it, without which XLA crashes."""
-    if next(_done) % 50 or not sys.platform.startswith("linux"):
+    done = next(_done)
+    if not done % 1000:
+        pytest_collection_finish()
+    if done % 50 or not sys.platform.startswith("linux"):
         return
     full = _resident() > _memory["most"] and _given_back() > _memory["most"]
     if full or Path("/proc/self/maps").read_bytes().count(b"\n") > MAPS:

@@ -478,10 +478,16 @@ def test_a_view_that_was_read_before():
     assert run(torch.ones(2)).tolist() == [6.0, 1.0]
 
 
-def test_tensors_that_the_collector_was_told_to_forget():
+@pytest.fixture
+def freezing():
+    yield
+    gc.unfreeze()
+
+
+def test_tensors_that_the_collector_was_told_to_forget(freezing):
     """``gc.freeze()`` hides parameters and state from a trace, which finds them all the same."""
 
-    def make():
+    def make(often):
         model = nn.Linear(3, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         gc.freeze()
@@ -493,9 +499,30 @@ def test_tensors_that_the_collector_was_told_to_forget():
             optimizer.step()
             return loss
 
-        return step, lambda i: (data(i, 4, 3),), state_of(model, optimizer)
+        def arguments(i):
+            if often:
+                gc.freeze()
+            return (data(i, 4 + i, 3),)  # each length is traced
 
-    try:
-        both(make, programs=None)
-    finally:
-        gc.unfreeze()
+        return step, arguments, state_of(model, optimizer)
+
+    both(lambda: make(False), programs=4)
+    assert gc.get_freeze_count()
+    both(lambda: make(True), programs=4)
+
+
+def test_a_gradient_that_something_hidden_refers_to(freezing):
+    w, kept = torch.nn.Parameter(torch.ones(3)), {}
+
+    @torch.compile
+    def f(x):
+        w.grad = x * 2
+        return kept["grad"] + 0
+
+    gc.collect()
+    gc.freeze()
+    kept["grad"] = w.grad = torch.ones(3) * 5
+    for i in range(4):
+        kept["grad"] += 1
+        assert f(torch.ones(3) * i).tolist() == [6.0 + i] * 3
+        assert w.grad.tolist() == [2.0 * i] * 3

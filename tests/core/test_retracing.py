@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 import jax.monitoring
+import numpy as np
 import pytest
 
 import torchlike as torch
@@ -32,6 +33,17 @@ def test_the_counter_counts():
     with counting() as seen:
         jax.jit(lambda x: x * 3 + 1)(2.0)
     assert seen[TRACED] and seen[COMPILED]
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: torch.tensor([0.5] * n), lambda n: torch.from_numpy(np.ones((2, n))),
+    lambda n: torch.as_tensor(list(range(n))), lambda n: torch.tensor(n), lambda n: torch.asarray(np.ones((n, 2), np.float16).T),
+])  # fmt: skip
+def test_numbers_from_outside_need_no_program(make):
+    with counting() as seen:
+        for n in range(101, 105):
+            make(n)
+    assert seen == {TRACED: 0, COMPILED: 0}
 
 
 def x_of(*shape):

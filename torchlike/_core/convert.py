@@ -17,7 +17,7 @@ from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
 from torchlike._core.seen import seen, subclassed, watched
 from torchlike._core.tensor import Tensor, array_of, fresh, value_of
-from torchlike._executor.immediate import Abstract
+from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._ops.view import is_conj, is_neg
@@ -34,7 +34,7 @@ def place(value, device):
     target = devices.jax_device(device)
     if isinstance(value, jax.Array | Pending):
         return value if value.devices() == {target} else jax.device_put(settled(value), target)
-    return jax.device_put(jnp.array(value), target) if target != jax.devices()[0] else jnp.array(value)
+    return uploaded(value, target if target != jax.devices()[0] else None)
 
 
 def _finished(value, device, requires_grad):

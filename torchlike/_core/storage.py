@@ -77,7 +77,7 @@ class Outer:
 class Version:
     """A version counter of its own, for ``.data``: it shares the value but not the version."""
 
-    __slots__ = ("version",)
+    __slots__ = ("version", "__weakref__")
 
     def __init__(self):
         self.version = 0

@@ -123,7 +123,7 @@ class UntypedStorage:
 
 def _of_bytes(array):
     new = UntypedStorage(0)
-    new._storage.value = immediate.jax.numpy.array(array)
+    new._storage.value = immediate.uploaded(array)
     return new
 
 

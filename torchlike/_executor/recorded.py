@@ -16,16 +16,8 @@ import numpy as np
 
 from torchlike._base.frames import user_frame
 from torchlike._base.state import State, state
-from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled
+from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled, trace_state_clean
 from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind
-
-try:
-    from jax._src.core import trace_state_clean
-except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
-
-    def trace_state_clean():
-        return False
-
 
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive

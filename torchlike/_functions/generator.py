@@ -10,7 +10,7 @@ from torchlike._base import rng
 from torchlike._base.state import state
 from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, fresh, wrap
-from torchlike._executor.immediate import Abstract
+from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._functions._install import function
 
 
@@ -38,7 +38,7 @@ class Generator(rng.Generator):
     def get_state(self):
         """Seed and counter, as a uint8 tensor of 16 elements."""
         with jax.ensure_compile_time_eval():  # the numbers are known, whatever jax is tracing
-            return fresh(jax.numpy.array(super().get_state()))
+            return fresh(uploaded(super().get_state()))
 
     def set_state(self, new_state):
         """Go back to a state that :meth:`get_state` gave; returns the generator.

@@ -9,7 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._core.bind import front
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, fresh, value_of
-from torchlike._executor.immediate import Abstract
+from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue, dynamic_shape
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
@@ -85,7 +85,7 @@ def _known(name, t):
 def _packed(results, wanted):
     """The first result, with the wanted others."""
     chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
-    tensors = tuple(fresh(jax.numpy.asarray(r)) for r in chosen)
+    tensors = tuple(fresh(uploaded(r)) for r in chosen)
     return tensors if len(tensors) > 1 else tensors[0]
 
 

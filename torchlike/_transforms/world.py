@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from types import FrameType
 
 import jax
@@ -23,10 +24,43 @@ def _subclasses(cls):
     return found
 
 
+class _Hidden:
+    """Our objects that the collector does not see, because ``gc.freeze()`` was called.
+
+    Attributes:
+        objects: weak references to them. mark: an object made after the last call that we know of; another call
+            hides it too.
+    """
+
+    objects: list = []
+    mark = [Storage]
+
+
+def _seen(kinds):
+    """(the objects of these types that the collector sees, whether it sees all but those in ``_Hidden``)."""
+    # an object refers to its type, which the collector finds faster than Python
+    found = gc.get_referrers(*kinds, Storage) if len(kinds) < _FEW else gc.get_objects()
+    return [o for o in found if type(o) in kinds], any([o is _Hidden.mark for o in found])
+
+
 def _living(kinds):
-    """The objects of these types: an object refers to its type, which the collector finds faster than Python."""
-    found = gc.get_referrers(*kinds) if len(kinds) < _FEW else gc.get_objects()
-    return [o for o in found if type(o) in kinds]
+    """The objects of these types."""
+    found, complete = _seen(kinds)
+    if not complete:
+        gc.unfreeze()
+        gc.collect()
+        _Hidden.objects = [weakref.ref(o) for o in _seen(_subclasses(Tensor) | {Storage, Version})[0]]
+        gc.freeze()
+        _Hidden.mark = [Storage]
+        found = []
+    elif not gc.get_freeze_count():
+        _Hidden.objects = []
+    known = {id(o): o for o in found}
+    for reference in _Hidden.objects:
+        o = reference()
+        if type(o) in kinds:
+            known[id(o)] = o
+    return list(known.values())
 
 
 def _collections():
@@ -57,8 +91,6 @@ class World:
     _FIELDS = ("_storage", "_vc", "_view", "_rg", "_edge", "_grad", "_diff", "_ex")
 
     def __init__(self):
-        if gc.get_freeze_count():  # what gc.freeze() hides from the collector, nobody else could find
-            gc.unfreeze()
         tensor_kinds = _subclasses(Tensor)
         self.storages, self.owners, self.tensors = {}, {}, []
         self.hooks, self.sinks, counters = [], [], {}
@@ -103,6 +135,7 @@ class World:
             return set()
         own = {id(x) for x in ours} | {id(x) for x in self.sinks}
         own |= {id(x) for entry in self.tensors for x in (entry, entry[1])}
+        gc.unfreeze()  # a holder may be hidden
         ids, known = {id(t) for t in tensors}, set()
         for holder in gc.get_referrers(*tensors):
             if id(holder) not in own and not isinstance(holder, FrameType):
