@@ -37,7 +37,8 @@ def test_the_counter_counts():
 
 @pytest.mark.parametrize("make", [
     lambda n: torch.tensor([0.5] * n), lambda n: torch.from_numpy(np.ones((2, n))),
-    lambda n: torch.as_tensor(list(range(n))), lambda n: torch.tensor(n), lambda n: torch.asarray(np.ones((n, 2), np.float16).T),
+    lambda n: torch.as_tensor(list(range(n))), lambda n: torch.tensor(n),
+    lambda n: torch.asarray(np.ones((n, 2), np.float16).T),
 ])  # fmt: skip
 def test_numbers_from_outside_need_no_program(make):
     with counting() as seen:
