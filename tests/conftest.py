@@ -60,12 +60,12 @@ torch.set_num_threads(1)
 
 # Every test runs in both kinds of execution; TORCHLIKE_EXECUTION chooses one.
 EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.environ else ["immediate", "recorded"]
-# These run once: they call no operator, or do so in other processes, which say how they execute; so do the tests of
-# compiled functions, whose programs both runs would have to compile.
+# These run once: they call no operator, or do so in other processes, which say how they execute, or a compiler takes
+# their time: ours, PyTorch's or that of C++; so do the tests of compiled functions.
 ONCE = frozenset((
-    "test_aten", "test_benchmarks", "test_declarations", "test_derive", "test_device", "test_docs", "test_dtypes",
-    "test_geometry", "test_imports", "test_layers", "test_layout", "test_operators_page", "test_promotion", "test_run",
-    "test_schema",
+    "test_aten", "test_benchmarks", "test_cpp_extension_build", "test_declarations", "test_derive", "test_device",
+    "test_docs", "test_dtypes", "test_geometry", "test_imports", "test_layers", "test_layout", "test_opcheck",
+    "test_operators_page", "test_promotion", "test_run", "test_schema",
 ))  # fmt: skip
 
 
