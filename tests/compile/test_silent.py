@@ -478,13 +478,7 @@ def test_a_view_that_was_read_before():
     assert run(torch.ones(2)).tolist() == [6.0, 1.0]
 
 
-@pytest.fixture
-def freezing():
-    yield
-    gc.unfreeze()
-
-
-def test_tensors_that_the_collector_was_told_to_forget(freezing):
+def test_tensors_that_the_collector_was_told_to_forget():
     """``gc.freeze()`` hides parameters and state from a trace, which finds them all the same."""
 
     def make(often):
@@ -511,7 +505,7 @@ def test_tensors_that_the_collector_was_told_to_forget(freezing):
     both(lambda: make(True), programs=4)
 
 
-def test_a_gradient_that_something_hidden_refers_to(freezing):
+def test_a_gradient_that_something_hidden_refers_to():
     w, kept = torch.nn.Parameter(torch.ones(3)), {}
 
     @torch.compile

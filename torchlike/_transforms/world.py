@@ -1,6 +1,8 @@
 """The tensors and storages that exist: noted before a function is traced, compared and put back after it."""
 
+import collections
 import gc
+import sys
 import threading
 import weakref
 from types import FrameType
@@ -14,6 +16,7 @@ from torchlike._executor.pending import lost, settled
 Tracer = jax.core.Tracer
 LOCK = threading.RLock()  # a trace changes storages for a while, and programs donate them: one at a time
 ANY = object()  # stands for any ``.grad`` but None
+_HERE = 2  # references to a variable's value: of the variable, and of the call of getrefcount
 _FEW = 16  # types for which asking the collector is faster
 
 
@@ -61,6 +64,17 @@ def _living(kinds):
         if type(o) in kinds:
             known[id(o)] = o
     return list(known.values())
+
+
+def _holders(tensors, ids):
+    """What refers to one of the tensors; ``gc.freeze()`` hides nothing of it."""
+    found = gc.get_referrers(*tensors)
+    if gc.get_freeze_count():
+        counts = collections.Counter([id(x) for holder in found for x in gc.get_referents(holder) if id(x) in ids])
+        if any(sys.getrefcount(t) > counts[id(t)] + _HERE for t in tensors):
+            gc.unfreeze()
+            found = gc.get_referrers(*tensors)
+    return found
 
 
 def _collections():
@@ -135,9 +149,8 @@ class World:
             return set()
         own = {id(x) for x in ours} | {id(x) for x in self.sinks}
         own |= {id(x) for entry in self.tensors for x in (entry, entry[1])}
-        gc.unfreeze()  # a holder may be hidden
         ids, known = {id(t) for t in tensors}, set()
-        for holder in gc.get_referrers(*tensors):
+        for holder in _holders(tensors, ids):
             if id(holder) not in own and not isinstance(holder, FrameType):
                 known |= ids & {id(x) for x in gc.get_referents(holder)}
         return known
