@@ -117,7 +117,7 @@ _done = itertools.count(1)
 def pytest_runtest_teardown() -> None:
     """Compiled kernels take memory and mappings of it, without which XLA crashes."""
     done = next(_done)
-    if not done % 1000:
+    if not done % 100:
         pytest_collection_finish()
     if done % 50 or not sys.platform.startswith("linux"):
         return

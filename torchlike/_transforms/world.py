@@ -50,14 +50,12 @@ def _living(kinds):
     """The objects of these types."""
     found, complete = _seen(kinds)
     if not complete:
-        gc.unfreeze()
         gc.collect()
+        gc.unfreeze()
         _Hidden.objects = [weakref.ref(o) for o in _seen(_subclasses(Tensor) | {Storage, Version})[0]]
         gc.freeze()
         _Hidden.mark = [Storage]
         found = []
-    elif not gc.get_freeze_count():
-        _Hidden.objects = []
     known = {id(o): o for o in found}
     for reference in _Hidden.objects:
         o = reference()
