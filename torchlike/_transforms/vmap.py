@@ -7,6 +7,7 @@ import jax
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
+from torchlike._core.backward import OVER_ROWS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
@@ -131,11 +132,12 @@ class VmapLevel(Level):
 
     Attributes:
         size: the length of the mapped axes. randomness: "error", "same" or "different".
+        functional: false where autograd maps what it does itself; what is not mapped may require grad there.
     """
 
-    def __init__(self, size, randomness):
+    def __init__(self, size, randomness, functional=True):
         super().__init__()
-        self.size, self.randomness = size, randomness
+        self.size, self.randomness, self.functional = size, randomness, functional
 
     def handle(self, run, op, inputs, static):
         if run is call:
@@ -374,6 +376,23 @@ def lowered_view(batch, dim):
     order = [d for d in range(n) if d != batch.dim]
     order.insert(dim, batch.dim)
     return call_view(views.permute, (inner,), (tuple(order),))
+
+
+def over_rows(f, rows):
+    """The tensors that ``f`` returns (a list, with None for none) of a row of each tensor, stacked: all rows at once."""
+    size = len(rows[0])
+    with VmapLevel(size, "error", functional=False) as level:
+        found = f(*[lift(r, 0, level) for r in rows])
+    return [None if t is None else stacked(level, t) for t in found]
+
+
+def stacked(level, t):
+    """What ``t`` stands for, mapped axis first; repeated where all examples share it."""
+    batch = level.of(t)
+    return t.expand(level.size, *t.shape) if batch is None else lowered_view(batch, 0)
+
+
+OVER_ROWS.append(over_rows)
 
 
 def levels_of(t):
