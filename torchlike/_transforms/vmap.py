@@ -379,7 +379,7 @@ def lowered_view(batch, dim):
 
 
 def over_rows(f, rows):
-    """The tensors that ``f`` returns (a list, with None for none) of a row of each tensor, stacked: all rows at once."""
+    """What ``f`` returns, a list of tensors and None, of a row of each tensor, stacked: of all rows at once."""
     size = len(rows[0])
     with VmapLevel(size, "error", functional=False) as level:
         found = f(*[lift(r, 0, level) for r in rows])
