@@ -407,12 +407,11 @@ def _columns_at_once(func: Callable, inputs: Tensors) -> Any:
             pairs = [unpack_dual(out) for out in _tuple_of(returned[0], _OUTPUTS, "jacobian")]
             return [zeros_like(primal) if tangent is None else tangent for primal, tangent in pairs]
 
-    with enable_grad():
-        columns = over_rows(along, _construct_standard_basis_for(points, sizes))
-        blocks = tuple(
-            _like(inputs, tuple(_block(part, x) for part, x in zip(column.split(sizes), points, strict=True)))
-            for column in columns
-        )
+    columns = over_rows(along, _construct_standard_basis_for(points, sizes))
+    blocks = tuple(
+        _like(inputs, tuple(_block(part, x) for part, x in zip(column.split(sizes), points, strict=True)))
+        for column in columns
+    )
     return _like(returned[0], blocks)
 
 

@@ -306,13 +306,17 @@ def get_analytical_jacobian(inputs, output, nondet_tol=0.0, grad_out=1.0):
 
 
 def get_numerical_jacobian_wrt_specific_input(fn, input_idx, inputs, outputs, eps, input=None, is_forward_ad=False):
-    """The Jacobians of ``outputs = fn(*inputs)`` by one of the inputs, from differences; outputs must be real."""
+    """The Jacobians of ``outputs = fn(*inputs)`` by one of the inputs, from differences.
+
+    Outputs must be real, or with ``is_forward_ad`` the input.
+    """
     x = inputs[input_idx] if input is None else input
-    if any(out.is_complex() for out in outputs):
+    if any(out.is_complex() for out in outputs) and (x.is_complex() or not is_forward_ad):
         raise AssertionError("Expected ds_dx to be real-valued, not complex")
     function = Function(fn, tuple(inputs), eps)
     found = function.jacobians(x, outputs, range(len(outputs)))
-    return tuple(_tensor(jac.joined(jac.ALL, j), x) for j in found)
+    pairs = zip(found, outputs, strict=True)
+    return tuple(_tensor(jac.joined(jac.ALL, j), out if out.is_complex() else x) for j, out in pairs)
 
 
 def _tensor(jacobian: Any, x: Tensor) -> Tensor:
