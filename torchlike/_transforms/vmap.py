@@ -8,6 +8,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
 from torchlike._core.backward import OVER_ROWS
+from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
@@ -365,6 +366,28 @@ def _tensor(v):
 
 
 values.RUN.append(run_values)
+
+
+def one_by_one(f, *tensors):
+    """``f(*tensors)`` for one example after the other, which give results of one shape."""
+    value = max((t._storage.value for t in tensors if values.mapped(t)), key=lambda v: v.level.depth)
+    level = value.level
+    inner, dims = level.lowered(tensors)
+    with below(level):
+        rows = [
+            f(*[x if d is None else x.select(d, i) for x, d in zip(inner, dims, strict=True)])
+            for i in range(value.inner._layout.shape[value.dim])
+        ]
+        if not rows:
+            raise RuntimeError(
+                "Batching rule not implemented: what is computed for one example after the other cannot be mapped over "
+                "dims of size 0"
+            )
+        whole = FUNCTIONS["stack"](rows)
+    return lift(whole, 0, level)
+
+
+values.EACH.append(one_by_one)
 
 
 def lowered_view(batch, dim):
