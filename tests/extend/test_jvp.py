@@ -57,6 +57,30 @@ def test_conventions_at_zero_and_ties(name):
     case(f, np.zeros((2, 3)))
 
 
+SQUARE = np.array([[4.0, 1.0, 0.5], [2.0, 5.0, 0.3], [0.1, 0.2, 6.0]])
+ANY = np.array([[1.0, 0.5, 0.25], [-1.0, 2.0, 0.0], [0.3, 0.7, 1.0]])
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_of_what_is_not_symmetric(upper):
+    def f(t, x):
+        return t.linalg.cholesky(x, upper=upper), t.linalg.cholesky_ex(x, upper=upper)[0]
+
+    case(f, SQUARE, ANY)
+    case(f, SQUARE + 1j * (ANY - ANY.T), ANY + 1j * np.cos(ANY))
+    case(f, np.ones((2, 0, 0)), np.ones((2, 0, 0)))
+
+    def nested(t):
+        x, v, g = t.tensor(SQUARE, requires_grad=True), t.tensor(ANY), lambda y: f(t, y)[0]
+        both = t.vmap(lambda w: t.func.jvp(g, (x,), (w,))[1])(t.stack([v, v.T]))
+        mapped = t.func.jvp(t.vmap(g), (t.stack([x, x.T]),), (t.stack([v, v.T]),))[1]
+        dot = t.func.jvp(g, (x,), (v,))[1]
+        twice = t.func.jvp(lambda y: t.func.jvp(g, (y,), (v + v.T,))[1], (x,), (v + v.T,))[1]
+        return both.detach(), mapped.detach(), twice.detach(), t.autograd.grad(dot.sum(), x)
+
+    agree(nested)
+
+
 def test_structures_and_aux():
     def f(t):
         x, v = t.tensor(A), t.tensor(V)

@@ -189,6 +189,26 @@ def transposed_jvp(kernel, static, tangents):
     return run
 
 
+def declared_jvp(kernel, static, tangents):
+    """As :func:`jvp_function` from the formulas for tangents of the first output."""
+    forward, names = kernel.forward(static), [a.name for a in kernel.dynamic]
+    fixed = dict(zip((a.name for a in kernel.static), static, strict=False))
+    results = kernel.result_names or ("result",)
+
+    def run(*values):
+        n = len(values) - len(tangents)
+        out = as_tuple(forward(*values[:n]))
+        bound = {**fixed, **dict(zip(names, values, strict=False)), **dict(zip(results, out, strict=False))}
+        dots = [jnp.zeros_like(o) for o in out]
+        for i, dot in zip(tangents, values[n:], strict=True):
+            formula = kernel.tangents[names[i]]
+            asked = formula.__code__.co_varnames[: formula.__code__.co_argcount]
+            dots[0] = dots[0] + formula(**{p: dot if p == "dot" else bound[p] for p in asked})
+        return (*out, *dots)
+
+    return run
+
+
 def vmap_function(forward, in_dims, out_dims):
     """``forward`` over a mapped axis of the inputs; see Kernel.vmap."""
     return jax.vmap(forward, in_axes=in_dims, out_axes=out_dims)
