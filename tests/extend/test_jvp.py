@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from both import agree, agree_error
+from both import agree, agree_error, attempt
 
 import torchlike
 
@@ -79,6 +79,25 @@ def test_cholesky_of_what_is_not_symmetric(upper):
         return both.detach(), mapped.detach(), twice.detach(), t.autograd.grad(dot.sum(), x)
 
     agree(nested)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_unpooling(n):
+    def f(t, x):
+        unpool = getattr(t.nn.functional, f"max_unpool{n}d")
+        i = t.tensor([1, 3, 4]).view(1, *ones, 3)
+        return unpool(x, i, [*ones, 2], output_size=[*ones, 6])
+
+    ones = [1] * (n - 1)
+    x = A[:1].reshape(1, *ones, 3)
+    agree(lambda t: attempt(lambda: t.func.jvp(lambda y: f(t, y), (t.tensor(x),), (t.tensor(x) * 3,))))
+
+
+def test_unpooling_to_one_place():
+    """The tangent is that of the element which stays; PyTorch's may be that of another one."""
+    x, i = torchlike.tensor([[1.0, 2.0, 3.0]]), torchlike.tensor([[1, 1, 1]])
+    out, dot = torchlike.func.jvp(lambda y: torchlike.nn.functional.max_unpool1d(y, i, 1), (x,), (x * 10,))
+    assert dot.tolist() == (out * 10).tolist()
 
 
 def test_structures_and_aux():
