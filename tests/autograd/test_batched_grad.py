@@ -302,3 +302,16 @@ def test_inside_of_vmap_and_of_a_dual_level(t):
     with fw.dual_level():
         dual = fw.make_dual(x, t.ones(3, dtype=t.float64))
         return rows, tuple(fw.unpack_dual(batched(t, dual**3, dual, eye)[0]))
+
+
+def test_compiled_functions():
+    """PyTorch refuses."""
+    x = leaf(torchlike)
+    y, s = torchlike.compile(lambda v: (v.sin() * v, v.sum()))(x)
+    eager, eye = x.sin() * x, torchlike.eye(3, dtype=torchlike.float64)
+    got = batched(torchlike, [y, s], x, [eye, torchlike.ones(3)])[0]
+    torchlike.testing.assert_close(got, batched(torchlike, [eager, x.sum()], x, [eye, torchlike.ones(3)])[0])
+    mapped = torchlike.vmap(lambda v: torchlike.autograd.grad(y, x, v, retain_graph=True)[0])(eye)
+    torchlike.testing.assert_close(mapped, torchlike.diag((x.cos() * x + x.sin()).detach()))
+    with pytest.raises(RuntimeError, match="does not support double backward"):
+        batched(torchlike, y, x, eye, create_graph=True)
