@@ -57,6 +57,36 @@ def test_conventions_at_zero_and_ties(name):
     case(f, np.zeros((2, 3)))
 
 
+LEFT = np.array([1.0, 1.0, np.nan, 2.0, np.nan, 0.0, np.inf, -np.inf, 0.0])
+RIGHT = np.array([1.0, np.nan, 1.0, 1.0, np.nan, 0.0, np.inf, -np.inf, -0.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x, y: (t.maximum(x, y), t.minimum(x, y), t.max(x, y), t.min(x, y), t.fmax(x, y), t.fmin(x, y)),
+        lambda t, x, y: (t.clamp(x, min=y), t.clamp(x, max=y), t.clamp(x, y, y), t.clamp_min(x, y), t.clamp_max(x, y)),
+        lambda t, x, y: (t.clamp(x, 1.0, 2.0), t.maximum(x, y[:1]), t.maximum(x, y.float()), x.clone().clamp_(min=y)),
+        lambda t, x, y: (t.pow(x, y), t.float_power(x, y), t.sinc(x), t.logit(x), t.hypot(x, y)),
+        lambda t, x, y: (t.nn.functional.prelu(x, y[:1]), t.nn.functional.prelu(x.view(3, 3), x[:3])),
+        lambda t, x, y: [(y[:1] * t.zeros(4, dtype=t.float64)).norm(p) for p in (0.5, 1, 2, 3, float("inf"))],
+        lambda t, x, y: [x[:2].std(), x[:2].std(0, keepdim=True), x[:2].std(0, correction=0), x[5:6].std(0, False)],
+        lambda t, x, y: (y[:2].scatter(0, t.tensor([0, 0]), x[:2]), y[:2].index_copy(0, t.tensor([0, 0]), x[:2])),
+        lambda t, x, y: y[:2].clone().scatter_(0, t.tensor([1, 1]), x[:2]),
+    ],
+)
+def test_ties_zeros_and_nan(f):
+    v = np.arange(1.0, 10.0)
+
+    def script(t):
+        x, y, w = t.tensor(LEFT), t.tensor(RIGHT), t.tensor(v)
+        g = lambda a, b: f(t, a, b)  # noqa: E731
+        rows = t.vmap(lambda d: t.func.jvp(g, (x, y), (d, d * 10))[1])(t.stack([w, -w]))
+        return t.func.jvp(g, (x, y), (w, w * 10)), rows
+
+    agree(script)
+
+
 SQUARE = np.array([[4.0, 1.0, 0.5], [2.0, 5.0, 0.3], [0.1, 0.2, 6.0]])
 ANY = np.array([[1.0, 0.5, 0.25], [-1.0, 2.0, 0.0], [0.3, 0.7, 1.0]])
 
