@@ -4,6 +4,8 @@ import pytest
 from both import agree, attempt
 from story_kit import leaf, said, story
 
+import torchlike
+
 MISMATCH = "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension"
 UNEQUAL = "Expected all tensors to have the same size in the mapped dimension"
 
@@ -216,3 +218,100 @@ def test_custom_functions(t):
 
     x = leaf(t)
     return batched(t, Square.apply(x), x, count(t, 2, 3))
+
+
+CALLED = {"forward with ctx": True, "setup_context": False}
+
+
+@pytest.mark.parametrize("older", CALLED.values(), ids=CALLED)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_custom_functions_that_a_backward_calls(older, create_graph):
+    """The derivative of what a backward calls is the Function's own; PyTorch drops its history."""
+
+    def f(t):
+        class Inner(t.autograd.Function):
+            @staticmethod
+            def backward(ctx, g):
+                return g * 7
+
+        if older:
+            Inner.forward = staticmethod(lambda ctx, a: a * 2)
+        else:
+            Inner.forward = staticmethod(lambda a: a * 2)
+            Inner.setup_context = staticmethod(lambda ctx, inputs, output: None)
+
+        class Outer(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                ctx.save_for_backward(a)
+                return a * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                return Inner.apply(g * ctx.saved_tensors[0])
+
+        x = leaf(t)
+        return batched(t, Outer.apply(x), x, t.eye(3, dtype=t.float64), create_graph=create_graph)[0], x
+
+    agree(lambda t: f(t)[0].detach())
+    if create_graph:
+        got, x = f(torchlike)
+        assert torchlike.autograd.grad(got.sum(), x)[0].tolist() == [7.0, 7.0, 7.0]
+
+
+WHAT_A_BACKWARD_DOES = {
+    "draws": lambda t, g: g * t.rand(3),
+    "reads a number": lambda t, g: g * g.sum().item(),
+    "decides": lambda t, g: g if g.sum() > 0 else -g,
+    "writes into a tensor of its own": lambda t, g: t.zeros(3, dtype=t.float64).add_(g),
+    "changes the gradient": lambda t, g: g.mul_(2),
+    "changes a copy": lambda t, g: g.clone().mul_(2),
+    "asks it for zeros": lambda t, g: g.new_zeros(3).add_(g),
+    "has none": lambda t, g: None,
+    "ignores it": lambda t, g: t.ones(3, dtype=t.float64),
+    "converts it": lambda t, g: g.float(),
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("case", WHAT_A_BACKWARD_DOES)
+def test_what_a_backward_does(case, create_graph):
+    def f(t):
+        class Same(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, a):
+                return a.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                return WHAT_A_BACKWARD_DOES[case](t, g)
+
+        x, g = leaf(t), t.eye(3, dtype=t.float64)
+        options = {"create_graph": create_graph, "allow_unused": True}
+        got = attempt(lambda: batched(t, Same.apply(x), x, g, **options))
+        return got if isinstance(got, Exception) or got[0] is None else got[0].detach(), g
+
+    agree(f)
+
+
+@story
+def test_inside_of_vmap_and_of_a_dual_level(t):
+    fw, eye = t.autograd.forward_ad, t.eye(3, dtype=t.float64)
+    x = leaf(t)
+    rows = t.vmap(lambda w: batched(t, x**3, x, w)[0])(count(t, 2, 2, 3))
+    with fw.dual_level():
+        dual = fw.make_dual(x, t.ones(3, dtype=t.float64))
+        return rows, tuple(fw.unpack_dual(batched(t, dual**3, dual, eye)[0]))
+
+
+def test_compiled_functions():
+    """PyTorch refuses."""
+    x = leaf(torchlike)
+    y, s = torchlike.compile(lambda v: (v.sin() * v, v.sum()))(x)
+    eager, eye = x.sin() * x, torchlike.eye(3, dtype=torchlike.float64)
+    got = batched(torchlike, [y, s], x, [eye, torchlike.ones(3)])[0]
+    torchlike.testing.assert_close(got, batched(torchlike, [eager, x.sum()], x, [eye, torchlike.ones(3)])[0])
+    mapped = torchlike.vmap(lambda v: torchlike.autograd.grad(y, x, v, retain_graph=True)[0])(eye)
+    torchlike.testing.assert_close(mapped, torchlike.diag((x.cos() * x + x.sin()).detach()))
+    with pytest.raises(RuntimeError, match="does not support double backward"):
+        batched(torchlike, y, x, eye, create_graph=True)

@@ -115,6 +115,23 @@ def test_matrices(name, keywords):
             )
 
 
+FORWARD = {
+    "jacobian": {"vectorize": True, "strategy": "forward-mode"},
+    "hessian": {"vectorize": True, "outer_jacobian_strategy": "forward-mode"},
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_forwards(name):
+    for f, count in (FUNCTIONS if name == "jacobian" else SCALARS).values():
+        for link in (False, True):
+            agree_messages(
+                lambda t, f=f, count=count, link=link: getattr(functional(t), name)(
+                    f(t), points_of(t, count, link), **FORWARD[name]
+                )
+            )
+
+
 SHAPES = {
     "0-dim": lambda t: (lambda a: a**2, t.tensor(3.0)),
     "0-dim to vector": lambda t: (lambda a: a * t.ones(3), t.tensor(3.0)),
@@ -301,16 +318,79 @@ def test_refused_modes(case, name):
     agree_error(run, match)
 
 
+# name: (function of t and a tensor, the tensor)
+FORWARDS = {
+    "matrix": (lambda t, a: a @ a.t(), lambda t: t.arange(6.0).view(2, 3)),
+    "not contiguous": (lambda t, a: a**2, lambda t: t.arange(6.0).view(2, 3).t()),
+    "0-dim": (lambda t, a: a**2, lambda t: t.tensor(3.0)),
+    "nothing in": (lambda t, a: a * 2, lambda t: t.ones(0)),
+    "nothing out": (lambda t, a: a[:0], lambda t: t.ones(2)),
+    "no output": (lambda t, a: (), lambda t: t.ones(2)),
+    "complex": (lambda t, a: a**2, lambda t: t.tensor([1 + 2j, 3.0])),
+    "complex to real": (lambda t, a: a.abs(), lambda t: t.tensor([1 + 2j, 3.0])),
+    "real to complex": (lambda t, a: a * (1 + 2j), lambda t: t.ones(2)),
+    "half": (lambda t, a: a.to(t.bfloat16) ** 2, lambda t: t.ones(2, dtype=t.float16)),
+    "the input": (lambda t, a: a, lambda t: t.ones(2)),
+    "in place": (lambda t, a: a.clone().mul_(a), lambda t: t.ones(2)),
+    "in place on zeros": (lambda t, a: t.zeros(2).add_(a), lambda t: t.ones(2)),
+    "a number of it": (lambda t, a: a * a.sum().item() if a.sum() > 0 else a, lambda t: t.ones(2)),
+    "an array of it": (lambda t, a: a * t.tensor(a.detach().numpy()), lambda t: t.ones(2)),
+    "a gradient": (lambda t, a: t.autograd.grad((a.requires_grad_() ** 3).sum(), a, create_graph=True)[0],
+                   lambda t: t.ones(2)),
+    "a network": (lambda t, a: t.nn.functional.softplus(a @ a.t()).log_softmax(-1), lambda t: t.eye(3) / 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORWARDS)
+def test_forwards(case):
+    f, x = FORWARDS[case]
+    agree(lambda t: functional(t).jacobian(lambda a: f(t, a), x(t), **FORWARD["jacobian"]))
+
+
+def test_forwards_the_function_runs_once():
+    def script(t):
+        seen = []
+        x = one(t).requires_grad_()
+        f = lambda a: seen.append((a.requires_grad, a.is_leaf, tuple(a.shape), t.is_grad_enabled())) or a * 2  # noqa: E731
+        with t.no_grad():
+            return functional(t).jacobian(f, x, **FORWARD["jacobian"]), seen
+
+    agree(script)
+
+
+def test_forwards_the_result_has_a_history():
+    def script(t):
+        x, y = one(t).requires_grad_(), one(t).requires_grad_()
+        f = lambda p, q: (p**3 * q, (p * q**2).sum())  # noqa: E731
+        (a, b), (c, d) = functional(t).jacobian(f, (x, y), **FORWARD["jacobian"])
+        return t.autograd.grad((a * a).sum() + (b * c).sum() + d.sum(), (x, y))
+
+    agree(script)
+
+
+FORWARDS_REFUSED = {
+    "integers": (lambda t, a: a * 2.0, lambda t: t.arange(3), "Expected primal to be floating point or complex"),
+    "random": (lambda t, a: a * t.rand(3), one, "vmap: .*random operation"),
+    "a number": (lambda t, a: 3, one, "given to .* must be either a Tensor or a tuple of Tensors .* <class 'int'>"),
+    "a list": (lambda t, a: [a], one, "given to .* must be either a Tensor or a tuple of Tensors .* <class 'list'>"),
+    "another level": (lambda t, a: t.autograd.forward_ad.enter_dual_level(), one, "Nested forward mode AD"),
+    "no input": (lambda t, a: a, lambda t: (), "[Ee]xpected at least one tensor"),
+    "a list of inputs": (lambda t, a: a, lambda t: [one(t)], "inputs given to jacobian .* <class 'list'>"),
+    "no history": (lambda t, a: t.autograd.grad(a.sum(), a), one, "does not require grad"),
+}
+
+
+@pytest.mark.parametrize("case", FORWARDS_REFUSED)
+def test_forwards_refused(case):
+    f, x, match = FORWARDS_REFUSED[case]
+    agree_error(lambda t: functional(t).jacobian(lambda *a: f(t, *a), x(t), **FORWARD["jacobian"]), match)
+
+
 def test_the_constant_input_is_named():
     """PyTorch says input 0 whichever it is."""
     with pytest.raises(RuntimeError, match="jacobian of the user-provided function is independent of input 1"):
         f = FUNCTIONS["one linear"][0](torchlike)
         functional(torchlike).jacobian(f, points_of(torchlike, 2, False), strict=True, create_graph=True)
-
-
-def test_forward_mode_is_named():
-    with pytest.raises(NotImplementedError, match="forward-mode AD, which torchlike does not support yet"):
-        functional(torchlike).jacobian(scalar, one(torchlike), vectorize=True, strategy="forward-mode")
 
 
 @pytest.mark.parametrize("name", MATRICES)

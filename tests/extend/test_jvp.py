@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from both import agree, agree_error
+from both import agree, agree_error, attempt
 
 import torchlike
 
@@ -55,6 +55,79 @@ def test_conventions_at_zero_and_ties(name):
         return got[0] if isinstance(got, tuple) else got
 
     case(f, np.zeros((2, 3)))
+
+
+LEFT = np.array([1.0, 1.0, np.nan, 2.0, np.nan, 0.0, np.inf, -np.inf, 0.0])
+RIGHT = np.array([1.0, np.nan, 1.0, 1.0, np.nan, 0.0, np.inf, -np.inf, -0.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda t, x, y: (t.maximum(x, y), t.minimum(x, y), t.max(x, y), t.min(x, y), t.fmax(x, y), t.fmin(x, y)),
+        lambda t, x, y: (t.clamp(x, min=y), t.clamp(x, max=y), t.clamp(x, y, y), t.clamp_min(x, y), t.clamp_max(x, y)),
+        lambda t, x, y: (t.clamp(x, 1.0, 2.0), t.maximum(x, y[:1]), t.maximum(x, y.float()), x.clone().clamp_(min=y)),
+        lambda t, x, y: (t.pow(x, y), t.float_power(x, y), t.sinc(x), t.logit(x), t.hypot(x, y)),
+        lambda t, x, y: (t.nn.functional.prelu(x, y[:1]), t.nn.functional.prelu(x.view(3, 3), x[:3])),
+        lambda t, x, y: [(y[:1] * t.zeros(4, dtype=t.float64)).norm(p) for p in (0.5, 1, 2, 3, float("inf"))],
+        lambda t, x, y: [x[:2].std(), x[:2].std(0, keepdim=True), x[:2].std(0, correction=0), x[5:6].std(0, False)],
+        lambda t, x, y: (y[:2].scatter(0, t.tensor([0, 0]), x[:2]), y[:2].index_copy(0, t.tensor([0, 0]), x[:2])),
+        lambda t, x, y: y[:2].clone().scatter_(0, t.tensor([1, 1]), x[:2]),
+    ],
+)
+def test_ties_zeros_and_nan(f):
+    v = np.arange(1.0, 10.0)
+
+    def script(t):
+        x, y, w = t.tensor(LEFT), t.tensor(RIGHT), t.tensor(v)
+        g = lambda a, b: f(t, a, b)  # noqa: E731
+        rows = t.vmap(lambda d: t.func.jvp(g, (x, y), (d, d * 10))[1])(t.stack([w, -w]))
+        return t.func.jvp(g, (x, y), (w, w * 10)), rows
+
+    agree(script)
+
+
+SQUARE = np.array([[4.0, 1.0, 0.5], [2.0, 5.0, 0.3], [0.1, 0.2, 6.0]])
+ANY = np.array([[1.0, 0.5, 0.25], [-1.0, 2.0, 0.0], [0.3, 0.7, 1.0]])
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_of_what_is_not_symmetric(upper):
+    def f(t, x):
+        return t.linalg.cholesky(x, upper=upper), t.linalg.cholesky_ex(x, upper=upper)[0]
+
+    case(f, SQUARE, ANY)
+    case(f, SQUARE + 1j * (ANY - ANY.T), ANY + 1j * np.cos(ANY))
+    case(f, np.ones((2, 0, 0)), np.ones((2, 0, 0)))
+
+    def nested(t):
+        x, v, g = t.tensor(SQUARE, requires_grad=True), t.tensor(ANY), lambda y: f(t, y)[0]
+        both = t.vmap(lambda w: t.func.jvp(g, (x,), (w,))[1])(t.stack([v, v.T]))
+        mapped = t.func.jvp(t.vmap(g), (t.stack([x, x.T]),), (t.stack([v, v.T]),))[1]
+        dot = t.func.jvp(g, (x,), (v,))[1]
+        twice = t.func.jvp(lambda y: t.func.jvp(g, (y,), (v + v.T,))[1], (x,), (v + v.T,))[1]
+        return both.detach(), mapped.detach(), twice.detach(), t.autograd.grad(dot.sum(), x)
+
+    agree(nested)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_unpooling(n):
+    def f(t, x):
+        unpool = getattr(t.nn.functional, f"max_unpool{n}d")
+        i = t.tensor([1, 3, 4]).view(1, *ones, 3)
+        return unpool(x, i, [*ones, 2], output_size=[*ones, 6])
+
+    ones = [1] * (n - 1)
+    x = A[:1].reshape(1, *ones, 3)
+    agree(lambda t: attempt(lambda: t.func.jvp(lambda y: f(t, y), (t.tensor(x),), (t.tensor(x) * 3,))))
+
+
+def test_unpooling_to_one_place():
+    """The tangent is that of the element which stays; PyTorch's may be that of another one."""
+    x, i = torchlike.tensor([[1.0, 2.0, 3.0]]), torchlike.tensor([[1, 1, 1]])
+    out, dot = torchlike.func.jvp(lambda y: torchlike.nn.functional.max_unpool1d(y, i, 1), (x,), (x * 10,))
+    assert dot.tolist() == (out * 10).tolist()
 
 
 def test_structures_and_aux():

@@ -343,3 +343,74 @@ def test_a_tensor_that_outlives_its_vmap_is_refused():
     torchlike.vmap(lambda v: kept.append(v) or v)(torchlike.ones(2))
     with pytest.raises(RuntimeError, match="a tensor of a vmap that has ended is used"):
         kept[0] + 1
+
+
+# -- numbers that differ, and what is computed example by example ---------------------------------------
+
+ENDS = {
+    "both": lambda t, a, b: t.linspace(a, b, 4),
+    "first": lambda t, a, b: t.linspace(a, 3, 3),
+    "second": lambda t, a, b: t.linspace(0, b, 3),
+    "a Python float": lambda t, a, b: t.linspace(a, 3.0, 3),
+    "integers": lambda t, a, b: t.linspace(a.long(), b.long(), 3),
+    "of two dtypes": lambda t, a, b: t.linspace(a.double(), b, 3),
+    "complex": lambda t, a, b: t.linspace(a + 1j, b, 3),
+    "dtype": lambda t, a, b: t.linspace(a, b, 3, dtype=t.float16),
+    "integer dtype": lambda t, a, b: t.linspace(a, b, 4, dtype=t.int64),
+    "one step": lambda t, a, b: t.linspace(a, b, 1),
+    "logspace": lambda t, a, b: t.logspace(a, b, 3, 2),
+    "logspace of one": lambda t, a, b: t.logspace(a, 3, 3),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_linspace_between_mapped_ends(name):
+    f = ENDS[name]
+    a, b = np.array([0.0, 1.0], np.float32), np.array([4.0, 6.5], np.float32)
+    case(lambda t, x, y: f(t, x, y), a, b)
+    agree(lambda t: t.vmap(t.vmap(lambda x, y: f(t, x, y)), (0, None))(t.tensor(np.stack([a, b])), t.tensor(a)))
+    x = torchlike.ones(2, requires_grad=True)
+    assert not torchlike.vmap(lambda y: torchlike.linspace(y, 3, 3))(x).requires_grad
+
+
+def test_linspace_refuses():
+    a = torchlike.ones(2, 2)
+    with pytest.raises(RuntimeError, match="only supports 0-dimensional start and end tensors, but got start with 1"):
+        torchlike.vmap(lambda x: torchlike.linspace(x, 3, 3))(a)
+    with pytest.raises(RuntimeError, match="number of steps must be non-negative"):
+        torchlike.vmap(lambda x: torchlike.linspace(x, 3, -1))(a[0])
+
+
+ONE_BY_ONE = {
+    "bincount": lambda t, x: t.bincount(x, minlength=4),
+    "bincount of unequal lengths": lambda t, x: t.bincount(x),
+    "weights": lambda t, x: t.bincount(x, x * 0.5, minlength=4),
+    "weights of shared numbers": lambda t, x: t.bincount(t.tensor([0, 1, 1]), x.float(), minlength=4),
+    "bincount of negative numbers": lambda t, x: t.bincount(x - 1),
+    "bincount of floats": lambda t, x: t.bincount(x.float()),
+    "argwhere": lambda t, x: t.argwhere(x == x.max()),
+    "argwhere of unequal lengths": lambda t, x: t.argwhere(x),
+    "repeat_interleave": lambda t, x: t.repeat_interleave(x.flip(0) * 0 + 2),
+    "repeats": lambda t, x: t.repeat_interleave(t.arange(3), (x == x.max()).long() + 1),
+    "repeats of rows": lambda t, x: t.repeat_interleave(x.expand(2, 3), (x == x.max()).long(), dim=1),
+    "repeats of unequal lengths": lambda t, x: t.repeat_interleave(x, x),
+}
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_example_by_example(name):
+    def f(t):
+        x = t.tensor([[0, 1, 2], [0, 3, 1]])
+        g = lambda y: ONE_BY_ONE[name](t, y)  # noqa: E731
+        nested = t.stack([x, x.flip(1)])
+        return [attempt(lambda: t.vmap(g)(x)), attempt(lambda: t.vmap(g, 1)(x.T)),
+                attempt(lambda: t.vmap(t.vmap(g))(nested))]  # fmt: skip
+
+    agree(f)
+
+
+def test_one_hot_needs_the_number_of_classes():
+    x = torchlike.tensor([[0, 1], [1, 1]])
+    with pytest.raises(RuntimeError, match="please provide an explicit positive num_classes argument"):
+        torchlike.vmap(torchlike.nn.functional.one_hot)(x)
+    agree(lambda t: t.vmap(lambda y: t.nn.functional.one_hot(y, 3))(t.tensor([[0, 1], [1, 1]])))

@@ -4,17 +4,14 @@ import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import jax
-
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.follow import restride
-from torchlike._core.tensor import Tensor, array_of, value_of, wrap
+from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
-from torchlike._ops import join
 
 
 class GradientEdge(NamedTuple):
@@ -298,35 +295,14 @@ def _shared(found, given):
     return [None if t is None else tensors.setdefault(id(value_of(t)), t) for t in found]
 
 
+OVER_ROWS: list = []  # what runs a function over the rows of tensors: transforms install it
+
+
 def _batched(roots, seeds, keep, create, captures):
     """As ``_single`` for each element of the seeds' first dimension, stacked."""
-    if not seeds or create or state.levels or engine.kind_of_task()[1] is not None:
-        return _one_by_one(roots, seeds, keep, create, captures)
-    present = []
-
-    def one(*grads):
-        found = _single(roots, grads, keep, False, captures)
-        present[:] = [got is not None for got in found]
-        return tuple(value_of(got) for got in found if got is not None)
-
-    try:
-        results = iter(jax.vmap(one)(*(array_of(s) for s in seeds)))
-    except jax.errors.JAXTypeError as error:
-        raise RuntimeError(
-            "is_grads_batched=True: a backward or a hook asks for the numbers of a gradient (item(), bool(), numpy()), "
-            "which stands for several at once; propagate them one after the other instead"
-        ) from error
-    return [wrap(next(results)) if yes else None for yes in present]
-
-
-def _one_by_one(roots, seeds, keep, create, captures):
-    """The batch as a loop: the history of a vectorized backward could not be kept."""
-    n = seeds[0].shape[0] if seeds else 1
-    rows = [_single(roots, [s[i] for s in seeds], keep or i < n - 1, create, captures) for i in range(n)]
-    return [
-        None if any(got is None for got in column) else call(join.stack, tuple(column), (0, (len(column),)))
-        for column in zip(*rows, strict=True)
-    ]
+    if not seeds:
+        return _single(roots, seeds, keep, create, captures)
+    return OVER_ROWS[0](lambda *rows: _single(roots, rows, keep, create, captures), seeds)
 
 
 def _found(got, i, x, allow_unused, materialize, create):

@@ -11,6 +11,7 @@ from jax.export import is_symbolic_dim
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
+from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
 from torchlike._core import arguments
 from torchlike._core.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
@@ -28,6 +29,7 @@ from torchlike._core.tensor import (
 )
 from torchlike._core.viewing import call_view
 from torchlike._executor import immediate
+from torchlike._executor.level import mapped
 from torchlike._ops import view as views
 
 
@@ -364,6 +366,29 @@ def _endpoints(function, start, end, steps, dtype, out):
     return (*numbers, steps, kind)
 
 
+def _mapped(start, end):
+    """Whether a number is a tensor inside of vmap."""
+    return any(isinstance(x, Tensor) and mapped(x) for x in (start, end))
+
+
+def _mapped_ramp(function, start, end, steps, dtype, base=None):
+    """linspace, or with ``base`` logspace, between numbers that are tensors inside of vmap."""
+    _, _, steps, _ = _endpoints(function, *(0 if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)),
+                                steps, dtype, None)  # fmt: skip
+    ends = [x.detach() if isinstance(x, Tensor) else _number_tensor(x) for x in (start, end)]
+    wide = promote_types(ends[0].dtype, ends[1].dtype)
+    wide = wide if wide.is_floating_point or wide.is_complex else dtypes.get_default_dtype()
+    first, last = (x.to(wide) for x in ends)
+    by, i = (last - first) / max(steps - 1, 1), arange(steps)
+    ramp = (first + by * i).where(i < max(steps // 2, steps == 1), last - by * (steps - 1 - i))
+    return (ramp if base is None else base**ramp).to(wide if dtype is None else dtype)
+
+
+def _number_tensor(x):
+    kind = dtypes.complex128 if isinstance(x, complex) else dtypes.float64 if isinstance(x, float) else dtypes.int64
+    return tensor(x, dtype=kind)
+
+
 def _ramp(first, last, steps, kind):
     """Evenly spaced numbers, symmetric: the second half is counted from the end."""
     if not (kind.is_floating_point or kind.is_complex):
@@ -386,6 +411,8 @@ def linspace(
     """
     if state.dispatch_modes and out is None:
         return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
+    if _mapped(start, end) and out is None:
+        return _mapped_ramp("linspace", start, end, steps, dtype)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
     return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
 
@@ -396,6 +423,8 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     if state.dispatch_modes and out is None:
         numbers = start, end, steps, base
         return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
+    if _mapped(start, end) and out is None:
+        return _mapped_ramp("logspace", start, end, steps, dtype, float(base))
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
     with np.errstate(all="ignore"):
         value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))

@@ -180,11 +180,47 @@ def transposed_jvp(kernel, static, tangents):
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
             return tuple(plan.routed(arguments, found))
 
+        if _elementwise(kernel, [*out, *(inputs[i] for i in tangents)]):  # a diagonal matrix is its own adjoint
+            for place, dot in enumerate(dots):
+                zeros[0] = zeros[0] + back(dot)[place]
+            return (*out, *zeros)
         # `back` is linear, except that a formula may leave away what a gradient of zeros does not need
         grads = [jnp.ones_like(out[i]) for i in plan.diff]
         for i, dot in zip(plan.diff, rules.adjoint(back, *grads)(dots), strict=True):
             zeros[i] = dot
         return (*out, *zeros)
+
+    return run
+
+
+def _elementwise(kernel, values):
+    """Whether each element of the one result is a function of those at its place, all real."""
+    first = values[0]
+    return (
+        kernel.strides
+        and all(v.shape == first.shape and v.dtype == first.dtype for v in values)
+        and (first.dtype.kind != "c")
+    )
+
+
+def declared_jvp(kernel, static, tangents):
+    """As :func:`jvp_function` from the formulas for tangents of the first output."""
+    op, forward = getattr(kernel, "op", kernel), kernel.forward(static)
+    names = [a.name for a in op.dynamic]
+    fixed = dict(zip((a.name for a in op.static), static, strict=False))
+    results = op.result_names or ("result",)
+
+    def run(*values):
+        n = len(values) - len(tangents)
+        out = as_tuple(forward(*values[:n]))
+        bound = {**fixed, **dict(zip(names, values, strict=False)), **dict(zip(results, out, strict=False))}
+        dots = [jnp.zeros_like(o) for o in out]
+        for i, dot in zip(tangents, values[n:], strict=True):
+            formula = op.tangents[names[i]]
+            asked = formula.__code__.co_varnames[: formula.__code__.co_argcount]
+            found = formula(**{p: dot if p == "dot" else bound[p] for p in asked})
+            dots[0] = dots[0] + found.astype(out[0].dtype)
+        return (*out, *dots)
 
     return run
 

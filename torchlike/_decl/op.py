@@ -24,7 +24,7 @@ class Op(Kernel):
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node",
+        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents",
     )  # fmt: skip
 
     @property
@@ -101,14 +101,14 @@ class Op(Kernel):
             return None
         return derive.formula_plan(self, static, avals, wanted)
 
-
     def jvp(self, static, tangents):
         if not self.formulas:
             return super().jvp(static, tangents)
         key = ("jvp", static, tangents)
         found = self.derived.get(key)
         if found is None:
-            function = derive.transposed_jvp(self, static, tangents)
+            make = derive.declared_jvp if self.tangents else derive.transposed_jvp
+            function = make(self, static, tangents)
             found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function)
         return found
 
@@ -168,7 +168,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None, edges=None, namespace=None):  # fmt: skip
+       strides=False, saved=None, edges=None, namespace=None, jvp=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -198,6 +198,9 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         edges: a function, as ``node``, that gives the indices of the inputs that ``next_functions`` tells of,
             where those are not every tensor in order but for indices and masks.
         namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
+        jvp: ``{"self": formula}`` where the tangent of the first output is not what follows from ``vjp``. A formula's
+            parameters: ``dot`` (the tangent of that input), inputs, ``result`` (or the names of the returns), static
+            arguments.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -213,6 +216,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
+        new.tangents = jvp
         new.dynamic = tuple(runtime_arg)
         new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
@@ -280,6 +284,9 @@ def _demand_consistent(op, registry, prefix):
         demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
         extra = set(parameters(formula)) - known
         demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
+    for wrt, formula in (op.tangents or {}).items():
+        extra = set(parameters(formula)) - known - {"dot"}
+        demand(wrt in names and not extra, f"jvp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
 
 
 def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved=""):
@@ -299,7 +306,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
-        new.node_of = new.edges_of = None
+        new.node_of = new.edges_of = new.tangents = None
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

@@ -17,6 +17,10 @@ class LevelValue:
 RUN: list[Callable] = []
 
 
+# (function, tensors) -> result: what computes a function of such tensors for one example after the other. One at most.
+EACH: list[Callable] = []
+
+
 def dynamic_shape(name: str) -> RuntimeError:
     """The error of an operator whose result has another shape for each example."""
     return RuntimeError(
@@ -28,3 +32,8 @@ def dynamic_shape(name: str) -> RuntimeError:
 def holds(values: Any) -> bool:
     """Whether a level's value is among ``values``."""
     return any(isinstance(v, LevelValue) for v in values)
+
+
+def mapped(tensor: Any) -> bool:
+    """Whether a tensor holds a level's value."""
+    return tensor is not None and isinstance(tensor._storage.value, LevelValue)

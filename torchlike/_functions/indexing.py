@@ -17,7 +17,7 @@ from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out, put
 from torchlike._core.seen import seen, watched
 from torchlike._core.tensor import Tensor, fresh, value_of
-from torchlike._executor.level import LevelValue, dynamic_shape
+from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
@@ -178,7 +178,7 @@ def nonzero(input, *, out=None, as_tuple=False):
 @both()
 def argwhere(input):
     """The indices of the nonzero elements, a row for each."""
-    return nonzero(input)
+    return EACH[0](argwhere, input) if mapped(input) else nonzero(input)
 
 
 _choose = FUNCTIONS.get("where")
@@ -247,6 +247,10 @@ def one_hot(tensor, num_classes=-1):
     if num_classes == -1:
         if not tensor.numel():
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if mapped(tensor):
+            raise RuntimeError(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+            )
         if isinstance(value_of(tensor), jax.core.Tracer):
             raise RuntimeError("one_hot() needs num_classes while jax traces the code: the largest class is not known")
         num_classes = max(int(host(tensor).max()) + 1, 1)

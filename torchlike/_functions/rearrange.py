@@ -1,5 +1,6 @@
 """Joining, repeating, filling and rearranging under their public names."""
 
+import functools
 import itertools
 import warnings
 
@@ -21,6 +22,7 @@ from torchlike._core.numbers import fitting
 from torchlike._core.out import call_out
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, channels_last, fresh, value_of
+from torchlike._executor.level import EACH, mapped
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
 from torchlike._ops import pad as pads
@@ -374,6 +376,8 @@ def _repeat_index(repeats, output_size):
         raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor (got {repeats.ndim} dimensions)")
     if repeats.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
+    if mapped(repeats):
+        return EACH[0](functools.partial(_repeat_index, output_size=output_size), repeats)
     if isinstance(value_of(repeats), jax.core.Tracer):
         if output_size is None:
             raise RuntimeError(

@@ -1,5 +1,6 @@
 """Norms by name, and results whose shape depends on the values: unique elements, counts."""
 
+import functools
 import math
 
 import jax
@@ -10,7 +11,7 @@ from torchlike._core.bind import front
 from torchlike._core.dispatch import call
 from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
-from torchlike._executor.level import LevelValue, dynamic_shape
+from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
@@ -197,6 +198,8 @@ def bincount(input, weights=None, minlength=0):
         raise NotImplementedError(
             f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'; it counts integers"
         )
+    if mapped(input) or mapped(weights):
+        return EACH[0](functools.partial(bincount, minlength=minlength), input, weights)
     values = _known("bincount", input)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError(

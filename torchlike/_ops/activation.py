@@ -346,7 +346,9 @@ def _prelu_back(grad, self, weight):
 
 
 @op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
-    vjp={"self, weight": _prelu_back})  # fmt: skip
+    vjp={"self, weight": _prelu_back},
+    jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
+         "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))})  # fmt: skip
 def prelu(self, weight):
     """``x`` where positive, else ``weight * x``, with one weight or one for each channel (dimension 1)."""
     slope = _prelu_weight(self, weight)

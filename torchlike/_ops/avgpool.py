@@ -267,7 +267,8 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
     node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
-    check=_check_unpool, vjp={"self": _max_unpool_backward})  # fmt: skip
+    check=_check_unpool, vjp={"self": _max_unpool_backward},
+    jvp={"self": lambda dot, indices, output_size: _unpooled(dot, indices, output_size)})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""
     n = len(output_size)
@@ -281,8 +282,13 @@ def max_unpool(self, indices, output_size):
             f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) but got "
             f"indices tensor with shape: {list(indices.shape)} (in {name})"
         )
-    lead = self.shape[:-n]
+    return _unpooled(self, indices, output_size)
+
+
+def _unpooled(x, indices, output_size):
+    """Of elements that share a position, one."""
+    lead = x.shape[: -len(output_size)]
     rows = math.prod(lead)
     at = jnp.arange(rows)[:, None], indices.reshape(rows, -1)
-    blank = jnp.zeros((rows, math.prod(output_size)), self.dtype)
-    return blank.at[at].set(self.reshape(rows, -1)).reshape(*lead, *output_size)
+    blank = jnp.zeros((rows, math.prod(output_size)), x.dtype)
+    return blank.at[at].set(x.reshape(rows, -1)).reshape(*lead, *output_size)

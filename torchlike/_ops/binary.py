@@ -20,8 +20,8 @@ def _demand_order(name, x):
         )
 
 
-def _extreme(name, f, gives_way, doc):
-    """maximum or minimum: NaN if either is; equal elements share the gradient."""
+def _extreme(name, f, gives_way, wins, doc):
+    """maximum or minimum: NaN if either is; equal elements share the gradient. A NaN has the second one's tangent."""
 
     def share(grad, mine, theirs):
         return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
@@ -40,19 +40,23 @@ def _extreme(name, f, gives_way, doc):
             "self": lambda grad, self, other: share(grad, self, other),
             "other": lambda grad, self, other: share(grad, other, self),
         },
+        jvp={
+            "self": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), dot, 0)),
+            "other": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), 0, dot)),
+        },
     )(kernel)
 
 
 maximum = _extreme(
-    "maximum", lax.max, operator.lt, "The larger of the elements of two tensors; NaN if either is."
+    "maximum", lax.max, operator.lt, operator.gt, "The larger of the elements of two tensors; NaN if either is."
 )
 minimum = _extreme(
-    "minimum", lax.min, operator.gt, "The smaller of the elements of two tensors; NaN if either is."
+    "minimum", lax.min, operator.gt, operator.lt, "The smaller of the elements of two tensors; NaN if either is."
 )
 
 
-def _extreme_number(name, f, holds, doc):
-    """fmax or fmin: a NaN gives way to a number; the first operand wins ties."""
+def _extreme_number(name, f, holds, doc, tangents=None):
+    """fmax or fmin: a NaN gives way to a number; the first operand wins ties, but not those of fmax forwards."""
 
     def mine(a, b):
         return holds(a, b) | (b != b) if kind(a) == "f" else holds(a, b)
@@ -72,11 +76,16 @@ def _extreme_number(name, f, holds, doc):
             "self": lambda grad, self, other: jnp.where(mine(self, other), grad, 0),
             "other": lambda grad, self, other: jnp.where(mine(self, other), 0, grad),
         },
+        jvp=tangents,
     )(kernel)
 
 
 fmax = _extreme_number(
-    "fmax", None, lambda a, b: a >= b, "The larger of two elements; a number wins over NaN."
+    "fmax", None, lambda a, b: a >= b, "The larger of two elements; a number wins over NaN.",
+    {
+        "self": lambda dot, self, other: jnp.where((self > other) | (other != other), dot, 0),
+        "other": lambda dot, self, other: jnp.where((self > other) | (other != other), 0, dot),
+    },
 )
 fmin = _extreme_number(
     "fmin", None, lambda a, b: a <= b, "The smaller of two elements; a number wins over NaN."

@@ -28,6 +28,7 @@ def _real_dtype(x):
             grad, self, result, ord, dim, keepdim
         ),
     },
+    jvp={"self": lambda dot, self, result, ord, dim, keepdim: _norm_jvp(dot, self, result, ord, dim, keepdim)},
 )
 def vector_norm(self, ord, dim, keepdim, dtype):
     """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
@@ -104,6 +105,11 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     return slope * jnp.where(result == 0, 0, grad / jnp.power(result, ord - 1))
 
 
+def _norm_jvp(dot, self, result, ord, dim, keepdim):
+    slope = _norm_vjp(jnp.ones_like(result), self, result, ord, dim, keepdim)
+    return jnp.sum(jnp.real(jnp.conj(slope) * dot), axes_of(dim, self.ndim), keepdims=keepdim)
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def norm_along(x, ord, axes):
     """The norm with ones for the reduced axes, and the derivatives of ``linalg_vector_norm``."""
@@ -114,8 +120,7 @@ def norm_along(x, ord, axes):
 def _norm_along_jvp(ord, axes, primals, tangents):
     (x,), (dx,) = primals, tangents
     result = norm_along(x, ord, axes)
-    slope = _norm_vjp(jnp.ones_like(result), x, result, ord, axes, True)
-    return result, jnp.sum(jnp.real(jnp.conj(slope) * dx), axes, keepdims=True)
+    return result, _norm_jvp(dx, x, result, ord, axes, True)
 
 
 def _negative_limit(self, p, dim, maxnorm):

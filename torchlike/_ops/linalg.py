@@ -8,6 +8,7 @@ from jax import lax
 
 from torchlike._decl.op import op
 from torchlike._ops._axes import is_floating
+from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, lower
 from torchlike._ops._cofactors import cofactors
 from torchlike._ops._square import (
     _LinAlgError,
@@ -298,31 +299,6 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 # -- Cholesky ----------------------------------------------------------------------------------------
 
 
-def _lower(x):
-    """The Hermitian matrix that the lower triangle stands for."""
-    return jnp.tril(x) + adjoint(jnp.tril(x, -1))
-
-
-def _cholesky(x, upper):
-    if not x.size:
-        return x
-    low = lax.linalg.cholesky(_lower(adjoint(x) if upper else x), symmetrize_input=False)
-    return adjoint(low) if upper else low
-
-
-def _cholesky_vjp(grad, low, upper):
-    """Symmetric, as for a function of Hermitian matrices. After Murray, arXiv:1602.07527, section 2."""
-    if upper:
-        grad, low = adjoint(grad), adjoint(low)
-    inner = jnp.tril(mm(adjoint(low), jnp.tril(grad)))
-    inner = inner - 0.5 * jnp.where(jnp.eye(inner.shape[-1], dtype=bool), inner, 0)
-    inner = 0.5 * (inner + adjoint(inner))
-    left = lax.linalg.triangular_solve(
-        low, inner, left_side=True, lower=True, conjugate_a=True, transpose_a=True
-    )
-    return lax.linalg.triangular_solve(low, left, left_side=False, lower=True)
-
-
 def _minor_orders(x, low):
     """For each matrix the order of the first leading minor that is not positive, 0 if all are; int32."""
     bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))), -1) if x.size else jnp.zeros(x.shape[:-2], bool)
@@ -338,7 +314,7 @@ def _minor_orders(x, low):
             safe = jnp.where(pivot > 0, pivot, 1)[..., None, None]
             return rest - column[..., :, None] * row[..., None, :] / safe, order
 
-        start = (_lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
+        start = (lower(x), jnp.zeros(x.shape[:-2], jnp.int32))
         return lax.fori_loop(0, n, step, start)[1]
 
     if not x.size:
@@ -350,7 +326,7 @@ def _not_positive(name):
     def check(self, upper):
         if self.ndim < 2 or self.shape[-1] != self.shape[-2] or not self.size:
             return jnp.zeros((), bool), RuntimeError("")
-        low = _cholesky(self, upper)
+        low = cholesky_factor(self, upper)
         bad = jnp.any(jnp.isnan(jnp.real(diagonal(low))))
 
         def error():
@@ -371,7 +347,8 @@ def _not_positive(name):
     variants="out",
     node="LinalgCholeskyExBackward",
     check=_not_positive("linalg.cholesky"),
-    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)},
+    vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
+    jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
     saved={"L": "result", "upper": "upper"},
 )
 def linalg_cholesky(self, upper):
@@ -385,19 +362,20 @@ def linalg_cholesky(self, upper):
             [1., 2.]])
     """
     square("linalg.cholesky", self)
-    return _cholesky(self, upper)
+    return cholesky_factor(self, upper)
 
 
 @op(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
     variants="function method out",
     check=_not_positive("cholesky"),
-    vjp={"self": lambda grad, result, upper: _cholesky_vjp(grad, result, upper)},
+    vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
+    jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
 )
 def cholesky(self, upper):
     """The Cholesky factor; the older name of ``torch.linalg.cholesky``."""
     square("cholesky", self)
-    return _cholesky(self, upper)
+    return cholesky_factor(self, upper)
 
 
 @op(
@@ -405,13 +383,14 @@ def cholesky(self, upper):
     " -> (Tensor L, Tensor info)",
     variants="out",
     nondiff=(1,),
-    vjp={"self": lambda grads, L, upper: _cholesky_vjp(grads[0], L, upper)},
+    vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},
+    jvp={"self": lambda dot, L, upper: cholesky_jvp(dot, L, upper)},
 )
 def linalg_cholesky_ex(self, upper, check_errors):
     """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
     "for that."""
     square("linalg.cholesky_ex", self)
-    low = _cholesky(self, upper)
+    low = cholesky_factor(self, upper)
     return low, _minor_orders(adjoint(self) if upper else self, low)
 
 

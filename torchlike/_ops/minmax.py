@@ -106,6 +106,18 @@ def _pair_vjp(gives_way):
     return {"self, other": lambda grad, self, other: (share(grad, self, other), share(grad, other, self))}
 
 
+def _pair_jvp(wins):
+    """Equal operands share; a NaN has the second one's tangent."""
+
+    def of_self(dot, self, other):
+        return jnp.where(self == other, dot / 2, jnp.where(wins(self, other), dot, 0))
+
+    def of_other(dot, self, other):
+        return jnp.where(self == other, dot / 2, jnp.where(wins(self, other), 0, dot))
+
+    return {"self": of_self, "other": of_other}
+
+
 @reduction("max(Tensor self) -> Tensor", node="MaxBackward1", vjp={"self": _all_vjp})
 def max(self):
     """The largest element; with ``dim``, (values, indices) along it; with a tensor, the elementwise maximum.
@@ -121,7 +133,7 @@ def max(self):
 
 
 @op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.less))  # fmt: skip
+    variants="function method out", vjp=_pair_vjp(jnp.less), jvp=_pair_jvp(jnp.greater))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
 
@@ -152,7 +164,7 @@ def min(self):
 
 
 @op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.greater))  # fmt: skip
+    variants="function method out", vjp=_pair_vjp(jnp.greater), jvp=_pair_jvp(jnp.less))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)
 

@@ -301,6 +301,22 @@ def _std_vjp(grads, self, result, dim, correction, keepdim):
     return _var_vjp([half], self, None, dim, correction, keepdim)
 
 
+def _std_jvp(dot, self, result, dim, correction, keepdim):
+    slope = _std_vjp([jnp.ones_like(result)], self, result, dim, correction, keepdim)
+    return jnp.sum(jnp.real(jnp.conj(slope) * dot), axes_of(dim, self.ndim), keepdims=keepdim)
+
+
+_STD_TANGENTS = (
+    lambda dot, self, result, unbiased: _std_jvp(dot, self, result, None, _correction(unbiased), False),
+    lambda dot, self, result, dim, unbiased, keepdim: _std_jvp(
+        dot, self, result, dim, _correction(unbiased), keepdim
+    ),
+    lambda dot, self, result, dim, correction, keepdim: _std_jvp(
+        dot, self, result, dim, _correction(correction=correction), keepdim
+    ),
+)
+
+
 def _mean_vjp(grad, self, dim, keepdim):
     axes = axes_of(dim, self.ndim)
     return jnp.broadcast_to(spread(grad, axes, keepdim) / count(self.shape, axes), self.shape)
@@ -341,7 +357,7 @@ def _formulas(rule, result):
     )
 
 
-def _moment_family(name, pick, rule, doc, saves_result=False):
+def _moment_family(name, pick, rule, doc, saves_result=False, tangents=(None,) * 3):
     """The three overloads of ``var`` and its like; ``pick`` takes (variance, mean, unrounded variance)."""
     returns = "(Tensor, Tensor)" if name.endswith("_mean") else "Tensor"
     variants = "function" if name.endswith("_mean") else "function method out"
@@ -369,8 +385,8 @@ def _moment_family(name, pick, rule, doc, saves_result=False):
     return tuple(
         reduction(f"{text} -> {returns}", node=node, vjp={"self": formula}, variants=variants,
                   static="correction" if "correction" in text else "",
-                  saved=_moment_names(text, saves_result, returns))(kernel)
-        for (text, kernel), formula in zip(signatures, _formulas(rule, saves_result), strict=True)
+                  saved=_moment_names(text, saves_result, returns), jvp=tangent and {"self": tangent})(kernel)
+        for (text, kernel), formula, tangent in zip(signatures, _formulas(rule, saves_result), tangents, strict=True)
     )  # fmt: skip
 
 
@@ -418,6 +434,7 @@ std, std_dim, std_correction = _moment_family(
     tensor(1.)
     """,
     True,
+    _STD_TANGENTS,
 )
 _moment_family(
     "var_mean",

@@ -74,6 +74,23 @@ def _clamp_max(grad, self, min, max):
     return jnp.where(taken if min is None else taken | (max < min), grad, 0)
 
 
+def _clamp_self_jvp(dot, self, min, max):
+    """Forwards one bound alone wins ties, and where anything is NaN; of two bounds neither does."""
+    if max is None:
+        return jnp.where(self > min, dot, 0)
+    if min is None:
+        return jnp.where(self < max, dot, 0)
+    return jnp.where((self < min) | (self > max), 0, dot)
+
+
+def _clamp_min_jvp(dot, self, min, max):
+    return jnp.where(self > min, 0, dot) if max is None else _clamp_min(dot, self, min, max)
+
+
+def _clamp_max_jvp(dot, self, min, max):
+    return jnp.where(self < max, 0, dot) if min is None else _clamp_max(dot, self, min, max)
+
+
 def _refuse_bool(name, self):
     if kind(self) == "b":
         raise NotImplementedError(
@@ -112,6 +129,7 @@ clamp_tensor = pointwise(
     dtype="promote",
     numbers="",
     vjp={"self": _clamp_self, "min": _clamp_min, "max": _clamp_max},
+    jvp={"self": _clamp_self_jvp, "min": _clamp_min_jvp, "max": _clamp_max_jvp},
 )(_clamp)
 
 
@@ -150,6 +168,10 @@ clamp_min = pointwise(
         "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
         "min": lambda grad, self, min: jnp.where(self < min, grad, 0),
     },
+    jvp={
+        "self": lambda dot, self, min: jnp.where(self >= min, dot, 0),
+        "min": lambda dot, self, min: jnp.where(self >= min, 0, dot),
+    },
 )(_above)
 clamp_min_scalar = pointwise(
     "clamp_min(Tensor self, Scalar min) -> Tensor",
@@ -168,6 +190,10 @@ clamp_max = pointwise(
     vjp={
         "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
         "max": lambda grad, self, max: jnp.where(self > max, grad, 0),
+    },
+    jvp={
+        "self": lambda dot, self, max: jnp.where(self <= max, dot, 0),
+        "max": lambda dot, self, max: jnp.where(self <= max, 0, dot),
     },
 )(_below)
 clamp_max_scalar = pointwise(

@@ -1,7 +1,10 @@
 """The graph of a program's outputs: one node, whose backward is the second half of the program."""
 
+from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.saved import FREED, SavesTensors
+from torchlike._core.tensor import wrap
+from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 
 
@@ -29,18 +32,29 @@ class CompiledFunctionBackward(nodes.Node):
         self.residuals = None
 
     def apply(self, grads):
-        residuals = self.residuals
-        if residuals is None:
-            raise RuntimeError(FREED)
         pairs = zip(grads, self.metas, strict=True)
         seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
-        return self.program(residuals, seeds)
+        return self.program(self._kept(), seeds)
+
+    def _kept(self):
+        if self.residuals is None:
+            raise RuntimeError(FREED)
+        return self.residuals
 
     def _apply_tensors(self, grads, call, made_by=None):
-        raise RuntimeError(
-            "torch.compile does not support double backward: the backward of a compiled function is not recorded; call "
-            "torch.autograd.grad inside the compiled function"
-        )
+        """Below transforms; what it gives has no history."""
+        if state.grad:
+            raise RuntimeError(self._refusal)
+        residuals, n = self._kept(), len(self.residuals)
+        pairs = zip(grads, self.metas, strict=True)
+        seeds = [wrap(immediate.zeros(m.shape, m.dtype)) if g is None else g for g, m in pairs]
+        run = Derived("compiled_backward", self.name(), lambda *v: tuple(self.program(list(v[:n]), list(v[n:]))))
+        return list(call(run, (*map(wrap, residuals), *seeds), ()))
+
+    _refusal = (
+        "torch.compile does not support double backward: the backward of a compiled function is not recorded; call "
+        "torch.autograd.grad inside the compiled function"
+    )
 
 
 def explore(roots, start):

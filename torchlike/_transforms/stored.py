@@ -132,8 +132,7 @@ class ExportedProgramBackward(CompiledFunctionBackward):
 
     __slots__ = ()
 
-    def _apply_tensors(self, grads, call, made_by=None):
-        raise RuntimeError(
-            "the backward of an exported program has no derivative of its own, so double backward is not supported; "
-            "compute the gradient inside the exported function, with torch.autograd.grad"
-        )
+    _refusal = (
+        "the backward of an exported program has no derivative of its own, so double backward is not supported; "
+        "compute the gradient inside the exported function, with torch.autograd.grad"
+    )

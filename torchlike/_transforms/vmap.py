@@ -7,6 +7,8 @@ import jax
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
+from torchlike._core.backward import OVER_ROWS
+from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
@@ -131,11 +133,12 @@ class VmapLevel(Level):
 
     Attributes:
         size: the length of the mapped axes. randomness: "error", "same" or "different".
+        functional: false where autograd maps what it does itself; what is not mapped may require grad there.
     """
 
-    def __init__(self, size, randomness):
+    def __init__(self, size, randomness, functional=True):
         super().__init__()
-        self.size, self.randomness = size, randomness
+        self.size, self.randomness, self.functional = size, randomness, functional
 
     def handle(self, run, op, inputs, static):
         if run is call:
@@ -365,6 +368,28 @@ def _tensor(v):
 values.RUN.append(run_values)
 
 
+def one_by_one(f, *tensors):
+    """``f(*tensors)`` for one example after the other, which give results of one shape."""
+    value = max((t._storage.value for t in tensors if values.mapped(t)), key=lambda v: v.level.depth)
+    level = value.level
+    inner, dims = level.lowered(tensors)
+    with below(level):
+        rows = [
+            f(*[x if d is None else x.select(d, i) for x, d in zip(inner, dims, strict=True)])
+            for i in range(value.inner._layout.shape[value.dim])
+        ]
+        if not rows:
+            raise RuntimeError(
+                "Batching rule not implemented: what is computed for one example after the other cannot be mapped over "
+                "dims of size 0"
+            )
+        whole = FUNCTIONS["stack"](rows)
+    return lift(whole, 0, level)
+
+
+values.EACH.append(one_by_one)
+
+
 def lowered_view(batch, dim):
     """The tensor below, its mapped axis at ``dim``: itself where it is there already."""
     inner, n = batch.inner, batch.inner.ndim
@@ -374,6 +399,23 @@ def lowered_view(batch, dim):
     order = [d for d in range(n) if d != batch.dim]
     order.insert(dim, batch.dim)
     return call_view(views.permute, (inner,), (tuple(order),))
+
+
+def over_rows(f, rows):
+    """What ``f`` returns, a list of tensors and None, of a row of each tensor, stacked: of all rows at once."""
+    size = len(rows[0])
+    with VmapLevel(size, "error", functional=False) as level:
+        found = f(*[lift(r, 0, level) for r in rows])
+    return [None if t is None else stacked(level, t) for t in found]
+
+
+def stacked(level, t):
+    """What ``t`` stands for, mapped axis first; repeated where all examples share it."""
+    batch = level.of(t)
+    return t.expand(level.size, *t.shape) if batch is None else lowered_view(batch, 0)
+
+
+OVER_ROWS.append(over_rows)
 
 
 def levels_of(t):

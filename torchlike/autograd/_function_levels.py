@@ -35,7 +35,7 @@ def apply(cls: Any, args: tuple) -> Any:
     with below(level):
         if all(t is None for t in tangents):
             return cls.apply(*args)
-        if not state.levels:
+        if _unmapped(args):
             return cls._run(args, lambda node, outputs: _jvp(level, node, cls, args, tangents, outputs))
         output = cls.apply(*args)
         node = cls._backward_cls()
@@ -43,6 +43,14 @@ def apply(cls: Any, args: tuple) -> Any:
             cls.setup_context(node, args, output)
         _jvp(level, node, cls, args, tangents, list(output) if isinstance(output, tuple) else [output])
         return output
+
+
+def _unmapped(args: tuple) -> bool:
+    """Whether autograd records a call of these arguments: there is no level, or only those that map other tensors."""
+    return all(
+        isinstance(level, VmapLevel) and not level.functional and all(level.of(a) is None for a in args)
+        for level in state.levels
+    )
 
 
 # -- jvp ---------------------------------------------------------------------------------------------
@@ -125,6 +133,8 @@ def _put(level: JvpLevel, out: Tensor, dot: Tensor | None, is_view: bool) -> Non
 
 
 def _mapped(level: VmapLevel, cls: Any, args: tuple) -> Any:
+    if not level.functional:
+        return _mapped_by_autograd(level, cls, args)
     overridden = cls.vmap is not Function.vmap
     if cls.generate_vmap_rule and overridden:
         raise RuntimeError(
@@ -149,12 +159,30 @@ def _mapped(level: VmapLevel, cls: Any, args: tuple) -> Any:
             got = cls.vmap(info, tree_unflatten(dims, spec), *tree_unflatten(inner, spec))
             output, out_dims = _checked(got)
         else:
-            rule = _Rule(cls, dims, spec, level)
-            output = rule.function.apply(*tree_unflatten(inner, spec))
-            output, out_dims = tree_flatten(output)[0], rule.out_dims
-            return tree_unflatten(_lifted(level, output, out_dims), rule.out_spec)
+            return _by_rule(_Rule(cls, dims, spec, level), level, inner)
     outs, out_spec = tree_flatten(output)
     return tree_unflatten(_lifted(level, outs, _spread(out_dims, out_spec)), out_spec)
+
+
+def _by_rule(rule: "_Rule", level: VmapLevel, inner: list) -> Any:
+    output = tree_flatten(rule.function.apply(*tree_unflatten(inner, rule.spec)))[0]
+    return tree_unflatten(_lifted(level, output, rule.out_dims), rule.out_spec)
+
+
+def _mapped_by_autograd(level: VmapLevel, cls: Any, args: tuple) -> Any:
+    """A call in a mapped backward or tangent: any Function can be called there, in terms of mapped tensors."""
+    if _unmapped(args):
+        return cls._run(args, None)
+    flat, spec = tree_flatten(args)
+    batches = [level.of(x) for x in flat]
+    if all(b is None for b in batches):
+        with below(level):
+            return cls.apply(*args)
+    inner = [x if b is None else b.inner for x, b in zip(flat, batches, strict=True)]
+    kind = _Rule if cls.setup_context is not Function.setup_context else _OlderRule
+    rule = kind(cls, [None if b is None else b.dim for b in batches], spec, level)
+    with below(level):
+        return _by_rule(rule, level, inner)
 
 
 def _checked(got: Any) -> tuple:
@@ -205,7 +233,7 @@ class _Rule:
 
     def __init__(self, cls: Any, dims: list, spec: Any, level: VmapLevel) -> None:
         self.cls, self.dims, self.spec = cls, dims, spec
-        self.size, self.randomness = level.size, level.randomness
+        self.level = level
         self.out_spec: Any = None
         self.out_dims: list = []
         self.saved: dict[str, list] = {}
@@ -215,12 +243,17 @@ class _Rule:
         self.function: Any = FunctionMeta(f"Vmapped{cls.__name__}", (Function,), methods)
 
     def inside(self) -> VmapLevel:
-        return VmapLevel(self.size, self.randomness)
+        return VmapLevel(self.level.size, self.level.randomness, self.level.functional)
 
     def forward(self, *args: Any) -> Any:
+        return self.run(args)
+
+    def run(self, args: tuple, ctx: Any = None) -> Any:
+        """The user's forward, given a ctx if there is one."""
         with self.inside() as level:
             given = tree_unflatten(_lifted(level, tree_flatten(args)[0], self.dims), self.spec)
-            outs, self.out_spec = tree_flatten(self.cls.forward(*given))
+            before = () if ctx is None else (_Ctx(ctx, level, self.saved),)
+            outs, self.out_spec = tree_flatten(self.cls.forward(*before, *given))
         self.out_dims = [None if level.of(x) is None else 0 for x in outs]
         flat = [_outside(level, x) for x in outs]
         return tuple(flat) if len(flat) != 1 or not self.out_spec.is_leaf() else flat[0]
@@ -231,8 +264,11 @@ class _Rule:
             given = tree_unflatten(_lifted(level, tree_flatten(inputs)[0], self.dims), self.spec)
             made = tree_unflatten(_lifted(level, outs, self.out_dims), self.out_spec)
             self.cls.setup_context(_Ctx(ctx, level, self.saved), given, made)
-        shapes = [_example(x, d) for x, d in zip(tree_flatten(inputs)[0], self.dims, strict=True)]
-        ctx._input_shapes = shapes
+        ctx._input_shapes = self.shapes(inputs)
+
+    def shapes(self, inputs: tuple) -> list:
+        """The shape of one example of each input."""
+        return [_example(x, d) for x, d in zip(tree_flatten(inputs)[0], self.dims, strict=True)]
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         with self.inside() as level:
@@ -253,6 +289,18 @@ class _Rule:
             for t, d in zip(got, [*self.out_dims, *[None] * len(got)], strict=False)
         ]
         return tuple(found)
+
+
+class _OlderRule(_Rule):
+    """The same of a Function whose ``forward`` is given the ctx."""
+
+    def __init__(self, cls: Any, dims: list, spec: Any, level: VmapLevel) -> None:
+        super().__init__(cls, dims, spec, level)
+        self.function.setup_context = Function.setup_context
+
+    def forward(self, ctx: Any, *args: Any) -> Any:  # type: ignore[override]
+        ctx._input_shapes = self.shapes(args)
+        return self.run(args, ctx)
 
 
 def ctx_method(cls: Any) -> Callable:

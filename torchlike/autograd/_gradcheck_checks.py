@@ -38,9 +38,8 @@ class Tolerances(NamedTuple):
 
 
 # -- Slow mode: whole Jacobians --------------------------------------------------------------------------
-def check_jacobians(function: Function, inputs: tuple, outputs: tuple, which: list[int], tol: Tolerances) -> None:
-    """Compare the Jacobians of the outputs numbered ``which`` by every input."""
-    numerical = [function.jacobians(x, outputs, which) for x in inputs]
+def check_jacobians(inputs: tuple, outputs: tuple, which: list[int], numerical: list, tol: Tolerances) -> None:
+    """Compare the Jacobians of the outputs numbered ``which`` by every input with the numerical ones."""
     for chosen in jac.passes([outputs[i] for i in which]):
         analytical = {k: _reentrant_jacobians(part.of(outputs[which[k]]), inputs, tol) for k, part in chosen}
         for k, part in chosen:
@@ -79,26 +78,30 @@ def _demand_same(a: np.ndarray, b: np.ndarray, tol: Tolerances) -> None:
 def _mismatch(part: Part, out: int, inp: int, x: Tensor, numerical: Any, analytical: Any) -> str:
     return (
         f"{part.remark}Jacobian mismatch for output {out} with respect to input {inp},\n"
-        f"numerical:{_shown(numerical, x)}\nanalytical:{_shown(analytical, x)}\n"
+        f"numerical:{shown(numerical, x)}\nanalytical:{shown(analytical, x)}\n"
     )
 
 
-def _shown(value: Any, x: Tensor) -> Any:
+def shown(value: Any, x: Tensor) -> Any:
+    """A derivative as messages show it: a tensor of the dtype of ``x``, or a number."""
     if np.ndim(value):
         return as_tensor(value, dtype=x.dtype)
     return complex(value) if np.iscomplexobj(value) else float(value)
 
 
 # -- Fast mode: one number for each Jacobian -------------------------------------------------------------
-def check_projections(function: Function, inputs: tuple, outputs: tuple, which: list[int], tol: Tolerances) -> None:
-    """Compare ``v @ J @ u`` for unit vectors u, v without negative elements.
+def random_steps(inputs: tuple, rng: np.random.Generator) -> list[np.ndarray]:
+    """A step for each input, of a leading axis for its parts; each of norm 1, without negative elements."""
+    return [_unit(rng, (2 if x.is_complex() else 1, *x.shape), x.ndim) for x in inputs]
+
+
+def check_projections(function: Function, inputs: tuple, outputs: tuple, which: list[int], steps: list, numerical: list,
+                      rng: np.random.Generator, tol: Tolerances) -> None:  # fmt: skip
+    """Compare ``v @ J @ u`` for the steps u and unit vectors v without negative elements; ``numerical`` is ``J @ u``.
 
     As those of J, the numbers may differ by ``atol``, summed over the elements of u and v.
     """
-    rng = np.random.default_rng(0)
-    steps = [_unit(rng, (2 if x.is_complex() else 1, *x.shape), x.ndim) for x in inputs]
     weights = [_unit(rng, outputs[i].shape, outputs[i].ndim) for i in which]
-    numerical = [function.along(x, u, outputs, which) for x, u in zip(inputs, steps, strict=True)]
     for chosen in jac.passes([outputs[i] for i in which]):
         analytical = {k: _reentrant_pull(part.of(outputs[which[k]]), inputs, weights[k], tol) for k, part in chosen}
         for j, u in enumerate(steps):
@@ -141,11 +144,16 @@ def _in_slow_mode(function: Function, inputs: tuple, outputs: tuple, part: Part,
     """What slow mode says of a mismatch that fast mode found."""
     numerical = jac.joined(part, function.jacobians(inputs[j], outputs, [which[k]])[0])
     analytical = jac.jacobians(part.of(outputs[which[k]]), inputs)[0][j]
+    return slow_text(numerical, analytical, inputs[j], tol)
+
+
+def slow_text(numerical: np.ndarray, analytical: np.ndarray, like: Tensor, tol: Tolerances) -> str:
+    """The Jacobians behind sums over them that differ."""
     greatest = np.abs(analytical - numerical).max() if numerical.size else 0.0
     text = (
         "\nThese are sums over the two Jacobians with random weights, as fast mode compares them. The Jacobians "
-        f"themselves, from slow mode:\n\nNumerical:\n {_shown(numerical, inputs[j])}\nAnalytical:\n"
-        f"{_shown(analytical, inputs[j])}\n\nThe max per-element difference (slow mode) is: {greatest}.\n"
+        f"themselves, from slow mode:\n\nNumerical:\n {shown(numerical, like)}\nAnalytical:\n"
+        f"{shown(analytical, like)}\n\nThe max per-element difference (slow mode) is: {greatest}.\n"
     )
     if tol.close(analytical, numerical):
         text += (

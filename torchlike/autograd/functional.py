@@ -12,6 +12,8 @@ from torchlike._core.backward import grad
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.tensor import Tensor
 from torchlike._functions.like import zeros_like
+from torchlike._transforms.vmap import over_rows
+from torchlike.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torchlike.interop.alias import missing_names
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
@@ -296,15 +298,19 @@ def jacobian(
         create_graph: give the result a history, so that it can be differentiated.
         strict: refuse an output that does not depend on an input, instead of giving zeros.
         vectorize: all rows in one batched backward pass, not one pass a row.
-        strategy: ``"reverse-mode"``. torchlike has no forward mode: ``"forward-mode"`` is refused.
+        strategy: ``"reverse-mode"``, or with vectorize ``"forward-mode"``: ``func`` is run once, on tensors that carry
+            the tangents of all columns, which is less work where there are more outputs than inputs. The result has
+            a history if ``inputs`` have one.
 
     Returns:
         A tensor; with a tuple of inputs a tuple over them, with a tuple of outputs a tuple over those, outermost.
 
     Raises:
         TypeError: something that must be a tensor, or a tuple of them, is not.
-        RuntimeError: an output without elements; strict with vectorize; in strict mode, an independence.
-        NotImplementedError: ``strategy="forward-mode"``.
+        RuntimeError: an output without elements; strict with vectorize; in strict mode, an independence; in forward
+            mode, random operators. ValueError: there, an input that is not floating point.
+        NotImplementedError: ``strategy="forward-mode"`` without vectorize or with create_graph; there, an operator
+            without forward mode.
 
     >>> import torchlike as torch
     >>> torch.autograd.functional.jacobian(lambda x: x.flip(0) * x[0], torch.tensor([1.0, 2.0]))
@@ -312,6 +318,8 @@ def jacobian(
             [2., 0.]])
     """
     _check_strategy(strategy, create_graph, strict, vectorize)
+    if strategy == "forward-mode":
+        return _columns_at_once(func, inputs)
     with enable_grad():
         points = _prepared(_tuple_of(inputs, "inputs", "jacobian"), create_graph)
         returned, outputs = _outputs(func, points, "jacobian", strict)
@@ -349,11 +357,6 @@ def _check_strategy(strategy: str, create_graph: bool, strict: bool, vectorize: 
             "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
             "`vectorize=True`."
         )
-    if forward:
-        raise NotImplementedError(
-            f'{name}: `strategy="forward-mode"` needs forward-mode AD, which torchlike does not support yet; use '
-            '`strategy="reverse-mode"`, which gives the same matrix.'
-        )
 
 
 def _rows(i: int, out: Tensor, points: tuple[Tensor, ...], create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
@@ -388,6 +391,33 @@ def _unit_vectors(outputs: tuple[Tensor, ...], sizes: list[int]) -> list[Tensor 
     """For each differentiable output, its part of every unit vector of all outputs together."""
     parts = zip(outputs, _construct_standard_basis_for(outputs, sizes), strict=True)
     return [part.reshape((part.shape[0], *out.shape)) if out.requires_grad else None for out, part in parts]
+
+
+def _columns_at_once(func: Callable, inputs: Tensors) -> Any:
+    """The Jacobian from one run of ``func`` with the tangents of all elements of the inputs together."""
+    points = _tuple_of(inputs, "inputs", "jacobian")
+    if not points:
+        raise AssertionError("jacobian: expected at least one tensor, but inputs is ()")
+    sizes, returned = [x.numel() for x in points], []
+
+    def along(*directions):
+        with dual_level():
+            duals = [make_dual(x, d.view(x.shape)) for x, d in zip(points, directions, strict=True)]
+            returned.append(func(*duals))
+            pairs = [unpack_dual(out) for out in _tuple_of(returned[0], _OUTPUTS, "jacobian")]
+            return [zeros_like(primal) if tangent is None else tangent for primal, tangent in pairs]
+
+    columns = over_rows(along, _construct_standard_basis_for(points, sizes))
+    blocks = tuple(
+        _like(inputs, tuple(_block(part, x) for part, x in zip(column.split(sizes), points, strict=True)))
+        for column in columns
+    )
+    return _like(returned[0], blocks)
+
+
+def _block(columns: Tensor, x: Tensor) -> Tensor:
+    """The Jacobian by ``x`` from the derivatives by its elements, stacked."""
+    return columns.movedim(0, -1).reshape(columns.shape[1:] + x.shape)
 
 
 def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> tuple[Tensor, ...]:
@@ -425,6 +455,8 @@ def hessian(
         return _scalar(func, points, "hessian", strict)
 
     def gradient(*points):
+        if outer_jacobian_strategy == "forward-mode":
+            points = tuple(x.requires_grad_() for x in points)
         found = jacobian(scalar, points, create_graph=True)
         if strict:
             _demand_curved(found)

@@ -2,11 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from torchlike._core.backward import grad
 from torchlike._core.tensor import Tensor
 from torchlike.autograd import _gradcheck_checks as checks
+from torchlike.autograd import _gradcheck_forward as forward_mode
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances
 from torchlike.autograd._gradcheck_jacobian import Function, as_tuple, differentiable
@@ -52,10 +55,11 @@ def gradcheck(
         atol, rtol: a derivative may differ by ``atol + rtol * |numerical|``.
         raise_exception: raise if a check fails; else return False.
         nondet_tol: how much two runs of the same backward may differ.
-        check_undefined_grad: check that the backward takes missing gradients of outputs for zeros.
+        check_undefined_grad: check that missing gradients of outputs, or tangents of inputs, are taken for zeros.
         check_grad_dtypes: check that gradients have the dtype of their input.
         check_batched_grad: compare ``autograd.grad(is_grads_batched=True)`` with a loop.
-        check_forward_ad, check_batched_forward_grad: not supported.
+        check_batched_forward_grad: compare the tangents under :func:`torch.vmap` with a loop.
+        check_forward_ad, check_backward_ad: check derivatives computed forwards, and backwards.
         fast_mode: compare one weighted sum of each Jacobian, for two evaluations of ``func`` for each input.
         masked: of sparse inputs; without effect on dense ones.
 
@@ -64,7 +68,7 @@ def gradcheck(
         ValueError: no input requires grad.
         RuntimeError: an input whose elements share memory; what ``func`` raised.
         AssertionError: shapes or dtypes of the outputs change with the values.
-        NotImplementedError: check_forward_ad.
+        NotImplementedError: check_forward_ad of an operator without forward mode.
 
     >>> import torchlike as torch
     >>> from torchlike.autograd.gradcheck import gradcheck
@@ -72,10 +76,14 @@ def gradcheck(
     >>> gradcheck(lambda x: x.exp() * x, x)
     True
     """
-    _check_flags(check_forward_ad, check_backward_ad, check_batched_grad, check_batched_forward_grad)
+    flags = Flags(
+        fast_mode, check_backward_ad, check_forward_ad, check_undefined_grad, check_batched_grad,
+        check_batched_forward_grad,
+    )  # fmt: skip
+    _check_flags(flags)
     tol = Tolerances(atol, rtol, nondet_tol, check_grad_dtypes)
     try:
-        _check(func, as_tuple(inputs), eps, tol, fast_mode, check_batched_grad, check_undefined_grad)
+        _check(func, as_tuple(inputs), eps, tol, flags)
     except GradcheckError:
         if raise_exception:
             raise
@@ -83,34 +91,67 @@ def gradcheck(
     return True
 
 
-def _check_flags(forward: bool, backward: bool, batched: bool, batched_forward: bool) -> None:
-    if not (forward or backward):
+class Flags(NamedTuple):
+    """What to check, and how."""
+
+    fast: bool
+    backward: bool
+    forward: bool
+    undefined: bool
+    batched: bool
+    batched_forward: bool
+
+
+def _check_flags(flags: Flags) -> None:
+    if not (flags.forward or flags.backward):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    if batched and not backward:
+    if flags.batched and not flags.backward:
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
-    if batched_forward and not forward:
+    if flags.batched_forward and not flags.forward:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    if forward:
-        raise NotImplementedError(
-            "gradcheck(check_forward_ad=True) needs forward-mode AD, which torchlike does not support yet"
-        )
 
 
-def _check(func: Callable, inputs: tuple, eps: float, tol: Tolerances, fast: bool, batched: bool, undefined: bool):
+def _check(func: Callable, inputs: tuple, eps: float, tol: Tolerances, flags: Flags) -> None:
     points = _checked_inputs(inputs)
     function = Function(func, inputs, eps)
     outputs = function()
     which = [i for i, out in enumerate(outputs) if out.requires_grad]
     if not which:
-        checks.check_constant(function, points, outputs, fast)
+        checks.check_constant(function, points, outputs, flags.fast)
         return
-    (checks.check_projections if fast else checks.check_jacobians)(function, points, outputs, which, tol)
+    forward = forward_mode.Forward(function, outputs, which)
+    (_check_fast if flags.fast else _check_slow)(function, points, outputs, which, forward, tol, flags)
+    if flags.batched_forward:
+        forward_mode.check_batched(forward, tol)
     found = differentiable(outputs)
-    if batched:
+    if flags.batched:
         checks.check_batched(points, found, tol)
-    checks.check_linear(points, found)
-    if undefined:
+    if flags.backward:
+        checks.check_linear(points, found)
+    if flags.forward and flags.undefined:
+        forward_mode.check_undefined(forward, tol)
+    if flags.backward and flags.undefined:
         checks.check_undefined(points, differentiable(function()))
+
+
+def _check_slow(function, points, outputs, which, forward, tol, flags) -> None:  # type: ignore[no-untyped-def]
+    """Whole Jacobians."""
+    numerical = [function.jacobians(x, outputs, which) for x in points]
+    if flags.backward:
+        checks.check_jacobians(points, outputs, which, numerical, tol)
+    if flags.forward:
+        forward_mode.check_jacobians(forward, numerical, tol)
+
+
+def _check_fast(function, points, outputs, which, forward, tol, flags) -> None:  # type: ignore[no-untyped-def]
+    """Derivatives along random steps."""
+    rng = np.random.default_rng(0)
+    steps = checks.random_steps(points, rng)
+    numerical = [function.along(x, u, outputs, which) for x, u in zip(points, steps, strict=True)]
+    if flags.backward:
+        checks.check_projections(function, points, outputs, which, steps, numerical, rng, tol)
+    if flags.forward:
+        forward_mode.check_projections(forward, steps, numerical, tol)
 
 
 def _checked_inputs(inputs: tuple) -> tuple[Tensor, ...]:
@@ -164,7 +205,7 @@ def gradgradcheck(
     Args:
         grad_outputs: the gradients of the outputs; by default random ones that require grad.
         gen_non_contig_grad_outputs: make those with gaps in memory.
-        check_fwd_over_rev: not supported. check_rev_over_rev: differentiate the backward by a backward.
+        check_fwd_over_rev, check_rev_over_rev: differentiate the backward forwards, and by a backward.
 
     The other arguments, and the errors, are those of :func:`gradcheck`; TypeError if no output is differentiable.
 
@@ -174,18 +215,14 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x.exp() * x, x)
     True
     """
-    if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
-    if check_fwd_over_rev:
-        raise NotImplementedError(
-            "gradgradcheck(check_fwd_over_rev=True) needs forward-mode AD, which torchlike does not support yet"
-        )
+    _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
     arguments = as_tuple(inputs)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
+    wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]
 
     def gradients(*args):
-        points = differentiable([x for x in args[:count] if isinstance(x, Tensor)])
+        points = [args[i].requires_grad_() for i in wanted]  # in forward mode they come without history
         outputs = differentiable(as_tuple(func(*args[:count])))
         found = grad(outputs, points, args[count:], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
@@ -193,8 +230,17 @@ def gradgradcheck(
     return gradcheck(
         gradients, arguments + seeds, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
+
+
+def _check_second_flags(forward: bool, reverse: bool, undefined: bool, batched: bool) -> None:
+    if not (forward or reverse):
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    for flag, name in ((undefined, "check_undefined_grad"), (batched, "check_batched_grad")):
+        if flag and not reverse:
+            raise AssertionError(f"Setting {name}=True requires check_rev_over_rev to be True")
 
 
 def _seeds(func: Callable, inputs: tuple, grad_outputs: Any, noncontiguous: bool) -> tuple[Tensor, ...]:
@@ -260,13 +306,17 @@ def get_analytical_jacobian(inputs, output, nondet_tol=0.0, grad_out=1.0):
 
 
 def get_numerical_jacobian_wrt_specific_input(fn, input_idx, inputs, outputs, eps, input=None, is_forward_ad=False):
-    """The Jacobians of ``outputs = fn(*inputs)`` by one of the inputs, from differences; outputs must be real."""
+    """The Jacobians of ``outputs = fn(*inputs)`` by one of the inputs, from differences.
+
+    Outputs must be real, or with ``is_forward_ad`` the input.
+    """
     x = inputs[input_idx] if input is None else input
-    if any(out.is_complex() for out in outputs):
+    if any(out.is_complex() for out in outputs) and (x.is_complex() or not is_forward_ad):
         raise AssertionError("Expected ds_dx to be real-valued, not complex")
     function = Function(fn, tuple(inputs), eps)
     found = function.jacobians(x, outputs, range(len(outputs)))
-    return tuple(_tensor(jac.joined(jac.ALL, j), x) for j in found)
+    pairs = zip(found, outputs, strict=True)
+    return tuple(_tensor(jac.joined(jac.ALL, j), out if out.is_complex() else x) for j, out in pairs)
 
 
 def _tensor(jacobian: Any, x: Tensor) -> Tensor:
