@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._base.state import DISPATCH, state
+from torchlike._base.state import DISPATCH, below_autograd, state
 from torchlike._core import packets
 from torchlike._core.packets import OpOverload
 from torchlike._core.storage import UNTRACKED
@@ -91,24 +91,14 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     if not modes and not overloaded:
         return kernel(func, args, kwargs)
     types = tuple([type(t) for t in overloaded])
-    grad, state.grad = state.grad, False
     _pending.depth += 1
     try:
-        if modes:
-            set_modes(modes[:-1])
-            try:
-                out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
-            finally:
-                set_modes(modes)
-            if out is not NotImplemented:
-                return out
-        for t in overloaded:
-            out = type(t).__torch_dispatch__(func, types, args, kwargs)
-            if out is not NotImplemented:
-                return out
+        with below_autograd():
+            out = _handled(func, types, args, kwargs, modes, overloaded)
     finally:
-        state.grad = grad
         _pending.depth -= 1
+    if out is not NotImplemented:
+        return out
     tried = [f"  - mode object {modes[-1]!r}"] if modes else []
     tried += [f"  - tensor subclass {type(t)}" for t in overloaded]
     raise TypeError(
@@ -117,6 +107,23 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
         + "\n".join(tried)
         + "\n\nReturn a result for this operator from one of them, e.g. func(*args, **kwargs)."
     )
+
+
+def _handled(func: OpOverload, types: tuple, args: tuple, kwargs: dict, modes: tuple, overloaded: list) -> Any:
+    """What the first handler that does not refuse gives."""
+    if modes:
+        set_modes(modes[:-1])
+        try:
+            out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            set_modes(modes)
+        if out is not NotImplemented:
+            return out
+    for t in overloaded:
+        out = type(t).__torch_dispatch__(func, types, args, kwargs)
+        if out is not NotImplemented:
+            return out
+    return NotImplemented
 
 
 def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -132,15 +139,19 @@ def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
         state.grad, state.overrides_off = grad, off
         if modes:
             set_modes(modes)
-    if not func._schema.is_mutable:
-        _unwritten(out, (*args, *kwargs.values()))
+    _detached(func, out, (*args, *kwargs.values()))
     return out
 
 
-def _unwritten(out: Any, args: tuple) -> None:
-    """What a kernel does to its own results does not count as changes in place."""
-    given = [t._storage for t in leaves(args)]
+def _detached(func: OpOverload, out: Any, args: tuple) -> None:
+    """Results are no views to autograd; what a kernel did to its own ones does not count as changes in place."""
+    if func._schema.is_mutable:
+        return
+    tensors = list(leaves(args))
+    given = [t._storage for t in tensors]
     for t in leaves((out,)):
+        if all(t is not x for x in tensors):
+            t._diff = None
         if all(t._storage is not s for s in given) and t._vc is not UNTRACKED:
             t._vc.version = 0
 
@@ -159,6 +170,11 @@ class _Pending(threading.local):
 
 
 _pending = _Pending()
+
+
+def in_handler() -> bool:
+    """Whether a ``__torch_dispatch__`` runs in this thread."""
+    return _pending.depth > 0
 
 
 def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -289,6 +305,6 @@ def _gone() -> None:
 
 
 __all__ = [
-    "below", "count", "handlers", "has_dispatch", "intercept", "invoke", "kernel", "leaves", "modes_set_to",
-    "normalised", "set_modes", "wrappers_alive",
+    "below", "count", "handlers", "has_dispatch", "in_handler", "intercept", "invoke", "kernel", "leaves",
+    "modes_set_to", "normalised", "set_modes", "wrappers_alive",
 ]  # fmt: skip
