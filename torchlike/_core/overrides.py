@@ -214,7 +214,13 @@ def dispatch(func, found, args, kwargs, name, types=None):
     if modes:
         state.function_modes = modes[:-1]
         try:
-            result = modes[-1].__torch_function__(func, types, args, kwargs)
+            handler = modes[-1].__torch_function__
+            if getattr(handler, "__self__", None) is not modes[-1]:
+                raise RuntimeError(
+                    "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a "
+                    f"plain method: {type(modes[-1]).__name__}.__torch_function__(self, func, types, args, kwargs)"
+                )
+            result = handler(func, types, args, kwargs)
         finally:
             state.function_modes = modes
         if result is not NotImplemented:

@@ -98,7 +98,7 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     finally:
         _pending.depth -= 1
     if out is not NotImplemented:
-        return out
+        return out if isinstance(out, Tensor) and func._returns_one else _checked(func, out)
     tried = [f"  - mode object {modes[-1]!r}"] if modes else []
     tried += [f"  - tensor subclass {type(t)}" for t in overloaded]
     raise TypeError(
@@ -114,7 +114,13 @@ def _handled(func: OpOverload, types: tuple, args: tuple, kwargs: dict, modes: t
     if modes:
         set_modes(modes[:-1])
         try:
-            out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
+            handler = modes[-1].__torch_dispatch__
+            if isinstance(getattr(handler, "__self__", None), type):
+                raise RuntimeError(
+                    "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
+                    f"plain method: {type(modes[-1]).__name__}.__torch_dispatch__(self, func, types, args, kwargs)"
+                )
+            out = handler(func, types, args, kwargs)
         finally:
             set_modes(modes)
         if out is not NotImplemented:
@@ -124,6 +130,36 @@ def _handled(func: OpOverload, types: tuple, args: tuple, kwargs: dict, modes: t
         if out is not NotImplemented:
             return out
     return NotImplemented
+
+
+def _checked(func: OpOverload, out: Any) -> Any:
+    """What a handler returned, if it is what the schema says. A result may be None in place of a tensor."""
+    kinds = [str(r.type) for r in func._schema.returns]
+    if len(kinds) == 1:
+        _demand(func, out, kinds[0])
+    elif kinds and not isinstance(out, list | tuple):
+        raise RuntimeError(
+            f"{func}: Object of type {type(out).__name__!r} is not an instance of 'sequence'; its __torch_dispatch__ "
+            f"must return {len(kinds)} results"
+        )
+    elif kinds:
+        if len(out) != len(kinds):
+            raise RuntimeError(f"{func}: its __torch_dispatch__ must return {len(kinds)} results, but got {len(out)}")
+        for value, kind in zip(out, kinds, strict=True):
+            _demand(func, value, kind)
+    return out
+
+
+def _demand(func: OpOverload, value: Any, kind: str) -> None:
+    if kind == "Tensor" and value is not None and not isinstance(value, Tensor):
+        raise RuntimeError(f"Unable to cast {value} to Tensor: the __torch_dispatch__ of {func} must return one")
+    if kind == "number" and not isinstance(value, int | float | complex):
+        raise RuntimeError(f"Cannot cast {value} to number, which the __torch_dispatch__ of {func} must return")
+    if kind == "List[Tensor]" and not (isinstance(value, list | tuple) and all(isinstance(v, Tensor) for v in value)):
+        raise RuntimeError(
+            f"Unable to cast {value} of type {type(value)} to a list of tensors, which the __torch_dispatch__ of "
+            f"{func} must return"
+        )
 
 
 def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:

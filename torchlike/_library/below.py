@@ -20,10 +20,10 @@ class AutoDispatchBelowAutograd(below_autograd):
     """A context in which calls of registered operators go past their kernels for Autograd, and nothing is recorded."""
 
     def __enter__(self) -> None:
-        self._before = BELOW.autograd
+        self._above = BELOW.autograd
         BELOW.autograd = True
         super().__enter__()
 
     def __exit__(self, *exc: Any) -> None:
         super().__exit__(*exc)
-        BELOW.autograd = self._before
+        BELOW.autograd = self._above
