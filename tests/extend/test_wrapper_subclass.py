@@ -211,8 +211,6 @@ def test_errors_of_making_one():
     agree_error(lambda t: make(t, wrapper_class, 2), "argument 'size' .position 2. must be tuple of ints, not int")
     agree_error(lambda t: make(t, wrapper_class, (2,), strides=(1, 1)), r"sizes \(1\) must match .* strides \(2\)")
     agree_error(lambda t: make(t, wrapper_class, (2,), dtype=t.int64, requires_grad=True), "floating point")
-    with pytest.raises(NotImplementedError, match="polic"):
-        make(torchlike, wrapper_class, (2,), dispatch_device=True)
 
 
 def not_implemented(t):

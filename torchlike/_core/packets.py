@@ -14,6 +14,14 @@ from torchlike._decl.function_schema import FunctionSchema
 
 # (overload, args, kwargs) -> result: what calls an overload once a __torch_dispatch__ may be there. One at most.
 INTERCEPT: list[Callable] = []
+# What imports all that fills the registries of aten calls; called before the first is read.
+LATER: list[Callable[[], None]] = []
+
+
+def complete() -> None:
+    """Fill the registries that torch.ops.aten, dispatch modes and wrapper subclasses read, unless that is done."""
+    for load in LATER:
+        load()
 
 
 class OpOverload:

@@ -36,7 +36,10 @@ def has_dispatch(cls: type) -> bool:
     if found is None:
         own = getattr(cls, "__torch_dispatch__", None)
         own = getattr(own, "__func__", own)
-        found = _classes[cls] = issubclass(cls, Tensor) and own is not None and own is not _disabled_torch_dispatch_impl
+        found = issubclass(cls, Tensor) and own is not None and own is not _disabled_torch_dispatch_impl
+        if found:
+            packets.complete()
+        _classes[cls] = found
     return found
 
 
@@ -69,6 +72,12 @@ def set_modes(modes: tuple) -> tuple:
     state.dispatch_modes = modes
     state.slow = state.slow | DISPATCH if modes else state.slow & ~DISPATCH
     return before
+
+
+def push(mode: Any) -> None:
+    """Make ``mode`` the innermost one."""
+    packets.complete()
+    set_modes((*state.dispatch_modes, mode))
 
 
 @contextmanager
@@ -342,5 +351,5 @@ def _gone() -> None:
 
 __all__ = [
     "below", "count", "handlers", "has_dispatch", "in_handler", "intercept", "invoke", "kernel", "leaves",
-    "modes_set_to", "normalised", "set_modes", "wrappers_alive",
+    "modes_set_to", "normalised", "push", "set_modes", "wrappers_alive",
 ]  # fmt: skip

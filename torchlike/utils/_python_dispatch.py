@@ -8,7 +8,7 @@ from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
 from torchlike._core._tags import Tag
 from torchlike._core.packets import OpOverload, ops
-from torchlike._core.python_dispatch import has_dispatch, kernel, modes_set_to, set_modes
+from torchlike._core.python_dispatch import has_dispatch, kernel, modes_set_to, push, set_modes
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View
 from torchlike.utils._pytree import tree_map_only
@@ -43,7 +43,7 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} is a TorchDispatchMode without a __torch_dispatch__ method")
 
     def __enter__(self) -> Any:
-        set_modes((*state.dispatch_modes, self))
+        push(self)
         return self
 
     def __exit__(self, exc_type: Any, exc: Any, traceback: Any) -> None:
@@ -92,7 +92,7 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
 
 def _push_mode(mode: TorchDispatchMode) -> None:
     """Make ``mode`` the innermost one."""
-    set_modes((*state.dispatch_modes, mode))
+    push(mode)
 
 
 def _pop_mode(k: Any = None) -> TorchDispatchMode:
