@@ -30,6 +30,9 @@ torch.autograd.functional jacobian hessian vjp jvp vhp hvp
 torch.autograd.gradcheck gradcheck gradgradcheck GradcheckError get_numerical_jacobian get_analytical_jacobian
 torch.autograd.profiler record_function
 torch.testing assert_close make_tensor
+torch.types BoolLikeType Device FileLike FloatLikeType IntLikeType Number Size Storage Tensor _Number
+torch.types _TensorOrOptionalTensors _TensorOrTensors _TensorOrTensorsOrGradEdge _bool _bytes _complex _device _dtype
+torch.types _float _int _layout _size _str _symsize py_sym_types
 torch.utils checkpoint hooks data _pytree
 torch.utils.checkpoint checkpoint checkpoint_sequential CheckpointPolicy CheckpointError CheckpointFunction
 torch.utils.checkpoint create_selective_checkpoint_contexts set_checkpoint_early_stop set_checkpoint_debug_enabled

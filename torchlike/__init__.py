@@ -13,7 +13,6 @@ from torchlike import _setup as _setup  # settings of jax; first
 from torchlike import _higher_order_ops as _higher_order_ops
 
 from torchlike import _C as _C  # isort: skip
-from torchlike import _types as types  # noqa: F401
 from torchlike import autograd as autograd
 from torchlike import backends as backends
 from torchlike import compiler as compiler
@@ -28,6 +27,7 @@ from torchlike import random as random
 from torchlike import serialization as serialization
 from torchlike import special as special
 from torchlike import testing as testing
+from torchlike import types as types
 from torchlike import utils as utils
 from torchlike import version as version
 from torchlike._api import *  # noqa: F403

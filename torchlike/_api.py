@@ -17,15 +17,10 @@ import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.view_copies
-import torchlike._core._aten_formulas
-import torchlike._core._aten_formulas_layers
-import torchlike._core._aten_formulas_more
-import torchlike._core._aten_grad
 import torchlike._core._aten_layer
-import torchlike._core._aten_lowered
-import torchlike._core._aten_random
 import torchlike._core._shown_engine
 import torchlike._core._wrapper
+import torchlike._later
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from torchlike._base.state import state
+from torchlike._base.state import is_grad_enabled, state
 from torchlike._core import _overrides_subclass as subclasses
 from torchlike._core import overrides as core
 from torchlike._core.packets import OpOverload, OpOverloadPacket
@@ -50,10 +50,7 @@ def has_torch_function_unary(tensor: Any) -> bool:
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
     """``has_torch_function(relevant_args)``."""
-    off = state.overrides_off
-    if state.function_modes and off < 2:
-        return True
-    return not off and any([x.__class__ not in core.PLAIN and core.overrides(x) for x in relevant_args])
+    return core.asked(relevant_args)
 
 
 def handle_torch_function(
@@ -80,12 +77,8 @@ def handle_torch_function(
     >>> double(torch.ones(1).as_subclass(Loud))
     'double'
     """
-    found = [] if state.overrides_off else core.overloaded(relevant_args, with_tensors=True)
-    types = None
-    if not found:
-        types = tuple(dict.fromkeys(type(x) for x in relevant_args if type(x) is Tensor))
     name = f"{public_api.__module__}.{public_api.__name__}"
-    return core.dispatch(public_api, found, args, kwargs, name, types)
+    return core.hand_over(public_api, relevant_args, args, kwargs, name)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable], Callable]:
@@ -306,11 +299,11 @@ class enable_reentrant_dispatch:
                 "enable_reentrant_dispatch(): there is no '__torch_dispatch__' handler running whose state it could "
                 "change; use it inside of one"
             )
-        self._before = state.grad, state.overrides_off
-        state.grad, state.overrides_off = True, 0
+        self._before = state.grad, state.shown, state.overrides_off
+        state.grad, state.shown, state.overrides_off = is_grad_enabled(), None, 0
 
     def __exit__(self, *exc: Any) -> None:
-        state.grad, state.overrides_off = self._before
+        state.grad, state.shown, state.overrides_off = self._before
 
 
 def _within(code: CodeType) -> bool:

@@ -307,6 +307,20 @@ def called_sink(t):
     return [sink(t.ones(2, 3)), sink(t.ones(2, 3)), sink(None), x.grad]
 
 
+def called_of_a_function(t):
+    class Twice(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 3
+
+    node = Twice.apply(matrix(t)).grad_fn
+    return callable(node), attempt(lambda: node(t.ones(2, 3))), node.apply(t.ones(2, 3))
+
+
 def called_after_freeing(t):
     y = matrix(t).exp()
     y.sum().backward()
@@ -358,7 +372,7 @@ def empty_view_changed(t):
 
 
 MORE = [
-    view_changed, input_metadata, called, called_wrongly, called_sink, called_after_freeing,
+    view_changed, input_metadata, called, called_wrongly, called_sink, called_of_a_function, called_after_freeing,
     called_on_a_changed_view, sequence_set, virtual_class, hooks_of_a_changed_view, empty_view_changed,
 ]  # fmt: skip
 

@@ -278,6 +278,10 @@ def test_names(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_name_that_is_no_text():
+    agree_error(lambda t: of(t).load_inline(3, "int a;"), "str")
+
+
 def test_a_folder_that_does_not_exist(tmp_path):
     for m in (ours, theirs):
         with pytest.raises(FileNotFoundError):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from both import agree, agree_error, attempt
 from dispatch_kit import calls, dispatch, log_mode, shown
+from function_kit import doubled
 
 import torchlike
 from torchlike.utils._python_dispatch import TorchDispatchMode
@@ -254,18 +255,9 @@ def test_a_changed_saved_tensor_is_refused():
 
 def test_custom_functions_are_seen_by_their_parts():
     def run(t):
-        class Double(t.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, g):
-                return g * 2
-
         x = t.ones(2, requires_grad=True)
         with log_mode(t, arguments=False) as log:
-            Double.apply(x).sum().backward()
+            doubled(t).apply(x).sum().backward()
         return [line.strip() for line in log.lines if "detach" not in line], x.grad
 
     agree(run)

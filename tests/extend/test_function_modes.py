@@ -368,15 +368,15 @@ def test_other_threads_do_not_see_it():
 
 
 def test_hooks_run_under_the_mode():
-    """In backward, which is not seen, hooks are user code and seen."""
+    """The mode that sees backward is off while hooks run; the one around it sees what they call."""
 
     def run(t):
         x = t.ones(2, requires_grad=True)
         x.register_hook(lambda g: t.mul(g, 2))
         y = x.sum()
-        return [line[1] for line in logged(t, lambda: t.autograd.backward(y))]
+        return [line[1] for line in logged(t, lambda: nested(t, 1, lambda: t.autograd.backward(y)))]
 
-    assert run(torchlike) == ["torch.mul"]
+    agree(run)
 
 
 # -- errors -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import function_kit
 import pytest
 from both import agree, agree_error
 
@@ -49,16 +50,7 @@ def functions(t):
             y = y.movedim(in_dims[1], 0) if in_dims[1] is not None else y
             return Mapped.apply(x, y, k), (0, 0, None)
 
-    class Plain(t.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    return {c.__name__: c for c in (Product, Generated, Mapped, Plain)}
+    return {c.__name__: c for c in (Product, Generated, Mapped)} | {"Plain": function_kit.doubled(t)}
 
 
 def get(t, name):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from agreement import agree
 from both import agree_error
+from function_kit import doubled
 
 import torchlike
 
@@ -171,21 +172,8 @@ HISTORY = {
     "hook": lambda t, S: (
         lambda s, seen: (s.register_hook(lambda g: seen.append(name(g))), (s * 2).sum().backward(), seen)[2]
     )(S([3.0]).requires_grad_(), []),
-    "custom function": lambda t, S: name(doubling(t).apply(S([1.0]).requires_grad_())),
+    "custom function": lambda t, S: name(doubled(t).apply(S([1.0]).requires_grad_())),
 }
-
-
-def doubling(t):
-    class Double(t.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
-    return Double
 
 
 @pytest.mark.parametrize("code", HISTORY.values(), ids=list(HISTORY))

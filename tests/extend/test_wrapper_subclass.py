@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from both import agree, agree_error
+from both import agree, agree_error, attempt
 from dispatch_kit import dispatch, log_mode, unwrapped, wrapper_class
 
 import torchlike
@@ -211,8 +211,6 @@ def test_errors_of_making_one():
     agree_error(lambda t: make(t, wrapper_class, 2), "argument 'size' .position 2. must be tuple of ints, not int")
     agree_error(lambda t: make(t, wrapper_class, (2,), strides=(1, 1)), r"sizes \(1\) must match .* strides \(2\)")
     agree_error(lambda t: make(t, wrapper_class, (2,), dtype=t.int64, requires_grad=True), "floating point")
-    with pytest.raises(NotImplementedError, match="polic"):
-        make(torchlike, wrapper_class, (2,), dispatch_device=True)
 
 
 def not_implemented(t):
@@ -240,9 +238,74 @@ def test_return_and_correct_aliasing():
     agree(run)
 
 
-def test_in_place_views_of_a_wrapper_are_refused():
-    with pytest.raises(NotImplementedError, match=r"t_\(\) on a Wrapper.*use the form that returns a new tensor"):
-        made(torchlike, False).t_()
+def in_place(t, correct):
+    """A wrapper whose class does in-place calls on what it wraps, and follows them if ``correct``."""
+
+    class Wrapper(t.Tensor):
+        @staticmethod
+        def __new__(cls, x, grad=False):
+            options = {"strides": x.stride(), "dtype": x.dtype, "requires_grad": grad}
+            new = t.Tensor._make_wrapper_subclass(cls, x.shape, **options)
+            new.inner = x
+            return new
+
+        def __init__(self, x, grad=False):
+            pass
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            out = func(*[a.inner if isinstance(a, cls) else a for a in args], **(kwargs or {}))
+            out = cls(out) if isinstance(out, t.Tensor) else out
+            if correct:
+                return dispatch(t).return_and_correct_aliasing(func, args, kwargs or {}, out)
+            return args[0] if t.Tag.inplace in func.tags else out
+
+    return Wrapper
+
+
+RESHAPES = {
+    "t_": lambda x: x.t_(),
+    "transpose_": lambda x: x.transpose_(0, 1),
+    "swapaxes_": lambda x: x.swapaxes_(0, -1),
+    "squeeze_": lambda x: x.squeeze_(),
+    "squeeze_ one": lambda x: x.squeeze_(0),
+    "squeeze_ some": lambda x: x.squeeze_((0,)),
+    "unsqueeze_": lambda x: x.unsqueeze_(-1),
+    "as_strided_": lambda x: x.as_strided_((3,), (1,)),
+    "several": lambda x: x.t_().unsqueeze_(0).squeeze_(),
+    "wrong dimension": lambda x: x.transpose_(0, 5),
+    "resize_": lambda x: x.resize_(1, 3),
+}
+
+
+@pytest.mark.parametrize("correct", [False, True], ids=["left", "followed"])
+@pytest.mark.parametrize("grad", [False, True], ids=["plain", "recorded"])
+@pytest.mark.parametrize("name", RESHAPES)
+def test_in_place_views(name, grad, correct):
+    def facts(x):
+        return tuple(x.shape), x.stride(), tuple(x.inner.shape), x._version, x.requires_grad, type(x.grad_fn).__name__
+
+    def run(t):
+        leaf = in_place(t, correct)(t.ones(1, 3), grad)
+        x = leaf * 1 if grad else leaf
+        out = attempt(lambda: RESHAPES[name](x))
+        return facts(x), out is x or type(out).__name__
+
+    agree(run)
+
+
+def test_gradients_through_an_in_place_view():
+    def run(t):
+        leaf = in_place(t, True)(t.arange(6.0).reshape(2, 3), True)
+        x = (leaf * 2).t_()
+        (x * 3).sum().backward()
+        return tuple(leaf.grad.shape), leaf.grad.inner
+
+    agree(run)
+
+
+def test_in_place_views_of_a_leaf():
+    agree_error(lambda t: in_place(t, True)(t.ones(1, 3), True).t_(), "a leaf Variable that requires grad")
 
 
 def test_moves():
@@ -290,3 +353,13 @@ def test_plain_backwards_are_not_slowed_by_wrappers_that_are_gone():
     del w
     gc.collect()
     assert engine.kind_of_task()[0] is engine._Task
+
+
+def test_policies():
+    def make(t, **options):
+        return t.Tensor._make_wrapper_subclass(wrapper_class(t), (2,), **options)
+
+    agree_error(lambda t: make(t, dispatch_sizes_strides_policy="both"), "Unknown sizes_strides_policy: both; expected")
+    for given in ({"dispatch_sizes_strides_policy": "sizes"}, {"dispatch_device": True}, {"dispatch_layout": True}):
+        with pytest.raises(NotImplementedError, match=next(iter(given))):
+            make(torchlike, **given)

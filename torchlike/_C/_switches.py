@@ -1,6 +1,6 @@
 """Modes set by a call alone."""
 
-from torchlike._base.state import state
+from torchlike._base.state import state, switch_grad
 
 
 def _set_grad_enabled(enabled: bool) -> None:
@@ -13,7 +13,7 @@ def _set_grad_enabled(enabled: bool) -> None:
         raise TypeError(
             f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(enabled).__name__}"
         )
-    state.grad = enabled
+    switch_grad(enabled)
 
 
 def _set_multithreading_enabled(enabled: bool) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 class State(threading.local):
     """What dispatch reads on every call; a new thread starts from these class attributes.
 
-    ``grad``: whether operators record nodes. ``slow``: non-zero when a layer other than autograd
+    ``grad``: whether operators record nodes; None below autograd, where they never do and the grad mode that code
+    there sees and sets is ``shown`` (None above). ``slow``: non-zero when a layer other than autograd
     and the executor has work to do (modes, transforms, autocast). ``inference``: whether new tensors
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
@@ -21,7 +22,8 @@ class State(threading.local):
     (vmap, jvp) and dual levels that are active, the innermost last.
     """
 
-    grad = True
+    grad: bool | None = True
+    shown: bool | None = None
     slow = 0
     inference = False
     pack: tuple | None = None
@@ -134,10 +136,38 @@ class _GradMode(Context):
 
     def __enter__(self):
         self.prev = state.grad
-        state.grad = self._target
+        if self.prev is None:
+            self.prev = switch_grad(self._target)
+        else:
+            state.grad = self._target
 
     def __exit__(self, *exc):
-        state.grad = self.prev
+        switch_grad(self.prev)
+
+
+def switch_grad(mode: bool) -> bool:
+    """Set the grad mode of this thread; returns the former one."""
+    before = state.grad
+    if before is None:
+        before, state.shown = bool(state.shown), mode
+    else:
+        state.grad = mode
+    return before
+
+
+class below_autograd:
+    """A context in which nothing is recorded, whatever the grad mode, which code there goes on to see and set."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self):
+        self._before = state.grad, state.shown
+        if state.shown is None:
+            state.shown = state.grad
+        state.grad = None
+
+    def __exit__(self, *exc):
+        state.grad, state.shown = self._before
 
 
 class no_grad(_GradMode):
@@ -186,17 +216,16 @@ class set_grad_enabled(Context):
             raise TypeError(
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
-        self.prev, self.mode = state.grad, mode
-        state.grad = mode
+        self.prev, self.mode = switch_grad(mode), mode
 
     def __enter__(self):
-        state.grad = self.mode
+        switch_grad(self.mode)
 
     def __exit__(self, *exc):
-        state.grad = self.prev
+        switch_grad(self.prev)
 
     def __call__(self, target):
-        state.grad = self.prev
+        switch_grad(self.prev)
         return super().__call__(target)
 
     def clone(self):
@@ -231,12 +260,13 @@ class inference_mode(Context):
         self.mode = mode
 
     def __enter__(self):
-        self._before = state.grad, state.inference, state.slow & INFERENCE
-        state.grad, state.inference = not self.mode, self.mode
+        self._before = switch_grad(not self.mode), state.inference, state.slow & INFERENCE
+        state.inference = self.mode
         state.slow = (state.slow | INFERENCE) if self.mode else state.slow & ~INFERENCE
 
     def __exit__(self, *exc):
-        state.grad, state.inference, bit = self._before
+        grad, state.inference, bit = self._before
+        switch_grad(grad)
         state.slow = (state.slow & ~INFERENCE) | bit
 
     def clone(self):
@@ -285,4 +315,4 @@ def is_inference_mode_enabled() -> bool:
 
 def is_grad_enabled() -> bool:
     """Whether operators record nodes in this thread."""
-    return state.grad
+    return bool(state.shown) if state.grad is None else state.grad

@@ -246,13 +246,14 @@ def _put(self: Any, places: list, values: Any) -> Any:
     return self
 
 
+_RESHAPED = Tag.inplace, Tag.inplace_view
 _PUT = "Tensor?[] indices, Tensor values, bool accumulate=False)"
 _add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda self, indices: self[_key(indices)])
 _add(f"index_put_(Tensor(a!) self, {_PUT} -> Tensor(a!)", _index_put_, Tag.inplace)
 _add(f"index_put(Tensor self, {_PUT} -> Tensor", lambda self, *args: _index_put_(self.clone(), *args))
 _add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)
 _add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
-_add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), Tag.inplace, Tag.inplace_view)
+_add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), *_RESHAPED)
 _add("_local_scalar_dense(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
 _add("item(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
 _add("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _method("clone"))
@@ -263,19 +264,19 @@ _add("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", _method("expand_as"
 _add("view_as(Tensor(a) self, Tensor other) -> Tensor(a)", _method("view_as"))
 _add("type_as(Tensor self, Tensor other) -> Tensor", _method("type_as"))
 _add("flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", _method("flatten"))
-_add("resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)", _method("resize_"))
-_add("squeeze_(Tensor(a!) self) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
-_add("squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
-_add("squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", _method("squeeze_"), Tag.inplace, Tag.inplace_view)
-_add("unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)", _method("unsqueeze_"), Tag.inplace, Tag.inplace_view)
-_add("t_(Tensor(a!) self) -> Tensor(a!)", _method("t_"), Tag.inplace, Tag.inplace_view)
+_RESIZE = "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)"
+_add(_RESIZE, _method("resize_"), Tag.core, *_RESHAPED)
+_add("squeeze_(Tensor(a!) self) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)", _method("unsqueeze_"), *_RESHAPED)
+_add("t_(Tensor(a!) self) -> Tensor(a!)", _method("t_"), *_RESHAPED)
 _add(
     "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
     _method("as_strided_"),
-    Tag.inplace,
-    Tag.inplace_view,
+    *_RESHAPED,
 )
-_add("transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", _method("transpose_"), Tag.inplace)
+_add("transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", _method("transpose_"), *_RESHAPED)
 
 
 def _to_copy(

@@ -6,7 +6,7 @@ from typing import Any
 from torchlike._base.state import enable_grad
 from torchlike._core._aten_extra import by_position
 from torchlike._core._aten_source import SOURCE, Entry
-from torchlike._core.backward import grad as autograd_grad
+from torchlike._core.backward import gradients
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call, plan_for
 from torchlike._core.tensor import Tensor, alias, value_of
@@ -225,7 +225,7 @@ def _view_backward(name: str, text: str) -> None:
         base.requires_grad_(True)
         with enable_grad():
             view = getattr(base, name)(*args)
-        return autograd_grad(view, base, grad)[0]
+        return gradients((view,), (base,), grad)[0]
 
     _add(f"{name}_backward({text}) -> Tensor")(backward)
 

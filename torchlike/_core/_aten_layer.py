@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._base.state import DISPATCH, state
+from torchlike._base.state import DISPATCH, below_autograd, state
 from torchlike._core import _aten_lower as lower
 from torchlike._core import node as nodes
 from torchlike._core import opnode, slow
@@ -47,15 +47,12 @@ def _plain(inputs: tuple, op: Any) -> tuple:
 
 def _call(op: Any, inputs: tuple, static: tuple) -> Any:
     inputs = _plain(inputs, op)
-    grad, state.grad = state.grad, False
-    try:
+    with below_autograd():
         out = lower.call(op, inputs, static)
-    finally:
-        state.grad = grad
     for t in layer.leaves((out,)):
         if all(t is not x for x in inputs):
             t._diff = None  # made by a view below autograd, which knows nothing of it
-    if grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+    if state.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         out = recorded(op, inputs, static, out)
     if isinstance(out, tuple) and op.returns is not None:
         return op.returns(out)
@@ -134,11 +131,8 @@ def _value(x: Any) -> Any:
 
 def _view(op: Any, inputs: tuple, args: tuple) -> Any:
     t = inputs[0]
-    grad, state.grad = state.grad, False
-    try:
+    with below_autograd():
         out = lower.view(op, t, args)
-    finally:
-        state.grad = grad
     if not isinstance(out, Tensor):
         return out
     stand = _stand(t)
@@ -169,11 +163,8 @@ def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
 
 def _views(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
     t = inputs[0]
-    grad, state.grad = state.grad, False
-    try:
+    with below_autograd():
         out = lower.call(op, inputs, static)
-    finally:
-        state.grad = grad
     stand = _stand(t)
     with layer.modes_set_to(()):
         like = run(op, (stand,), static)
@@ -194,11 +185,8 @@ def _inplace(op: Any, inputs: tuple, static: tuple) -> Any:
         edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
         saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
     before = None if target._vc is UNTRACKED else target._vc.version
-    grad, state.grad = state.grad, False
-    try:
+    with below_autograd():
         lower.inplace(op, inputs, static)
-    finally:
-        state.grad = grad
     if target._vc is not UNTRACKED and target._vc.version == before:
         bump(target)
     if plan is None:

@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._core import _aten_source as source
+from torchlike._core.creation import NO_GRAD
 from torchlike._core.packets import OpOverload, ops
-from torchlike._core.python_dispatch import below, has_dispatch, invoke, normalised
+from torchlike._core.python_dispatch import below, has_dispatch, in_handler, invoke, leaves, normalised
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
+from torchlike._core.viewing import tie
 from torchlike._decl.op import Inplace, Op
 
 # {full name of a declared operator: function(inputs, static) -> results} where it is several calls or another one.
@@ -29,7 +32,18 @@ def lowers(*names: str) -> Callable[[Callable], Callable]:
 
 def shown(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     """One aten call, with its arguments normalised."""
-    return invoke(func, *normalised(func, args, kwargs))
+    out = invoke(func, *normalised(func, args, kwargs))
+    if func.is_view and not in_handler() and func is not ops.aten.detach.default:
+        _tie(args[0], out)
+    return out
+
+
+def _tie(base: Any, out: Any) -> None:
+    """Let autograd know of a view among the calls that an operator or a backward is, which are made above it."""
+    if base._vc is not UNTRACKED:
+        for t in leaves((out,)):
+            if t is not base and t._diff is None and t._storage is base._storage:
+                tie(base, t, NO_GRAD)
 
 
 def call(op: Any, inputs: tuple, static: tuple) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torchlike._core._tags import Tag
 from torchlike._core.front import _compiled
 from torchlike._core.out import call_out
-from torchlike._core.packets import OpOverload, OpOverloadPacket, ops
+from torchlike._core.packets import OpOverload, OpOverloadPacket, complete, ops
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.op import REGISTRY, Op
 
@@ -95,6 +95,7 @@ class Source:
         """{name: {overload: entry}}."""
         found = self._index
         if found is None:
+            complete()
             found = {}
             for op in REGISTRY.values():
                 if is_ours(op) == (self.namespace == "torchlike"):

@@ -92,6 +92,18 @@ def is_python(of, name):
     return name in _PYTHON.get(of, ())
 
 
+def is_of_self(of, name):
+    """Whether only the tensor whose method it is may override it: those that PyTorch has in Python, but operators."""
+    return of == "torch.Tensor" and name in _PYTHON[of] and not name.startswith("__")
+
+
+def is_lone(entry):
+    """Whether it is a method that takes the tensor and nothing else."""
+    if entry.place != "torch.Tensor":
+        return False
+    return len(inspect.signature(doors.built(entry.original or entry.function)).parameters) == 1
+
+
 def is_shared(of, name):
     """Whether the function of torch.nn.functional is the one of that name in torch, where there is one."""
     return of == "torch.nn.functional" and name in _BUILT_IN

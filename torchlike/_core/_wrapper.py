@@ -48,11 +48,7 @@ def _make_wrapper_subclass(
         )
     if not has_dispatch(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__: a wrapper has no values of its own")
-    if dispatch_sizes_strides_policy or dispatch_device or dispatch_layout:
-        raise NotImplementedError(
-            "_make_wrapper_subclass: sizes, strides, device and layout come from its arguments; torchlike has no "
-            "policies that ask __torch_dispatch__ for them"
-        )
+    _demand_own(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if not isinstance(size, list | tuple):
         given = type(size).__name__
         raise TypeError(f"_make_wrapper_subclass(): argument 'size' (position 2) must be tuple of ints, not {given}")
@@ -68,6 +64,19 @@ def _make_wrapper_subclass(
     if requires_grad:
         t.requires_grad = True
     return count(t)
+
+
+def _demand_own(policy: Any, device: Any, layout: Any) -> None:
+    """Refuse the options by which PyTorch asks ``__torch_dispatch__`` for sizes, strides, device or layout."""
+    if policy not in (None, "sizes", "strides"):
+        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
+    asked = {f"dispatch_sizes_strides_policy={policy!r}": policy, "dispatch_device": device, "dispatch_layout": layout}
+    for name, given in asked.items():
+        if given:
+            raise NotImplementedError(
+                f"_make_wrapper_subclass: {name} is not supported. Sizes, strides, device and layout of a wrapper are "
+                "those given here; a class may define properties of these names"
+            )
 
 
 def _outer(shape: tuple, kind: Any, device: Any) -> Any:

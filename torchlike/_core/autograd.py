@@ -6,8 +6,12 @@ from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.backward import call_node, method_backward
+from torchlike._core.custom import Error
 from torchlike._core.dispatch import refresh
 from torchlike._core.hooks import RemovableHandle
+from torchlike._core.inplace import CopySlices
+from torchlike._core.moving import ToCopyBackward0
+from torchlike._core.opnode import OpNode
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 from torchlike._executor.level import LevelValue
@@ -258,7 +262,8 @@ def install():
     """Give Tensor its autograd surface."""
     nodes.Node.requires_grad = True
     nodes.Node._set_sequence_nr = _set_sequence_nr
-    nodes.Node.__call__ = call_node
+    for kind in (nodes.AccumulateGrad, OpNode, CopySlices, Error, ToCopyBackward0):  # those of a Function are not
+        kind.__call__ = call_node
     Tensor.requires_grad = property(
         _get_requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )

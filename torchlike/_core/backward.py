@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
-from torchlike._core import engine
+from torchlike._core import engine, overrides
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.follow import restride
@@ -173,11 +173,23 @@ def _as_tuple(x):
     return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
 
 
-def _wanted(inputs, function):
-    """The inputs as a tuple of tensors and edges."""
-    inputs = _as_tuple(inputs.values() if isinstance(inputs, Mapping) else inputs)
+def _as_roots(x):
+    """As ``_as_tuple``; something that is no tensor but overrides functions is one of them."""
+    return (x,) if hasattr(x, "__torch_function__") else _as_tuple(x)
+
+
+def _given(inputs, function):
+    """The inputs as a tuple, of which nothing is known yet."""
+    if isinstance(inputs, Mapping):
+        inputs = inputs.values()
+    inputs = _as_roots(inputs) if function == "grad" else _as_tuple(inputs)
     if not inputs:
         raise RuntimeError(f"`inputs` argument to `{function}()` cannot be empty.")
+    return inputs
+
+
+def _wanted(inputs, function):
+    """The inputs: tensors and edges that require grad."""
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor | GradientEdge):
             raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
@@ -187,6 +199,11 @@ def _wanted(inputs, function):
                 problem = "can't retain_grad on Tensor that has requires_grad=False"
             raise RuntimeError(f"{problem} (inputs[{i}])")
     return inputs
+
+
+def _relevant(values):
+    """Those that may override a call: tensors and what stands for them."""
+    return [x for x in values if isinstance(x, Tensor) or hasattr(type(x), "__torch_function__")]
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -209,12 +226,20 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         if grad_tensors is not None:
             raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
         grad_tensors = grad_variables
+    roots = _as_roots(tensors)
+    if inputs is not None:
+        inputs = _given(inputs, "backward")
+    given = roots if inputs is None else roots + inputs
+    if overrides.asked(given) and (relevant := _relevant(given)):
+        kwargs = {"grad_tensors": grad_tensors, "retain_graph": retain_graph, "create_graph": create_graph,
+                  "inputs": inputs}  # fmt: skip
+        return overrides.hand_over(backward, relevant, (roots,), kwargs, "torch.autograd.backward")
     if create_graph:
         warnings.warn(_CYCLE, UserWarning, stacklevel=2)
     captures = ()
     if inputs is not None:
         inputs = _wanted(inputs, "backward")
-    roots, seeds = _start(_as_tuple(tensors), grad_tensors, create_graph or bool(state.levels))
+    roots, seeds = _start(roots, grad_tensors, create_graph or bool(state.levels))
     if inputs is not None:
         for x in inputs:
             if isinstance(x, Tensor) and not nodes.is_leaf(_fresh(x)):
@@ -260,27 +285,45 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     >>> torch.autograd.grad(x * x, x)
     (tensor(6.),)
     """
-    if not only_inputs:
-        warnings.warn("only_inputs argument is deprecated and is ignored now", FutureWarning, stacklevel=2)
     if allow_unused is False and materialize_grads:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    wanted = _wanted(inputs, "grad")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
+    roots, wanted = _as_roots(outputs), _given(inputs, "grad")
+    given = roots + wanted
+    if overrides.asked(given) and (relevant := _relevant(given)):
+        kwargs = {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }  # fmt: skip
+        results = overrides.hand_over(grad, relevant, (roots, wanted), kwargs, "torch.autograd.grad")
+    else:
+        if not only_inputs:
+            warnings.warn("only_inputs argument is deprecated and is ignored now", FutureWarning, stacklevel=2)
+        results = gradients(
+            roots, wanted, grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched, materialize_grads
+        )
+    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
+
+
+def gradients(roots, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False,
+              is_grads_batched=False, materialize_grads=False):  # fmt: skip
+    """What ``grad`` gives, as a tuple; nothing overrides it."""
+    wanted = _wanted(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
     captures = [_edge(x) for x in wanted]
     through = create_graph or bool(state.levels) or engine.kind_of_task()[1] is not None  # as tensors
-    start = _start(_as_tuple(outputs), grad_outputs, through or is_grads_batched, is_grads_batched)
+    start = _start(roots, grad_outputs, through or is_grads_batched, is_grads_batched)
     run = _batched if is_grads_batched else _single
     found = run(*start, keep, create_graph, captures)
     if not through and not is_grads_batched:
         found = _shared(found, _as_tuple(grad_outputs))
-    results = tuple(
+    return tuple(
         _found(got, i, x, allow_unused, materialize_grads, create_graph)
         for i, (got, x) in enumerate(zip(found, wanted, strict=True))
     )
-    return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
 
 
 def _single(roots, seeds, keep, create, captures):

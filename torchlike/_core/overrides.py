@@ -22,8 +22,8 @@ from torchlike._core import _overrides_doors as doors
 from torchlike._core.size import Size
 
 __all__ = [
-    "ENTRIES", "PLAIN", "Entry", "arm", "behind", "disabled", "dispatch", "late", "of", "overloaded", "overrides",
-    "publish", "publish_class", "refused", "stand_in", "stranger", "subclassed",
+    "ENTRIES", "PLAIN", "Entry", "arm", "asked", "behind", "disabled", "dispatch", "hand_over", "late", "of",
+    "overloaded", "overrides", "publish", "publish_class", "refused", "stand_in", "stranger", "subclassed",
 ]  # fmt: skip
 
 
@@ -64,16 +64,21 @@ class Entry:
         original: the function behind the door, None before there is one.
         name, place: ``torch.Tensor`` and ``add``. python: whether PyTorch hands over arguments as its Python
             functions do. looks: whether arguments may override the call; otherwise only modes do.
+        of_self: whether of the arguments only the first may. lone: whether it is a method without parameters; known
+            once it was bound.
         quiet: whether a TypeError means that the operator is not implemented.
     """
 
-    __slots__ = ("_binder", "function", "looks", "name", "original", "place", "public", "python", "quiet")
+    __slots__ = (
+        "_binder", "function", "lone", "looks", "name", "of_self", "original", "place", "public", "python", "quiet",
+    )  # fmt: skip
 
     def __init__(self, public, function, place, name):
         self.public, self.function, self.original = public, function, None
         self.place, self.name, self._binder = place, name, None
         self.python = conventions.is_python(place, name)
         self.looks = not conventions.takes_data(place, name)
+        self.lone, self.of_self = False, conventions.is_of_self(place, name)
         self.quiet = conventions.is_operator(place, name)
 
     @property
@@ -89,9 +94,8 @@ class Entry:
     def bind(self, args, kwargs):
         """Arguments as they are handed over. TypeError where they do not fit the signature."""
         if self._binder is None:
-            self._binder = conventions.binder(self)
+            self._binder, self.lone = conventions.binder(self), conventions.is_lone(self)
         return self._binder(*args, **kwargs)
-
 
 
 # -- who overrides --------------------------------------------------------------------------------
@@ -153,7 +157,7 @@ def enter(entry, args, kwargs, caller=None):
     modes = state.function_modes if off < 2 else ()
     found: Any = ()
     if not off and entry.looks:
-        found = overloaded(_candidates(args, kwargs))
+        found = overloaded(_relevant(entry, args, kwargs))
         if found and not armed:
             arm()
     if (not modes and not found) or _ours(caller or sys._getframe(3)):
@@ -161,21 +165,42 @@ def enter(entry, args, kwargs, caller=None):
     try:
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:
-            found = overloaded(_candidates(args, kwargs, ()), True)
-        return dispatch(entry.public, found, args, kwargs, entry, types_of(entry, found, args))
+            found = overloaded(_relevant(entry, args, kwargs, ()), True)
+        return dispatch(entry.public, found, args, kwargs, entry, types_of(entry, found, args, kwargs))
     except TypeError:
         if entry.quiet:
             return NotImplemented
         raise
 
 
-def types_of(entry, found, args):
+def _relevant(entry, args, kwargs, plain=PLAIN):
+    """The arguments of a call that may override it."""
+    return _candidates(args[:1], None, plain) if entry.of_self else _candidates(args, kwargs, plain)
+
+
+def types_of(entry, found, args, kwargs):
     """The types that a handler is told of."""
     if entry.name.endswith("__") and "." in entry.name:  # a getter or setter
         return (type(args[0]),)
-    if entry.python and not found and state.function_modes:
-        return tuple({type(x): None for x in _candidates(args, None, ()) if type(x) is _tensor})
+    if (entry.python or entry.lone) and not found and state.function_modes:
+        given = _candidates(args, None if args else kwargs, ())
+        return tuple({type(x): None for x in given if type(x) is _tensor})
     return tuple([type_of(x) for x in found])
+
+
+def asked(values):
+    """Whether a mode is active, or any of ``values`` overrides. Without values nothing does."""
+    off = state.overrides_off
+    if state.function_modes and off < 2:
+        return bool(values)
+    return not off and any([x.__class__ not in PLAIN and overrides(x) for x in values])
+
+
+def hand_over(public, values, args, kwargs, name):
+    """A call of a Python function ``public`` by the active mode, or by those of ``values`` that override."""
+    found = [] if state.overrides_off else overloaded(values, with_tensors=True)
+    types = None if found else tuple(dict.fromkeys(type(x) for x in values if type(x) is _tensor))
+    return dispatch(public, found, args, kwargs, name, types)
 
 
 def dispatch(func, found, args, kwargs, name, types=None):
@@ -189,7 +214,13 @@ def dispatch(func, found, args, kwargs, name, types=None):
     if modes:
         state.function_modes = modes[:-1]
         try:
-            result = modes[-1].__torch_function__(func, types, args, kwargs)
+            handler = modes[-1].__torch_function__
+            if getattr(handler, "__self__", None) is not modes[-1]:
+                raise RuntimeError(
+                    "Defining your mode's `__torch_function__` as a classmethod is not supported, please make it a "
+                    f"plain method: {type(modes[-1]).__name__}.__torch_function__(self, func, types, args, kwargs)"
+                )
+            result = handler(func, types, args, kwargs)
         finally:
             state.function_modes = modes
         if result is not NotImplemented:

@@ -14,6 +14,14 @@ from torchlike._decl.function_schema import FunctionSchema
 
 # (overload, args, kwargs) -> result: what calls an overload once a __torch_dispatch__ may be there. One at most.
 INTERCEPT: list[Callable] = []
+# What imports all that fills the registries of aten calls; called before the first is read.
+LATER: list[Callable[[], None]] = []
+
+
+def complete() -> None:
+    """Fill the registries that torch.ops.aten, dispatch modes and wrapper subclasses read, unless that is done."""
+    for load in LATER:
+        load()
 
 
 class OpOverload:
@@ -35,6 +43,7 @@ class OpOverload:
         self.__name__ = f"{self._opname}.{self._overloadname}"
         self.__qualname__ = self._name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
         self.__module__ = overloadpacket.__module__
+        self._returns_one = len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor"
         self.is_view = not schema.is_mutable and schema._is_view_op()
 
     @property
@@ -64,9 +73,15 @@ class OpOverload:
         return self._name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if INTERCEPT:
-            return INTERCEPT[0](self, args, kwargs)
-        return self._op(*args, **kwargs)
+        try:
+            if INTERCEPT:
+                return INTERCEPT[0](self, args, kwargs)
+            return self._op(*args, **kwargs)
+        except TypeError:
+            problem = _misfit(self._schema, args, kwargs, numbers=True)
+            if problem is None:
+                raise
+            raise RuntimeError(problem) from None
 
     def __hash__(self) -> int:
         return hash((self.namespace, self._opname, self._overloadname))
@@ -135,11 +150,9 @@ class OpOverloadPacket:
         fitting = overloads if len(overloads) == 1 else [o for o in overloads if _fits(o._schema, args, kwargs)]
         if fitting:
             return fitting[0](*args, **kwargs)
-        given = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()])
-        schemas = "".join(f"\n  {o._schema}" for o in overloads)
+        problems = "\n\n".join([str(_misfit(o._schema, args, kwargs)) for o in overloads])
         raise RuntimeError(
-            f"Overloaded torch operator invoked from Python failed to match any schema: {self}({given}); "
-            f"it has{schemas}"
+            f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}"
         )
 
     def __deepcopy__(self, memo: dict) -> "OpOverloadPacket":
@@ -157,20 +170,36 @@ class OpOverloadPacket:
 
 def _fits(schema: FunctionSchema, args: tuple, kwargs: dict) -> bool:
     """Whether a call with these arguments can be of this schema."""
-    positional = [a for a in schema.arguments if not a.kwarg_only]
+    return _misfit(schema, args, kwargs) is None
+
+
+def _misfit(schema: FunctionSchema, args: tuple, kwargs: dict, numbers: bool = False) -> str | None:
+    """What is wrong with the arguments of a call, or None. With ``numbers`` a number may be a second tensor."""
+    positional = [a.name for a in schema.arguments if not a.kwarg_only]
+    end = f"\nDeclaration: {schema}"
+    if len(args) > len(schema.arguments):
+        most = len(schema.arguments)
+        return f"{schema.name}() expected at most {most} argument(s) but received {len(args)} argument(s).{end}"
     if len(args) > len(positional):
-        return False
-    given = dict(zip([a.name for a in positional], args, strict=False))
-    if given.keys() & kwargs.keys():
-        return False
+        return f"{schema.name}() takes {len(positional)} positional argument(s) but {len(args)} was/were given.{end}"
+    given = dict(zip(positional, args, strict=False))
+    for name in given.keys() & kwargs.keys():
+        return f"Argument '{name}' specified both as positional and keyword argument. Schema: {schema}"
     given |= kwargs
-    for a in schema.arguments:
+    for position, a in enumerate(schema.arguments):
         if a.name in given:
-            if not _is_a(str(a.real_type), given.pop(a.name)):
-                return False
+            value = given.pop(a.name)
+            kind = str(a.real_type)
+            if not _is_a(kind, value) and not (numbers and position and kind == "Tensor" and _is_a("number", value)):
+                return (
+                    f"{schema.name}() Expected a value of type '{a.real_type}' for argument '{a.name}' but instead "
+                    f"found type '{type(value).__name__}'.\nPosition: {position}\nValue: {value!r}{end}"
+                )
         elif not a.has_default_value():
-            return False
-    return not given
+            return f"{schema.name}() is missing value for argument '{a.name}'.{end}"
+    for name in given:
+        return f"Unknown keyword argument '{name}' for operator '{schema.name}'. Schema: {schema}"
+    return None
 
 
 _PLAIN: dict[str, Any] = {

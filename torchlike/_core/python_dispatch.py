@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._base.state import DISPATCH, state
+from torchlike._base.state import DISPATCH, below_autograd, state
 from torchlike._core import packets
 from torchlike._core.packets import OpOverload
 from torchlike._core.storage import UNTRACKED
@@ -36,7 +36,10 @@ def has_dispatch(cls: type) -> bool:
     if found is None:
         own = getattr(cls, "__torch_dispatch__", None)
         own = getattr(own, "__func__", own)
-        found = _classes[cls] = issubclass(cls, Tensor) and own is not None and own is not _disabled_torch_dispatch_impl
+        found = issubclass(cls, Tensor) and own is not None and own is not _disabled_torch_dispatch_impl
+        if found:
+            packets.complete()
+        _classes[cls] = found
     return found
 
 
@@ -71,6 +74,12 @@ def set_modes(modes: tuple) -> tuple:
     return before
 
 
+def push(mode: Any) -> None:
+    """Make ``mode`` the innermost one."""
+    packets.complete()
+    set_modes((*state.dispatch_modes, mode))
+
+
 @contextmanager
 def modes_set_to(modes: tuple) -> Iterator[None]:
     """These modes alone."""
@@ -91,24 +100,14 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     if not modes and not overloaded:
         return kernel(func, args, kwargs)
     types = tuple([type(t) for t in overloaded])
-    grad, state.grad = state.grad, False
     _pending.depth += 1
     try:
-        if modes:
-            set_modes(modes[:-1])
-            try:
-                out = modes[-1].__torch_dispatch__(func, types, args, kwargs)
-            finally:
-                set_modes(modes)
-            if out is not NotImplemented:
-                return out
-        for t in overloaded:
-            out = type(t).__torch_dispatch__(func, types, args, kwargs)
-            if out is not NotImplemented:
-                return out
+        with below_autograd():
+            out = _handled(func, types, args, kwargs, modes, overloaded)
     finally:
-        state.grad = grad
         _pending.depth -= 1
+    if out is not NotImplemented:
+        return out if isinstance(out, Tensor) and func._returns_one else _checked(func, out)
     tried = [f"  - mode object {modes[-1]!r}"] if modes else []
     tried += [f"  - tensor subclass {type(t)}" for t in overloaded]
     raise TypeError(
@@ -117,6 +116,59 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
         + "\n".join(tried)
         + "\n\nReturn a result for this operator from one of them, e.g. func(*args, **kwargs)."
     )
+
+
+def _handled(func: OpOverload, types: tuple, args: tuple, kwargs: dict, modes: tuple, overloaded: list) -> Any:
+    """What the first handler that does not refuse gives."""
+    if modes:
+        set_modes(modes[:-1])
+        try:
+            handler = modes[-1].__torch_dispatch__
+            if isinstance(getattr(handler, "__self__", None), type):
+                raise RuntimeError(
+                    "Defining your mode's `__torch_dispatch__` as a classmethod is not supported, please make it a "
+                    f"plain method: {type(modes[-1]).__name__}.__torch_dispatch__(self, func, types, args, kwargs)"
+                )
+            out = handler(func, types, args, kwargs)
+        finally:
+            set_modes(modes)
+        if out is not NotImplemented:
+            return out
+    for t in overloaded:
+        out = type(t).__torch_dispatch__(func, types, args, kwargs)
+        if out is not NotImplemented:
+            return out
+    return NotImplemented
+
+
+def _checked(func: OpOverload, out: Any) -> Any:
+    """What a handler returned, if it is what the schema says. A result may be None in place of a tensor."""
+    kinds = [str(r.type) for r in func._schema.returns]
+    if len(kinds) == 1:
+        _demand(func, out, kinds[0])
+    elif kinds and not isinstance(out, list | tuple):
+        raise RuntimeError(
+            f"{func}: Object of type {type(out).__name__!r} is not an instance of 'sequence'; its __torch_dispatch__ "
+            f"must return {len(kinds)} results"
+        )
+    elif kinds:
+        if len(out) != len(kinds):
+            raise RuntimeError(f"{func}: its __torch_dispatch__ must return {len(kinds)} results, but got {len(out)}")
+        for value, kind in zip(out, kinds, strict=True):
+            _demand(func, value, kind)
+    return out
+
+
+def _demand(func: OpOverload, value: Any, kind: str) -> None:
+    if kind == "Tensor" and value is not None and not isinstance(value, Tensor):
+        raise RuntimeError(f"Unable to cast {value} to Tensor: the __torch_dispatch__ of {func} must return one")
+    if kind == "number" and not isinstance(value, int | float | complex):
+        raise RuntimeError(f"Cannot cast {value} to number, which the __torch_dispatch__ of {func} must return")
+    if kind == "List[Tensor]" and not (isinstance(value, list | tuple) and all(isinstance(v, Tensor) for v in value)):
+        raise RuntimeError(
+            f"Unable to cast {value} of type {type(value)} to a list of tensors, which the __torch_dispatch__ of "
+            f"{func} must return"
+        )
 
 
 def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -132,15 +184,19 @@ def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
         state.grad, state.overrides_off = grad, off
         if modes:
             set_modes(modes)
-    if not func._schema.is_mutable:
-        _unwritten(out, (*args, *kwargs.values()))
+    _detached(func, out, (*args, *kwargs.values()))
     return out
 
 
-def _unwritten(out: Any, args: tuple) -> None:
-    """What a kernel does to its own results does not count as changes in place."""
-    given = [t._storage for t in leaves(args)]
+def _detached(func: OpOverload, out: Any, args: tuple) -> None:
+    """Results are no views to autograd; what a kernel did to its own ones does not count as changes in place."""
+    if func._schema.is_mutable:
+        return
+    tensors = list(leaves(args))
+    given = [t._storage for t in tensors]
     for t in leaves((out,)):
+        if all(t is not x for x in tensors):
+            t._diff = None
         if all(t._storage is not s for s in given) and t._vc is not UNTRACKED:
             t._vc.version = 0
 
@@ -159,6 +215,11 @@ class _Pending(threading.local):
 
 
 _pending = _Pending()
+
+
+def in_handler() -> bool:
+    """Whether a ``__torch_dispatch__`` runs in this thread."""
+    return _pending.depth > 0
 
 
 def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -289,6 +350,6 @@ def _gone() -> None:
 
 
 __all__ = [
-    "below", "count", "handlers", "has_dispatch", "intercept", "invoke", "kernel", "leaves", "modes_set_to",
-    "normalised", "set_modes", "wrappers_alive",
+    "below", "count", "handlers", "has_dispatch", "in_handler", "intercept", "invoke", "kernel", "leaves",
+    "modes_set_to", "normalised", "push", "set_modes", "wrappers_alive",
 ]  # fmt: skip

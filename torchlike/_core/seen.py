@@ -37,16 +37,7 @@ def flagged(t: Any, requires_grad: bool) -> Any:
 
 
 def announced(name: str, t: Any, *args: Any) -> Any:
-    """A context for an in-place change of ``t`` that is no operator call: the modes see ``name``, and are off within.
-
-    Raises:
-        NotImplementedError: the class of ``t`` has a ``__torch_dispatch__``, which would not do the change.
-    """
-    if subclassed(t):
-        raise NotImplementedError(
-            f"{name.split('.')[0]}() on a {type(t).__name__}, whose class has a __torch_dispatch__, would not reach "
-            "what it wraps; use the form that returns a new tensor"
-        )
+    """A context for an in-place change of ``t`` that is no operator call: modes see ``name``, and are off within."""
     return ANNOUNCE[0](name, t, *args) if state.dispatch_modes else _NOTHING
 
 

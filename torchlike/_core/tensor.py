@@ -50,7 +50,7 @@ class Tensor(TensorBase):
     """
 
     __hash__ = object.__hash__
-    _keeps_class = True  # whether detach() of a subclass is of that class
+    _keeps_class = True  # whether the views of it that module hooks work on are of its class
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

@@ -84,7 +84,10 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
         new._view = View((*steps, step), view.ints + ints, layout, dtype or view.dtype)
     new._cache = None
     if t._vc is not UNTRACKED:  # autograd does not follow the views of an inference tensor
-        if not state.grad:
+        grad = state.grad
+        if not grad:
+            if grad is None:
+                return new
             creation = INFERENCE if state.inference else NO_GRAD
         tie(t, new, creation)
     return new

@@ -102,8 +102,10 @@ class Op(Kernel):
         return derive.formula_plan(self, static, avals, wanted)
 
     def jvp(self, static, tangents):
-        if not self.formulas:
-            return super().jvp(static, tangents)
+        return self.transposed_jvp(static, tangents) if self.formulas else super().jvp(static, tangents)
+
+    def transposed_jvp(self, static, tangents):
+        """The jvp as the transpose of the derivative, which is not that of the kernel."""
         key = ("jvp", static, tangents)
         found = self.derived.get(key)
         if found is None:

@@ -13,9 +13,10 @@ from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
 from torchlike._core.inplace import demand_rebasable, demand_writable
 from torchlike._core.opnode import node_class
-from torchlike._core.seen import announced, watched
+from torchlike._core.python_dispatch import count, modes_set_to
+from torchlike._core.seen import announced, seen, subclassed, watched
 from torchlike._core.storage import UNTRACKED, Version
-from torchlike._core.tensor import Tensor, bump, fresh
+from torchlike._core.tensor import Tensor, alias, bump, fresh
 from torchlike._core.viewing import call_view
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
@@ -31,7 +32,10 @@ def _become(t, node, op, args):
     if state.grad and t.requires_grad:
         demand_rebasable(t)
     overload = "default" if op.schema.name == "transpose" else op.schema.overload or "default"
-    with announced(f"{op.schema.name}_.{overload}", t, *args):
+    name = f"{op.schema.name}_.{overload}"
+    if subclassed(t):
+        return _shown(t, node, op, args, name)
+    with announced(name, t, *args):
         new = call_view(op, (t,), args)
     t._view, t._cache = new._view, None
     if new._edge is not None:
@@ -40,6 +44,23 @@ def _become(t, node, op, args):
     bump(t)
     if t._diff is not None:
         t._diff.version = t._vc.version
+    return t
+
+
+def _shown(t, node, op, args, name):
+    """As ``_become`` for a wrapper: its class changes what it wraps, and its geometry if it likes."""
+    stand = alias(t)
+    stand._edge, stand._rg, stand._diff = t._edge, t._rg, t._diff
+    with modes_set_to(()):
+        edge = call_view(op, (stand,), args)._edge
+    before = None if t._vc is UNTRACKED else t._vc.version
+    seen(name, t, *args)
+    if before is not None and t._vc.version == before:
+        bump(t)
+    if edge is not None:
+        edge[0].__class__ = node_class(node)
+        t._edge, t._rg = edge, True
+        count(edge[0])
     return t
 
 
@@ -92,11 +113,14 @@ def resize_(self, *size, memory_format=None):
     demand_writable(self)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
-    if shape == tuple(self.shape):
+    if subclassed(self):
+        seen("resize_.default", self, list(shape))
         return self
     if watched(self):
         with announced("resize_.default", self, list(shape)):
             return resize_(self, shape)
+    if shape == tuple(self.shape):
+        return self
     if isinstance(self._storage.value, LevelValue):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
     bump(self)

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from torchlike._base.state import state
+from torchlike._base.state import below_autograd
 
 
 class Below(threading.local):
@@ -16,12 +16,14 @@ class Below(threading.local):
 BELOW = Below()
 
 
-class AutoDispatchBelowAutograd:
+class AutoDispatchBelowAutograd(below_autograd):
     """A context in which calls of registered operators go past their kernels for Autograd, and nothing is recorded."""
 
     def __enter__(self) -> None:
-        self._before = BELOW.autograd, state.grad
-        BELOW.autograd, state.grad = True, False
+        self._above = BELOW.autograd
+        BELOW.autograd = True
+        super().__enter__()
 
     def __exit__(self, *exc: Any) -> None:
-        BELOW.autograd, state.grad = self._before
+        super().__exit__(*exc)
+        BELOW.autograd = self._above

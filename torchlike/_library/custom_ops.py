@@ -1,7 +1,6 @@
 """``torch.library.custom_op``: a Python function as an operator."""
 
 import contextlib
-import inspect
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -270,8 +269,3 @@ def definition_of(op: Any) -> CustomOpDef | None:
         return op
     operator = registry.find(op)
     return None if operator is None else operator.owner
-
-
-def signature_of(op: CustomOpDef) -> inspect.Signature:
-    """The signature of the function that the operator was made from."""
-    return inspect.signature(op._init_fn)

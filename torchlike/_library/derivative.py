@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from torchlike._base.state import below_autograd
 from torchlike._core.tensor import Tensor
 from torchlike._functions.rearrange import stack
 from torchlike.autograd.function import Function
@@ -76,7 +77,9 @@ def _generate(operator: Any) -> type[Function]:
 
     def forward(*flat: Any) -> tuple:
         call = flat[-1]
-        return call.returned(operator.below(tuple(gathered(flat, call.lengths)), call.kwargs))
+        with below_autograd():
+            out = operator.below(tuple(gathered(flat, call.lengths)), call.kwargs)
+        return call.returned(out)
 
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         call = ctx._call = inputs[-1]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torchlike._base.device import device
-from torchlike._base.state import state
+from torchlike._base.state import below_autograd, state
 from torchlike._core import overrides
 from torchlike._core.packets import OpOverload, OpOverloadPacket
 from torchlike._core.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
@@ -79,11 +79,8 @@ class Operator:
             return out
         if needs:
             return derivative.apply(self, args, kwargs)
-        grad, state.grad = state.grad, False
-        try:
+        with below_autograd():
             return self.below(args, kwargs)
-        finally:
-            state.grad = grad
 
     def below(self, args: tuple, kwargs: dict) -> Any:
         """Run the operator below autograd; what a custom operator declares to change has changed."""

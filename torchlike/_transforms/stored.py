@@ -106,7 +106,7 @@ class Maker:
 def _view_of(t, how):
     """The view of an argument, taken as in eager code."""
     view = None if how["view"] is None else unpacked_view(how["view"])
-    with set_grad_enabled(state.grad and how["grad"]):
+    with set_grad_enabled(bool(state.grad) and how["grad"]):
         if view is None or not view.steps:
             return alias(t)
         if t._view is not None:  # what the steps start from is no storage: its values, copied

@@ -14,7 +14,7 @@ import jax
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
-from torchlike._base.state import state
+from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.compile import _EAGER, CompiledFunction, Unfit
 from torchlike._transforms.recording import Unsupported as NotRepeatable
@@ -153,7 +153,8 @@ class Situation:
 
     def __init__(self, leaves: list, tree: Any) -> None:
         self.tree, self.texts = tree, [_text(x) for x in leaves]
-        self.modes = [f"grad mode {state.grad}", f"inference mode {state.inference}", f"dtype {get_default_dtype()}"]
+        grad, dtype = is_grad_enabled(), get_default_dtype()
+        self.modes = [f"grad mode {grad}", f"inference mode {state.inference}", f"dtype {dtype}"]
 
     def difference(self, before: "Situation") -> str:
         """What is not as it was ``before``."""

@@ -114,7 +114,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a 2-dimensional tensor with the identity, ones on the main diagonal."""
-    if tensor.ndim != 2:
+    if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return tensor.copy_(as_tensor(np.eye(*tensor.shape), dtype=tensor.dtype))
 
@@ -126,7 +126,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     Args:
         tensor: of 3, 4 or 5 dimensions. groups: of the convolution; each passes on its own channels.
     """
-    if tensor.ndim not in (3, 4, 5):
+    if tensor.ndimension() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     outputs, inputs, *field = tensor.shape
     if outputs % groups != 0:
@@ -146,12 +146,15 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     See Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
     """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    return uniform_(tensor, -bound, bound, generator)
+    with no_grad():
+        return tensor.uniform_(-bound, bound, generator=generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with normal samples of variance ``gain**2 * 2 / (fan_in + fan_out)``; see :func:`xavier_uniform_`."""
-    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
+    std = _xavier_std(tensor, gain)
+    with no_grad():
+        return tensor.normal_(0.0, std, generator=generator)
 
 
 def _xavier_std(tensor: Tensor, gain: float) -> float:
@@ -177,7 +180,8 @@ def kaiming_uniform_(
     if 0 in tensor.shape:
         return _nothing_to_do(tensor)
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound, generator)
+    with no_grad():
+        return tensor.uniform_(-bound, bound, generator=generator)
 
 
 def kaiming_normal_(
@@ -190,7 +194,9 @@ def kaiming_normal_(
     """Fill with normal samples of variance ``gain**2 / fan``; see :func:`kaiming_uniform_`."""
     if 0 in tensor.shape:
         return _nothing_to_do(tensor)
-    return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    with no_grad():
+        return tensor.normal_(0, std, generator=generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
@@ -238,7 +244,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a 2-dimensional tensor with normal samples, and a fraction ``sparsity`` of each column with zeros."""
-    if tensor.ndim != 2:
+    if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     zeros = math.ceil(sparsity * tensor.shape[0])
     tensor.uniform_(generator=generator)

@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
-from torchlike._core.packets import OpOverload
-from torchlike._core.python_dispatch import has_dispatch, modes_set_to, set_modes
-from torchlike._core.tensor import Tensor
+from torchlike._core._tags import Tag
+from torchlike._core.packets import OpOverload, ops
+from torchlike._core.python_dispatch import has_dispatch, kernel, modes_set_to, push, set_modes
+from torchlike._core.tensor import Tensor, alias
+from torchlike._core.views import View
 from torchlike.utils._pytree import tree_map_only
 
 
@@ -40,7 +43,7 @@ class TorchDispatchMode:
         raise NotImplementedError(f"{type(self).__name__} is a TorchDispatchMode without a __torch_dispatch__ method")
 
     def __enter__(self) -> Any:
-        set_modes((*state.dispatch_modes, self))
+        push(self)
         return self
 
     def __exit__(self, exc_type: Any, exc: Any, traceback: Any) -> None:
@@ -89,7 +92,7 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
 
 def _push_mode(mode: TorchDispatchMode) -> None:
     """Make ``mode`` the innermost one."""
-    set_modes((*state.dispatch_modes, mode))
+    push(mode)
 
 
 def _pop_mode(k: Any = None) -> TorchDispatchMode:
@@ -184,11 +187,25 @@ def return_and_correct_aliasing(func: OpOverload, args: Any, kwargs: dict | None
         source, written = aliases[letters[0]]
         if written:
             results[i] = source
+            if Tag.inplace_view in func.tags and isinstance(source, Tensor) and has_dispatch(type(source)):
+                _follow(func, source, args, kwargs or {})
         else:
             tree_map_only(Tensor, lambda t, source=source: _share(source, t), results[i])
     if isinstance(out, list | tuple) and len(returns) > 1:
         return type(out)(results) if type(out) in (list, tuple) else tuple(results)
     return results[0]
+
+
+def _follow(func: OpOverload, t: Tensor, args: Any, kwargs: dict) -> None:
+    """Give the wrapper ``t`` the geometry that the in-place view ``func`` gives what it wraps."""
+    if func is ops.aten.resize_.default:
+        shape = tuple(args[1])
+        t._view, t._cache = View((), (), Layout(shape, contiguous_strides(shape), t._layout.offset)), None
+        return
+    plain = alias(t)
+    swap = lambda x: plain if x is t else x  # noqa: E731
+    kernel(func, tuple([swap(x) for x in args]), {k: swap(x) for k, x in kwargs.items()})
+    t._view, t._cache = plain._view, None
 
 
 def _share(source: Tensor, t: Tensor) -> None:

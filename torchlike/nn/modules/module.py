@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
-from torchlike._transforms.compile import CompiledFunction
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (
     HookMethods,
@@ -424,10 +423,6 @@ class Module(HookMethods, StateMethods, ConvertMethods):
             module.apply(fn)
         fn(self)
         return self
-
-    def compile(self, *args, **kwargs) -> None:
-        """Compile this module's calls in place; takes the options of ``torch.compile``."""
-        self.__dict__["_compiled_call_impl"] = CompiledFunction(self._call_impl, kwargs.get("fullgraph", False))
 
     # -- printing ----------------------------------------------------------------------------------
     def _get_name(self) -> str:

@@ -221,6 +221,8 @@ _TORCH = re.compile(
 
 def _demand_name(function: str, name: str) -> None:
     """The name is a namespace of torch.ops that is free."""
+    if not isinstance(name, str):
+        raise TypeError(f"{function}: the name of an extension must be str, not {type(name).__name__}")
     if not name.isidentifier() or name in ("aten", "prim", "torchlike"):
         raise RuntimeError(
             f"{function}: cannot be the name of an extension, which is its namespace in torch.ops: expected an "
