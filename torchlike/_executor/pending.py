@@ -65,6 +65,10 @@ class Pending:
         """The devices on which the value will be."""
         return self.kind.sharding.device_set
 
+    def block_until_ready(self):
+        """The array, once its numbers are there."""
+        return settled(self).block_until_ready()
+
     def __array__(self, dtype=None, copy=None):
         return np.asarray(settled(self), dtype)
 

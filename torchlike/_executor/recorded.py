@@ -86,7 +86,7 @@ class Recorder:
         for v in outs:
             index[id(v)] = n
             n += 1
-        if len(calls) >= self.limit or (new and self._heavy(new)):
+        if len(calls) >= self.limit or (new and self._heavy(key)):
             held = [*outs]  # somebody is about to hold them
             self.cut()
             del held
@@ -95,11 +95,11 @@ class Recorder:
         # a tuple of the caller's own: what holds the trace's tuple does not show as a reference to its values
         return (*outs,) if following.tree is None else jax.tree.unflatten(following.tree, outs)
 
-    def _heavy(self, new):
-        """Whether the inputs that only the trace keeps alive are too large together."""
-        for v in new:
-            if v.__class__ is Pending or v.__class__ is Array:
-                self.held += v.nbytes
+    def _heavy(self, key):
+        """Whether the inputs that only the trace keeps alive are too large together, with those of a new call."""
+        for k in key:
+            if k.__class__ is Kind:
+                self.held += k.nbytes
         if self.held <= self.bound:
             return False
         alone = sum([v.nbytes for call in self.calls for v in call[2] if sys.getrefcount(v) <= 3 and _large(v)])
