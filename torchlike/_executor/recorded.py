@@ -22,7 +22,9 @@ from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, 
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive
 PATIENCE = 3
-_ALONE = 4  # references to an input that only its trace holds, as counted in _alone
+# References to an input that only its trace holds: of the trace, a variable, and the call of getrefcount. No function
+# of ours may be called with it meanwhile: debuggers and PyTorch's compiler evaluate frames so that this is one more.
+_ALONE = 3
 
 
 class Recorder:
@@ -246,10 +248,10 @@ def _live(calls):
 
 def _free(calls):
     """(position, kind) of the large inputs that nobody else holds."""
-    position, free = 0, []
+    count, position, free = sys.getrefcount, 0, []
     for _, _, new, _, _, _ in calls:
         for v in new:
-            if v.__class__ is Pending and v.kind.nbytes >= DONATED and _alone(v):
+            if v.__class__ is Pending and v.kind.nbytes >= DONATED and count(v) <= _ALONE and count(v.array) <= 2:
                 free.append((position, v.kind))
             position += 1
     return free
@@ -257,11 +259,6 @@ def _free(calls):
 
 def _large(v):
     return v.__class__ in (Pending, Array) and v.nbytes >= DONATED
-
-
-def _alone(v):
-    """Whether only a trace holds ``v``, and only ``v`` its array."""
-    return sys.getrefcount(v) <= _ALONE and sys.getrefcount(v.array) <= 2
 
 
 def _inputs(calls, program):
@@ -280,10 +277,12 @@ def _inputs(calls, program):
             array = jax.device_put(v)
             program.numbers[i] = before, array
         arrays[i] = array
+    count = sys.getrefcount
     for i in program.donated:
         v, arrays[i] = new[i], None
         new[i] = None
-        arrays[i] = v.array if v.__class__ is Pending and _alone(v) else jnp.array(settled(v))
+        alone = v.__class__ is Pending and count(v) <= _ALONE and count(v.array) <= 2
+        arrays[i] = v.array if alone else jnp.array(settled(v))
     return arrays
 
 
