@@ -226,11 +226,12 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         if grad_tensors is not None:
             raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
         grad_tensors = grad_variables
-    roots = _as_roots(tensors)
+    plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
+    roots = (tensors,) if plain else _as_roots(tensors)
     if inputs is not None:
         inputs = _given(inputs, "backward")
     given = roots if inputs is None else roots + inputs
-    if overrides.asked(given) and (relevant := _relevant(given)):
+    if not plain and overrides.asked(given) and (relevant := _relevant(given)):
         kwargs = {"grad_tensors": grad_tensors, "retain_graph": retain_graph, "create_graph": create_graph,
                   "inputs": inputs}  # fmt: skip
         return overrides.hand_over(backward, relevant, (roots,), kwargs, "torch.autograd.backward")
