@@ -161,8 +161,7 @@ def _dots(op, static, which):
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
     elif formulas:
-        declared = getattr(getattr(op, "op", op), "tangents", None)
-        whole = (derive.declared_jvp if declared else derive.transposed_jvp)(op, static, which)
+        whole = derive.formula_jvp(op, static, which)
     else:
         whole = derive.jvp_function(op.forward(static), which)
 

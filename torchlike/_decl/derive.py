@@ -161,7 +161,13 @@ def jvp_function(forward, tangents):
     return run
 
 
-def transposed_jvp(kernel, static, tangents):
+def formula_jvp(kernel, static, tangents):
+    """As :func:`jvp_function` for an operator with formulas: its own for tangents, or what follows from the others."""
+    declared = getattr(getattr(kernel, "op", kernel), "tangents", None)
+    return (_declared_jvp if declared else _transposed_jvp)(kernel, static, tangents)
+
+
+def _transposed_jvp(kernel, static, tangents):
     """As :func:`jvp_function` from explicit formulas: the adjoint of the gradient is the derivative."""
     forward = kernel.forward(static)
 
@@ -203,7 +209,7 @@ def _elementwise(kernel, values):
     )
 
 
-def declared_jvp(kernel, static, tangents):
+def _declared_jvp(kernel, static, tangents):
     """As :func:`jvp_function` from the formulas for tangents of the first output."""
     op, forward = getattr(kernel, "op", kernel), kernel.forward(static)
     names = [a.name for a in op.dynamic]

@@ -102,15 +102,14 @@ class Op(Kernel):
         return derive.formula_plan(self, static, avals, wanted)
 
     def jvp(self, static, tangents):
-        return self.transposed_jvp(static, tangents) if self.formulas else super().jvp(static, tangents)
+        return self.formula_jvp(static, tangents) if self.formulas else super().jvp(static, tangents)
 
-    def transposed_jvp(self, static, tangents):
-        """The jvp as the transpose of the derivative, which is not that of the kernel."""
+    def formula_jvp(self, static, tangents):
+        """The jvp that the declared formulas give, which is not that of the kernel."""
         key = ("jvp", static, tangents)
         found = self.derived.get(key)
         if found is None:
-            make = derive.declared_jvp if self.tangents else derive.transposed_jvp
-            function = make(self, static, tangents)
+            function = derive.formula_jvp(self, static, tangents)
             found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function)
         return found
 

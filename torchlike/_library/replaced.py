@@ -39,7 +39,7 @@ class ReplacedOp(Op):
         return _replaced[self][1].derivative(static, avals, wanted)
 
     def jvp(self, static: tuple, tangents: tuple) -> Any:
-        return self.transposed_jvp(static, tangents)
+        return self.formula_jvp(static, tangents)
 
 
 def _run(op: Op, function: Callable, original: Callable, static: tuple, values: tuple) -> Any:
