@@ -5,7 +5,6 @@ them: the tensors that it reads are inputs, whose arrays are given to every call
 in plain numbers and texts that a file can hold.
 """
 
-
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
@@ -51,8 +50,6 @@ class _Recording(Recording):
         error.args = (f"{error.args[0]} [found by an exported program; the call is:{last_line()}]",)
         self.flags.append(bad)
         self.errors.append(error)
-
-
 
 
 def _raised(op, static, values):
