@@ -166,7 +166,7 @@ def _arguments(node: OpNode, grads: list) -> tuple:
 def _by_formula(node: OpNode, grads: list) -> list | None:
     if node.plan.kernel is None and not hasattr(node, "given"):
         return None
-    name = getattr(getattr(node.plan.op, "op", node.plan.op), "full_name", "")
+    name = node.plan.op.declaration.full_name
     if name not in formulas.FORMULAS:
         return None
     grad, state.grad = state.grad, False

@@ -11,6 +11,7 @@ from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_c
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call, plan_for, refresh
 from torchlike._core.follow import restride
@@ -18,7 +19,6 @@ from torchlike._core.inplace import call_inplace, check_writable, demand_writabl
 from torchlike._core.moving import move
 from torchlike._core.numbers import fitting
 from torchlike._core.overrides import late, refused
-from torchlike._core.slow import KIND
 from torchlike._core.tensor import Tensor, bump, fresh, value_of
 from torchlike._core.viewing import Shaped, call_view
 from torchlike._core.views import chain_read, chain_write

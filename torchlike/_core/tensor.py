@@ -6,12 +6,11 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
 from torchlike._core import overrides, views
+from torchlike._core.layers import DISPATCH
 from torchlike._core.size import Size
 from torchlike._core.storage import UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
-
-DETACH: list = []  # (tensor) -> detached tensor as a __torch_dispatch__ gives it, or None if none sees it
 
 
 class TensorBase:
@@ -188,9 +187,9 @@ class Tensor(TensorBase):
         if state.slow and state.levels:
             return state.levels[-1].detach(self)
         if state.dispatch_modes or self.__class__ is not Tensor:
-            for shown in DETACH:
-                if (out := shown(self)) is not None:
-                    return out
+            out = DISPATCH.detach(self)
+            if out is not None:
+                return out
         return alias(self)
 
     @property
