@@ -11,10 +11,11 @@ from torchlike._core.arguments import KIND, plain
 from torchlike._core.dispatch import plan_for
 from torchlike._core.inplace import check_writable, rebase
 from torchlike._core.layers import DISPATCH, Call
+from torchlike._core.mutation import bump
 from torchlike._core.out import parts
 from torchlike._core.packets import ops
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import Tensor, alias, bump, value_of, wrap
+from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor.immediate import Abstract
 
 
