@@ -70,8 +70,6 @@ def _get_grad(t):
 def _set_grad(t, value):
     if value is not None:
         _check_grad(t, value)
-    elif state.capture is not None:
-        state.capture.cleared.add(id(t))
     set_grad(t, value)
 
 

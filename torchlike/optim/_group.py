@@ -268,6 +268,8 @@ def _distinct(tensors: list[Tensor]) -> tuple[list, tuple[int, ...]]:
     Parameters that step together share one array, so it is enough to compare identities; counts that
     were loaded from a checkpoint are compared by value, once.
     """
+    if state.capture is not None:
+        state.capture.unite([t._storage for t in tensors])
     values = [value_of(t) for t in tensors]
     seen: dict[int, int] = {}
     which = tuple([seen.setdefault(id(v), len(seen)) for v in values])
