@@ -67,7 +67,7 @@ class Program:
         self.base = [trace.leaves[i]._view is None for kind, i in inputs if kind == "arg"]
         self._compile(early, inputs)
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
-        asked = any(found.asked for found in trace.record.grads.values()) and (self.grads or self.grad_writes)
+        asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
         self.run = straight(self, state.inference)
 

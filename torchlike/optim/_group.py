@@ -197,8 +197,9 @@ class GroupOptimizer(Optimizer):
                 if self._counts:
                     write(s["step"], new[2][which[i]])
 
+        storages = [t._storage for t in (*params, *[s[k] for s in states for k in kept])]
         try:
-            fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep)
+            fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep, storages)
         except ValueError as error:
             if "incompatible devices" not in str(error):
                 raise
