@@ -8,8 +8,8 @@ from sys import getrefcount
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal, jaxpr_as_fun
 
+from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of, write
 from torchlike._executor import immediate
