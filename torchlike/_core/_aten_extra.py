@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core import seen
 from torchlike._core._aten_source import SOURCE, Entry
 from torchlike._core._tags import Tag
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
+from torchlike._core.layers import DISPATCH
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import invoke, invoke_with, modes_set_to, normalised
 from torchlike._core.tensor import Tensor
@@ -307,6 +307,5 @@ def announce(name: str, t: Any, *args: Any) -> Any:
     return modes_set_to(())
 
 
-seen.SHOW.append(show)
-seen.ANNOUNCE.append(announce)
+DISPATCH.show, DISPATCH.announce = show, announce
 __all__ = ["show"]

@@ -1,4 +1,4 @@
-"""Conversion of static arguments that are not already what a schema asks for.
+"""Conversion of arguments that are not already what a schema asks for, or dispatch.
 
 The generated front functions check the class of each argument inline; they come here only when it
 is not the plain one, so a call with ordinary arguments pays an identity test for each.
@@ -11,6 +11,31 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, value_of
+
+# How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
+KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
+
+
+def plain(op, position, x):
+    """``x``, an input of ``op``, as one that dispatch takes directly."""
+    if type(x) in KIND:
+        return x
+    if isinstance(x, Tensor):
+        KIND[type(x)] = 1
+        return x
+    if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
+        return x.item()
+    names = [a.name for a in op.declaration.dynamic]
+    name = f"'{names[position]}' " if position < len(names) else ""
+    hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
+    raise TypeError(
+        f"{op.name}(): argument {name}(position {position + 1}) must be Tensor, not {_kind(x)}{hint}"
+    )
+
+
+def _kind(x):
+    module = type(x).__module__
+    return type(x).__name__ if module == "builtins" else f"{module}.{type(x).__name__}"
 
 
 def _wrong(function, name, expected, got):
@@ -137,4 +162,4 @@ def named_results(name, fields):
     return type(name, (tuple,), body | {"__module__": "torch.return_types"})
 
 
-__all__ = ["Size", *[n for n in globals() if n.startswith("as_")], "named_results"]
+__all__ = ["KIND", "Size", "plain", *[n for n in globals() if n.startswith("as_")], "named_results"]

@@ -140,6 +140,10 @@ class Inplace(Kernel):
         self.verdict, self.examine = op.verdict, op.examine
 
     @property
+    def declaration(self):
+        return self.op
+
+    @property
     def checked(self):
         return self.op.checked
 

@@ -9,6 +9,7 @@ import jax
 from torchlike._base.state import state
 from torchlike._executor import level
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, settled
 
 
@@ -17,7 +18,7 @@ def compiled(function, static, donated=()):
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
     jax.jit. The arguments ``donated`` are overwritten.
     """
-    return jax.jit(functools.partial(function, **dict(static)), donate_argnums=donated)
+    return jit(functools.partial(function, **dict(static)), donated)
 
 
 def run(function, static, *trees):
@@ -109,7 +110,7 @@ def _recorded(recorder, function, static, trees):
 @functools.lru_cache(1024)
 def _flat(function, static, tree):
     whole = functools.partial(function, **dict(static))
-    return jax.jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
+    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
 
 
 def device_of(value):

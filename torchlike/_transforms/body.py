@@ -21,8 +21,7 @@ from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from torchlike._base.state import LIFTING, state
 from torchlike._core import engine
 from torchlike._core import node as nodes
-from torchlike._core.inplace import call_inplace
-from torchlike._core.slow import install_layer
+from torchlike._core.layers import BODY
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._decl import rules
 from torchlike._executor import immediate
@@ -39,19 +38,13 @@ class Lifting(threading.local):
 _lifting = Lifting()
 
 
-def _layer(run, op, inputs, static):
+@BODY.install
+def _layer(call):
     """Replace tensors from outside by their stand-ins."""
     trace = _lifting.current
-    state.slow &= ~LIFTING
-    try:
-        if run is call_inplace:
-            trace.demand_own(op.name, inputs[0])
-        return run(op, tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in inputs]), static)
-    finally:
-        state.slow |= LIFTING
-
-
-install_layer(LIFTING, _layer)
+    if call.form.writes:
+        trace.demand_own(call.op.name, call.inputs[0])
+    return call.run(tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in call.inputs]))
 
 
 class BodyRecording(Recording):
