@@ -12,9 +12,10 @@ from torchlike._core.mutation import write
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor.pending import Array, Pending
+from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.outputs import Constant, Maker, New, Same
 
-_LEAF, _HELD = jax.tree.structure(0), 2  # references to an array that the list of inputs alone holds, as counted here
+_LEAF = jax.tree.structure(0)
 
 
 class Unsettled(Exception):
@@ -61,6 +62,7 @@ def straight(program, inference):
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=Maker, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
+        ONE=ONE, TWO=TWO,
     )  # fmt: skip
     _gather(w, program)
     _compute(w, program)
@@ -92,7 +94,7 @@ def _compute(w, program):
     w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
     w.add("try:")
     if lent:
-        w.add(f"    if max(map(getrefcount, values[:{len(lent)}])) > {_HELD + 1}:", "        unshare(values)")
+        w.add(f"    if max(map(getrefcount, values[:{len(lent)}])) > TWO:", "        unshare(values)")
     w.add("    outs = early(*values)")
     w.add("except BaseException as error:", "    outs = recover(values, error)")
     if program.errors:
@@ -105,7 +107,7 @@ def _leave(w, program):
         s = w.name(storage)
         w.add(f"{s}.value = outs[{k}]", f"{s}.epoch += 1", *([f"{s}.version += {n}"] if n else []))
     if program.donated:
-        w.add(f"if max(map(getrefcount, tokens)) > {_HELD}:", "    redeem(outs)")
+        w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
     w.add(*[f"{w.name(storage)}.value = outs[{k}]" for storage, k in program.alive])
     w.add(*[f"{w.name(counter)}.version += {n}" for counter, n in program.bumps])
     w.add(*[f"write(leaves[{i}], outs[{k}])" for i, k in program.arg_writes])

@@ -22,8 +22,8 @@ import threading
 import weakref
 
 import jax
-from jax.extend.core import Primitive
 
+from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
 from torchlike._core.layers import CAPTURE

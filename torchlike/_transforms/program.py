@@ -15,13 +15,14 @@ from sys import getrefcount
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal, jaxpr_as_fun
 
+from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
 from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
+from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.boundary import CompiledFunctionBackward
 from torchlike._transforms.calling import Unsettled, straight
 from torchlike._transforms.capture import ANY
@@ -31,7 +32,6 @@ from torchlike._transforms.split import bind, calls_host, split, used, without_c
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _SMALL = 4096  # bytes below which equal outputs become one array
-_HELD = 2  # references to what only one list holds, as counted here
 
 
 class Moved(Exception):
@@ -187,7 +187,7 @@ class Program:
     def unshare(self, values):
         """Copy those arrays to be overwritten that somebody else holds."""
         for i in range(self.donated):
-            if getrefcount(values[i]) > _HELD:
+            if max(map(getrefcount, values[i : i + 1])) > TWO:
                 values[i] = jnp.array(settled(values[i]))
 
     def recover(self, values, error):
@@ -209,11 +209,11 @@ class Program:
 
     def redeem(self, outs):
         """Other threads took tokens: they stand for the new values from now on."""
+        taken = [count > ONE for count in map(getrefcount, self.tokens)]
         for i, storage in enumerate(self.fixed[: self.donated]):
-            token = self.tokens[i]
-            if getrefcount(token) > _HELD:
-                token.array = outs[self.replaced[id(storage)]]
-                self.tokens[i] = pending(token.kind, self)
+            if taken[i]:
+                self.tokens[i].array = outs[self.replaced[id(storage)]]
+                self.tokens[i] = pending(self.tokens[i].kind, self)
 
     def settle(self, token):
         """Wait for the value that takes the place of one that is being overwritten."""

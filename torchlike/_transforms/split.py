@@ -1,8 +1,8 @@
 """Cutting jaxprs: into what does not depend on some of the inputs and the rest, and down to some outputs."""
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal
 from torchlike._transforms.overlay import read_p
 
 
