@@ -150,10 +150,12 @@ class Program:
 
     # -- calls -----------------------------------------------------------------------------------
     def holds(self):
-        """Whether storages that held one array when the program was made still do."""
+        """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
+        return all([a.value is b.value for a, b in self.together]) and self._grads_hold()
+
+    def _grads_hold(self):
         return (
-            all([a.value is b.value for a, b in self.together])
-            and all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
+            all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
             and all(h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad)
         )
 
@@ -164,14 +166,15 @@ class Program:
         """
         if self.failed:
             self.examine()
-        numbers = self.first if first else self.numbers()
+        if first:
+            numbers, self.first = self.first, None
+        else:
+            numbers = self.numbers()
         while True:
             try:
                 return self._call(leaves, numbers)
             except Unsettled as missing:
                 waiting = missing.args
-            finally:
-                self.first = None
             all_settled(waiting)  # with no lock held: others compute them
 
     def _call(self, leaves, numbers):
@@ -179,7 +182,7 @@ class Program:
             with self.lock:
                 return self.run(leaves, numbers)
         with self.adding, self.lock:
-            if not self.holds():
+            if not self._grads_hold():
                 raise Moved
             return self.run(leaves, numbers)
 
@@ -223,9 +226,13 @@ class Program:
 
     def lowered(self, leaves):
         """The program as jax lowers it, for the values that a call would give it now."""
+        return self.early.lower(*self.values(leaves))
+
+    def values(self, leaves):
+        """The values that a call would give it now."""
         values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
         values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
-        return self.early.lower(*all_settled([*values, *self.numbers()]))
+        return all_settled([*values, *self.numbers()])
 
     def examine(self):
         """Raise the error of a value check that failed in a former call."""
