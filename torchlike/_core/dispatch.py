@@ -15,7 +15,7 @@ from torchlike._core.mutation import current, set_history
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
 from torchlike._decl import derive, rules
-from torchlike._executor import immediate
+from torchlike._executor import immediate, plans
 from torchlike._executor.failure import translate
 
 _get = KIND.get
@@ -119,7 +119,7 @@ def _make_plan(op, inputs, static, values):
     if not wanted:
         return None
     avals = [derive.aval(v) for v in values]
-    plan = op.derivative(static, avals, wanted)
+    plan = plans.derivative(op, static, avals, wanted)
     if plan is not None:
         plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))

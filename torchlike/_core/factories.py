@@ -234,12 +234,12 @@ def filled(shape, number, kind, device=None):
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype):
-    return jit(lambda number: jnp.full(shape, number, dtype))
+    return jit(lambda number: jnp.full(shape, number, dtype), ("full", shape, np.dtype(dtype)))
 
 
 @functools.lru_cache(1024)
 def _identity(n, m, dtype):
-    return jit(lambda: jnp.eye(n, m, dtype=dtype))
+    return jit(lambda: jnp.eye(n, m, dtype=dtype), ("eye", n, m, np.dtype(dtype)))
 
 
 # -- ranges --------------------------------------------------------------------------------------

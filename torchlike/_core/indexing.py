@@ -367,7 +367,7 @@ def _assigner(steps):
         def run(base, new, *ints):
             return write(base, shapes.onto(jax.numpy.asarray(new), read(base, *ints)), *ints)
 
-        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run)
+        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run, ("assign", steps))
     return found
 
 

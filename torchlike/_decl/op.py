@@ -31,6 +31,11 @@ class Op(Kernel):
     def full_name(self):
         return self.schema.full_name
 
+    def identity(self):
+        module = self.kernel.__module__ or "torchlike."  # kernels that are made as text have none
+        own = REGISTRY.get(self.full_name) is self and module.startswith("torchlike.")
+        return ("op", self.full_name) if own else None
+
     def forward(self, static):
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
         lens = static[len(self.static)] if self.lists else None
@@ -110,7 +115,8 @@ class Op(Kernel):
         found = self.derived.get(key)
         if found is None:
             function = derive.formula_jvp(self, static, tangents)
-            found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function)
+            origin = self.part(("formula", *key))
+            found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function, origin)
         return found
 
 
@@ -142,6 +148,10 @@ class Inplace(Kernel):
     @property
     def declaration(self):
         return self.op
+
+    def identity(self):
+        origin = self.op.identity()
+        return None if origin is None else ("inplace", origin)
 
     @property
     def checked(self):
