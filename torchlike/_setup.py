@@ -5,6 +5,8 @@ import gc
 import os
 import sys
 
+from torchlike._base import cache
+
 
 class _Paused:
     """No collection of garbage inside, which imports do not make; what was made meanwhile counts as old.
@@ -28,8 +30,6 @@ class _Paused:
 PAUSED = _Paused()
 with PAUSED:
     import jax
-
-from torchlike._base import cache
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of <malloc.h>
 
