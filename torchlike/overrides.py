@@ -343,7 +343,7 @@ def _is_ignored(entry: core.Entry) -> bool:
     """Whether a function makes tensors of other things."""
     if entry.place != "torch" or entry.name.endswith("_"):
         return False
-    names = inspect.signature(core.behind(entry)).parameters
+    names = inspect.signature(entry.original).parameters
     return "requires_grad" in names and not {"input", "self", "tensor1"} & set(names)
 
 

@@ -14,10 +14,11 @@ from torchlike._core.follow import restride
 from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
 from torchlike._core.mutation import grad_of
-from torchlike._core.overrides import refused
+from torchlike._core.node import requires_grad
+from torchlike._core.overrides import unseen
 from torchlike._core.seen import watched
 from torchlike._core.storage import UNTRACKED, Storage, Version
-from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
+from torchlike._core.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
@@ -54,10 +55,7 @@ def to(self, *args, **kwargs):
     >>> torch.ones(1).to(torch.int64)
     tensor([1])
     """
-    try:
-        device, dtype, copy = parse_to(*args, **kwargs)
-    except TypeError as error:
-        return refused(error)
+    device, dtype, copy = parse_to(*args, **kwargs)
     out = _to(self, device, dtype, copy)
     asked = kwargs.get("memory_format") or preserve_format
     if asked is preserve_format or out.is_contiguous(asked):
@@ -89,16 +87,16 @@ def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, mem
 
 
 def _to(self, device=None, dtype=None, copy=False):
-    here = self.device
+    here = device_of(self)
     moves = device is not None and device != here and not (device.type == here.type and device.index is None)
-    casts = dtype is not None and dtype is not self.dtype
+    casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):
         return self
     out = self
     if moves:
         out = move(out, device)
     if casts or not moves:
-        out = call(to_copy, (out,), (dtype or self.dtype,))
+        out = call(to_copy, (out,), (dtype or dtype_of(self),))
     return out
 
 
@@ -146,10 +144,11 @@ method("char")(_caster("char", dtypes.int8))
 
 
 @method()
+@unseen
 def __copy__(self):
     warn_if_has_hooks(self)
     new = alias(self, type(self))
-    new._rg = self.requires_grad
+    new._rg = requires_grad(self)
     give(new, self.__dict__, slots_of(self))
     return new
 
