@@ -72,7 +72,7 @@ def walk(call):
     for layer in LAYERS if state.slow else ():
         if state.slow & layer.bit and (layer.outputs or not call.form.outputs):
             return layer(call)
-    if any([type(x) not in KIND and DISPATCH.takes(type(x)) for x in call.inputs]):
+    if any([type(x) not in KIND and DISPATCH.has(type(x)) for x in call.inputs]):
         return DISPATCH(call)
     return call.run(tuple([plain(call.op, i, x) for i, x in enumerate(call.inputs)]))
 

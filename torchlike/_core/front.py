@@ -204,6 +204,9 @@ def _overloaded(ops, form):
             except TypeError:
                 continue
             return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
+        plausible = [op for op in ops if _takes_as_many(op, len(args) + len(kwargs))]
+        if len(plausible) == 1:
+            _demand_tensors(plausible[0], args, kwargs)
         given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
         schemas = "\n".join(f" * {op.schema}" for op in ops)
         raise TypeError(
@@ -212,3 +215,23 @@ def _overloaded(ops, form):
         )
 
     return overloaded
+
+
+def _takes_as_many(op, n):
+    """Whether a call with ``n`` arguments may be of this overload."""
+    required = sum([not a.has_default for a in op.schema.args])
+    return required <= n <= len(op.schema.args) + ("out" in op.variants)
+
+
+def _demand_tensors(op, args, kwargs):
+    """Refuse the first argument of the one overload that a call may be of, if it is no tensor."""
+    for i, arg in enumerate(op.schema.args):
+        name = arg.public_name
+        position = i if i < len(args) else None
+        x = kwargs.get(name, kwargs.get(arg.name, _UNSET)) if position is None else args[i]
+        if not arg.is_tensor or arg.is_list or x is _UNSET or (x is None and arg.optional):
+            continue
+        try:
+            (convert.as_operand if arg.name in op.numbers else convert.as_tensor_arg)(op.schema.name, name, x)
+        except TypeError:
+            raise convert.no_tensor(op.schema.name, name, position, x) from None

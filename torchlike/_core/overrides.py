@@ -53,19 +53,21 @@ class Entry:
         of_self: whether of the arguments only the first may. lone: whether it is a method without parameters; known
             once it was bound.
         quiet: whether a TypeError means that the operator is not implemented.
+        answerer: ``answerer(name, args)``, a function to call in place of the method, or None; itself None but for
+            what tensors say of their sizes.
     """
 
     __slots__ = (
-        "_binder", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
+        "_binder", "answerer", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
     )  # fmt: skip
 
     def __init__(self, public, door, place, name):
         self.public, self.door = public, door
         door.entry = self
-        self.place, self.name, self._binder = place, name, None
+        self.place, self.name, self._binder, self.answerer = place, name, None, None
         self.python = conventions.is_python(place, name)
         self.looks = not conventions.takes_data(place, name)
-        self.lone, self.of_self = False, conventions.is_of_self(place, name)
+        self.lone, self.of_self = False, conventions.is_of_self(place, name) or name.endswith("__set__")
         self.quiet = conventions.is_operator(place, name)
 
     @property
@@ -173,7 +175,8 @@ def enter(door, args, kwargs):
         if found:
             arm()
     if not found and (not modes or off == 2):
-        return door.behind()(*args, **kwargs)
+        answer = None if entry.answerer is None else entry.answerer(entry.name, args)
+        return (answer or door.behind())(*args, **kwargs)
     try:
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:

@@ -7,6 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import state
 from torchlike._core._overrides_subclass import give, slots_of, state_of
+from torchlike._core.autograd import mark
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import formatted
@@ -16,8 +17,8 @@ from torchlike._core.moving import move
 from torchlike._core.mutation import grad_of
 from torchlike._core.node import requires_grad
 from torchlike._core.overrides import unseen
-from torchlike._core.seen import watched
-from torchlike._core.storage import UNTRACKED, Storage, Version
+from torchlike._core.seen import seen, subclassed, watched
+from torchlike._core.storage import UNTRACKED, Outer, Storage, Version
 from torchlike._core.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
@@ -178,6 +179,12 @@ def _copied(t, memo):
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
         )
+    if subclassed(t):
+        wrapper = isinstance(t._storage.value, Outer)
+        new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)
+        _demand_copy(t, new, "clone" if wrapper else "new_empty")
+        if wrapper:
+            return mark(new, True) if requires_grad(t) else new
     key = "storage", id(t._storage)
     if key not in memo:
         memo[key] = Storage(t._storage.value)
@@ -186,6 +193,18 @@ def _copied(t, memo):
     new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
     return new
+
+
+def _demand_copy(t, new, method):
+    """Refuse to copy a tensor whose class makes another class of it."""
+    if type(new) is not type(t):
+        kind = "wrapper" if method == "clone" else "non-wrapper"
+        raise RuntimeError(
+            f"The default implementation of __deepcopy__() for {kind} subclasses only works for subclass types that "
+            f"implement {method}() and for which that function returns another instance of the same subclass: for "
+            f"{type(t).__name__} it gave a {type(new).__name__}. Implement it in __torch_dispatch__, or override "
+            "__deepcopy__()."
+        )
 
 
 def _restored(cls, value, strides, requires_grad):
