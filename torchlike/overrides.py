@@ -14,6 +14,11 @@ from torchlike._core.packets import OpOverload, OpOverloadPacket
 from torchlike._core.python_dispatch import in_handler, set_depth
 from torchlike._core.tensor import Tensor
 
+# isort: split
+import torchlike.linalg
+import torchlike.nn.init
+import torchlike.special  # noqa: F401  (they publish functions)
+
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
     "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
@@ -264,8 +269,9 @@ def get_ignored_functions() -> set[Callable]:
     True
     """
     seen = {public for public, entry in core.ENTRIES.items() if not entry.looks or _is_ignored(entry)}
-    package = vars(sys.modules[_PACKAGE])
-    others = {f for name, f in package.items() if inspect.isfunction(f) and not name.startswith("_")}
+    package = sys.modules[_PACKAGE]
+    public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
+    others = {f for f in public if inspect.isfunction(f)}
     return seen | (others - set(core.ENTRIES))
 
 

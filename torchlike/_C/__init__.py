@@ -29,9 +29,9 @@ from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
 from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
 from torchlike._library.below import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",

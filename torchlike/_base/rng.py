@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.random import threefry_2x32
+
+from torchlike._base.jaxprs import threefry_2x32
 
 from . import device as devices
 

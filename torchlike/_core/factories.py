@@ -3,7 +3,6 @@
 import functools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
@@ -30,6 +29,7 @@ from torchlike._core.tensor import (
 )
 from torchlike._core.viewing import call_view
 from torchlike._executor import immediate
+from torchlike._executor.kernels import jit
 from torchlike._executor.level import mapped
 from torchlike._ops import view as views
 
@@ -235,12 +235,12 @@ def filled(shape, number, kind, device=None):
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype):
-    return jax.jit(lambda number: jnp.full(shape, number, dtype))
+    return jit(lambda number: jnp.full(shape, number, dtype))
 
 
 @functools.lru_cache(1024)
 def _identity(n, m, dtype):
-    return jax.jit(lambda: jnp.eye(n, m, dtype=dtype))
+    return jit(lambda: jnp.eye(n, m, dtype=dtype))
 
 
 # -- ranges --------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ the call, so their cost is paid once per kernel compilation.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
+from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._decl import rules
 
 

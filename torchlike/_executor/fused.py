@@ -2,14 +2,16 @@
 
 import functools
 import itertools
-import sys
+from sys import getrefcount
 
 import jax
 
 from torchlike._base.state import state
 from torchlike._executor import level
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, settled
+from torchlike._executor.references import SLOT, TWO
 
 
 @functools.lru_cache(1024)
@@ -17,7 +19,7 @@ def compiled(function, static, donated=()):
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
     jax.jit. The arguments ``donated`` are overwritten.
     """
-    return jax.jit(functools.partial(function, **dict(static)), donate_argnums=donated)
+    return jit(functools.partial(function, **dict(static)), donated)
 
 
 def run(function, static, *trees):
@@ -74,9 +76,6 @@ def _certainly(keep, results):
         raise
 
 
-_HELD = 3  # references: the storage, the list, the call of getrefcount
-
-
 def _leaves(tree):
     return itertools.chain.from_iterable(tree) if tree and tree[0].__class__ is tuple else tree
 
@@ -84,10 +83,10 @@ def _leaves(tree):
 def _alone(tree):
     """Whether each value of a tree is an array that only a storage and the tree hold."""
     classes = {*map(type, _leaves(tree))}
-    if classes - {Array, Pending} or max(map(sys.getrefcount, _leaves(tree)), default=0) > _HELD:
+    if classes - {Array, Pending} or max(map(getrefcount, _leaves(tree)), default=0) > TWO:
         return False
     return Pending not in classes or all(
-        [v.array is None or sys.getrefcount(v.array) < _HELD for v in _leaves(tree) if v.__class__ is Pending]
+        [v.array is None or getrefcount(v.array) <= SLOT for v in _leaves(tree) if v.__class__ is Pending]
     )
 
 
@@ -109,7 +108,7 @@ def _recorded(recorder, function, static, trees):
 @functools.lru_cache(1024)
 def _flat(function, static, tree):
     whole = functools.partial(function, **dict(static))
-    return jax.jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
+    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
 
 
 def device_of(value):

@@ -13,6 +13,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.state import state
 from torchlike._executor import level
+from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
 
 try:
@@ -31,7 +32,7 @@ def compiled(op, static):
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jax.jit(function)
+        found = op.kernels[static] = jit(function)
     return found
 
 
@@ -86,13 +87,13 @@ def cast(value, dtype):
 
 @functools.lru_cache(None)
 def _caster(dtype):
-    return jax.jit(lambda value: value.astype(dtype))
+    return jit(lambda value: value.astype(dtype))
 
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype, one):
     make = jnp.ones if one else jnp.zeros
-    return jax.jit(lambda: make(shape, dtype))
+    return jit(lambda: make(shape, dtype))
 
 
 def zeros(shape, dtype):

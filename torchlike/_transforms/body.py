@@ -15,9 +15,9 @@ import weakref
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
+from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from torchlike._base.state import LIFTING, state
 from torchlike._core import engine
 from torchlike._core import node as nodes

@@ -8,8 +8,8 @@ in plain numbers and texts that a file can hold.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from torchlike._base.jaxprs import ClosedJaxpr, jaxpr_as_fun
 from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core import engine

@@ -8,13 +8,14 @@ from sys import getrefcount
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal, jaxpr_as_fun
 
+from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._core import node as nodes
 from torchlike._core.mutation import write
 from torchlike._core.tensor import value_of
 from torchlike._executor import immediate
 from torchlike._executor.pending import Pending, all_settled, settled
+from torchlike._executor.references import TWO
 from torchlike._transforms.boundary import CompiledFunctionBackward
 from torchlike._transforms.outputs import Maker, placed
 from torchlike._transforms.recording import Entry
@@ -23,7 +24,6 @@ from torchlike._transforms.world import ANY
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _SMALL = 4096  # bytes below which equal outputs become one array
-_HELD = 3  # references to an array that only its storage holds, as counted here
 _value = attrgetter("value")
 _grad_value = attrgetter("_grad._storage.value")
 
@@ -168,9 +168,9 @@ class Program:
 
     def _run(self, values):
         donated = self.donated
-        if donated and max(map(getrefcount, islice(values, donated))) > _HELD:  # somebody else holds an array
+        if donated and max(map(getrefcount, islice(values, donated))) > TWO:  # somebody else holds an array
             for i in range(donated):
-                if getrefcount(values[i]) > _HELD:
+                if max(map(getrefcount, islice(values, i, i + 1))) > TWO:
                     values[i] = jnp.array(values[i])
         return self.early(*values)
 

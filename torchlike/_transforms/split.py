@@ -1,6 +1,6 @@
 """Cutting jaxprs: into what does not depend on some of the inputs and the rest, and down to some outputs."""
 
-from jax.extend.core import ClosedJaxpr, Literal
+from torchlike._base.jaxprs import ClosedJaxpr, Literal
 
 
 def split(jaxpr, late, n_early):
