@@ -156,7 +156,8 @@ def mark(t, requires_grad):
     if requires_grad and not differentiable(t):
         dtype = dtype_of(t)
         raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {dtype}")
-    _set_requires_grad(t, requires_grad)
+    if not (requires_grad and nodes.requires_grad(t)):
+        _set_requires_grad(t, requires_grad)
     return t
 
 

@@ -8,7 +8,7 @@ from torchlike._core.factories import empty
 from torchlike._core.node import requires_grad
 from torchlike._core.overrides import PLAIN, disabled
 from torchlike._core.printing import parameter_str, prints_as_tensor
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.tensor import Tensor, alias, preserve_format
 
 __all__ = ["Parameter", "Buffer"]
 
@@ -81,7 +81,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+            memo[id(self)] = type(self)(self.data.clone(memory_format=preserve_format), self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
