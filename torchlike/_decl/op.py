@@ -91,12 +91,12 @@ class Op(Kernel):
                 continue
             if value is None and not arg.optional:
                 raise TypeError(
-                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not NoneType"
+                    f"{self.name}(): argument '{arg.public_name}' (position {position}) must be Tensor, not NoneType"
                 )
             if value is not None and arg.name not in self.numbers and getattr(value, "weak_type", False):
                 kind = {"i": "int", "f": "float", "c": "complex", "b": "bool"}[value.dtype.kind]
                 raise TypeError(
-                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not {kind}"
+                    f"{self.name}(): argument '{arg.public_name}' (position {position}) must be Tensor, not {kind}"
                 )
 
     def derivative(self, static, avals, wanted):
