@@ -4,7 +4,8 @@ import ctypes
 import gc
 import os
 import sys
-from pathlib import Path
+
+from torchlike._base import cache
 
 
 class _Paused:
@@ -39,20 +40,9 @@ def enable_x64():
         jax.config.update("jax_enable_x64", True)
 
 
-def cache_folder():
-    """Where compiled kernels are kept, or None: ``TORCHLIKE_CACHE`` (a folder, or 0 for none)."""
-    choice = os.environ.get("TORCHLIKE_CACHE", "")
-    if choice.lower() in ("0", "off", "false"):
-        return None
-    if choice:
-        return Path(choice)
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "torchlike" / "xla"
-
-
 def enable_cache():
-    """Keep compiled kernels on disk, so that a second process starts warm."""
-    folder = cache_folder()
+    """Keep compiled programs on disk, so that a second process starts warm."""
+    folder = cache.folder()
     if folder is None or jax.config.jax_compilation_cache_dir:
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))

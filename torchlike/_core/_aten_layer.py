@@ -11,7 +11,7 @@ from torchlike._core.arguments import KIND, plain
 from torchlike._core.dispatch import plan_for
 from torchlike._core.inplace import check_writable, rebase
 from torchlike._core.layers import DISPATCH, Call
-from torchlike._core.mutation import bump
+from torchlike._core.mutation import bump, set_history
 from torchlike._core.out import parts
 from torchlike._core.packets import ops
 from torchlike._core.storage import UNTRACKED
@@ -22,10 +22,26 @@ from torchlike._executor.immediate import Abstract
 @DISPATCH.install
 def _show(call: Call) -> Any:
     """Show one call to the modes and subclasses."""
-    return _SHOWN[call.form.name](call)
+    return _SHOWN[call.form.name](call) if state.dispatch_modes or layer.handlers(call.inputs) else _unseen(call)
 
 
-DISPATCH.takes = layer.has_dispatch
+DISPATCH.has, DISPATCH.takes = layer.has_dispatch, layer.takes
+
+
+def _unseen(call: Call) -> Any:
+    """A call on tensors whose ``__torch_dispatch__`` is switched off: plain ones stand for them."""
+    stands = tuple([_stand(x) for x in call.inputs])
+    out = call.run(stands)
+    for x, stand in zip(call.inputs, stands, strict=True):
+        if stand is x:
+            continue
+        for t in layer.leaves((out,)):
+            if t._diff is not None and t._diff.base is stand:
+                t._diff.base = x
+        if out is stand:
+            set_history(x, stand._edge, stand._rg)
+            x._diff, out = stand._diff, x
+    return out
 
 
 def _plain(inputs: tuple, op: Any) -> tuple:
@@ -234,7 +250,7 @@ _SHOWN = {"new": _new, "view": _view, "views": _views, "inplace": _inplace, "out
 
 
 def _detached(t: Tensor) -> Tensor | None:
-    if state.dispatch_modes or layer.has_dispatch(type(t)):
+    if state.dispatch_modes or layer.takes(type(t)):
         out = layer.invoke(ops.aten.detach.default, (t,), {})
         return alias(t, type(t)) if out is t else out
     return None

@@ -25,17 +25,24 @@ def plain(op, position, x):
         return x
     if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
         return x.item()
-    names = [a.name for a in op.declaration.dynamic]
-    name = f"'{names[position]}' " if position < len(names) else ""
+    names = [a.public_name for a in op.declaration.dynamic]
+    raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
+
+
+def no_tensor(function, name, position, x):
+    """The error of an argument, at ``position`` unless that is None, that is no tensor."""
+    given = ([] if name is None else [f"'{name}'"]) + ([] if position is None else [f"(position {position + 1})"])
     hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
-    raise TypeError(
-        f"{op.name}(): argument {name}(position {position + 1}) must be Tensor, not {_kind(x)}{hint}"
-    )
+    return TypeError(f"{function}(): argument {' '.join(given)} must be Tensor, not {_kind(x)}{hint}")
+
+
+_HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module
 
 
 def _kind(x):
-    module = type(x).__module__
-    return type(x).__name__ if module == "builtins" else f"{module}.{type(x).__name__}"
+    cls = type(x)
+    short = cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if short else f"{cls.__module__}.{cls.__name__}"
 
 
 def _wrong(function, name, expected, got):

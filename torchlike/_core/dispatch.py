@@ -7,7 +7,7 @@ goes straight to autograd and the executor.
 from torchlike._base.state import state
 from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
-from torchlike._core import opnode, overrides
+from torchlike._core import opnode
 from torchlike._core.arguments import KIND, plain
 from torchlike._core.creation import UNRECORDED, refusal
 from torchlike._core.layers import DISPATCH, LAYERS, Call, Form
@@ -15,7 +15,7 @@ from torchlike._core.mutation import current, set_history
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
 from torchlike._decl import derive, rules
-from torchlike._executor import immediate
+from torchlike._executor import immediate, plans
 from torchlike._executor.failure import translate
 
 _get = KIND.get
@@ -69,13 +69,10 @@ NEW = Form("new", call, fresh=True)
 
 def walk(call):
     """The results of a call that some layer may handle, or whose inputs are to be made plain."""
-    answer = overrides.late(call.inputs)
-    if answer is not None:
-        return answer()
     for layer in LAYERS if state.slow else ():
         if state.slow & layer.bit and (layer.outputs or not call.form.outputs):
             return layer(call)
-    if any([type(x) not in KIND and DISPATCH.takes(type(x)) for x in call.inputs]):
+    if any([type(x) not in KIND and DISPATCH.has(type(x)) for x in call.inputs]):
         return DISPATCH(call)
     return call.run(tuple([plain(call.op, i, x) for i, x in enumerate(call.inputs)]))
 
@@ -119,7 +116,7 @@ def _make_plan(op, inputs, static, values):
     if not wanted:
         return None
     avals = [derive.aval(v) for v in values]
-    plan = op.derivative(static, avals, wanted)
+    plan = plans.derivative(op, static, avals, wanted)
     if plan is not None:
         plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))

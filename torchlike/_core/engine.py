@@ -25,7 +25,8 @@ from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
-plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
+# the sum of two gradients, of one shape and dtype
+plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
 
 adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()

@@ -87,16 +87,18 @@ class DispatchLayer(Layer):
     """The layer of ``__torch_dispatch__``, which also sees what is no operator call.
 
     Attributes, set by the modules that implement them:
-        takes: ``takes(cls)``, whether tensors of a class have a ``__torch_dispatch__``: they come here with no bit set.
+        has: ``has(cls)``, whether tensors of a class have a ``__torch_dispatch__``: they come here with no bit set.
+        takes: ``takes(cls)``, as ``has``, where that is not switched off.
         show: ``show(name, args, kwargs)``, the result of an aten call by the modes and subclasses.
         announce: ``announce(name, tensor, *args)``, a context for a change in place, which is shown to the modes.
         detach: ``detach(tensor)``, as a ``__torch_dispatch__`` gives it, None if none sees it.
     """
 
-    __slots__ = ("announce", "detach", "show", "takes")
+    __slots__ = ("announce", "detach", "has", "show", "takes")
 
     def __init__(self) -> None:
         super().__init__("__torch_dispatch__", flags.DISPATCH, switches=False, outputs=True)
+        self.has: Callable[[type], bool] = lambda cls: False
         self.takes: Callable[[type], bool] = lambda cls: False
         self.detach: Callable[[Any], Any] = lambda t: None
         self.show: Any = None

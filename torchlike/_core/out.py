@@ -28,7 +28,7 @@ def call_out(op, inputs, static, out):
         )
     _demand_no_overlap(op, tensors, outs)
     made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
-    (walk if state.slow or any([type(o) not in KIND for o in outs]) else Call.run)(made)
+    (walk if state.slow or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
     return out if op.returns is None else op.returns(outs)
 
 

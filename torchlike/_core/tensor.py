@@ -138,10 +138,10 @@ class Tensor(TensorBase):
         return self._view is None or is_contiguous(self._view.layout)
 
     def is_floating_point(self):
-        return self.dtype.is_floating_point
+        return dtype_of(self).is_floating_point
 
     def is_complex(self):
-        return self.dtype.is_complex
+        return dtype_of(self).is_complex
 
     def is_signed(self):
         return self.dtype.is_signed
@@ -285,6 +285,10 @@ def alias(t, cls=Tensor):
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
     return new
+
+
+# The properties of these names, for the library itself: nobody overrides them.
+dtype_of, device_of = Tensor.dtype.fget, Tensor.device.fget
 
 
 def value_of(t):

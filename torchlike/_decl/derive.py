@@ -91,6 +91,10 @@ class Kernel:
         """The operator that this is a form of; itself where it is none."""
         return self
 
+    def identity(self):
+        """What names this operator in every process, of tuples, texts and numbers; None if nothing does."""
+        return None
+
     def forward(self, static):
         """The traceable function from runtime values (positional) to a result or a tuple."""
         raise NotImplementedError(self.name)
@@ -115,8 +119,13 @@ class Kernel:
         found = self.derived.get(key)
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
-            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function)
+            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function, self.part(key))
         return found
+
+    def part(self, key):
+        """The identity of what is derived from this operator, where ``key`` tells it from the rest."""
+        identity = self.identity()
+        return None if identity is None else (identity, key)
 
     def reset(self):
         """Forget every compiled kernel: a setting that kernels read while traced has changed."""
@@ -135,14 +144,17 @@ class Kernel:
 class Derived(Kernel):
     """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments.
 
-    ``plan``: the plan that a backward belongs to, else None.
+    ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
     """
 
-    __slots__ = ("function", "plan")
+    __slots__ = ("function", "plan", "origin")
 
-    def __init__(self, name, node, function):
+    def __init__(self, name, node, function, origin=None):
         super().__init__(name, node)
-        self.function, self.plan = function, None
+        self.function, self.plan, self.origin = function, None, origin
+
+    def identity(self):
+        return self.origin
 
     def forward(self, static):
         function = self.function

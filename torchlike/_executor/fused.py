@@ -20,7 +20,8 @@ def compiled(function, static, donated=()):
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
     jax.jit. The arguments ``donated`` are overwritten.
     """
-    return jit(functools.partial(function, **dict(static)), donated)
+    whole = functools.partial(function, **dict(static))
+    return jit(whole, ("fused", whole), donated)
 
 
 def run(function, static, *trees):
@@ -149,7 +150,7 @@ def _recorded(recorder, function, static, trees):
 @functools.lru_cache(1024)
 def _flat(function, static, tree):
     whole = functools.partial(function, **dict(static))
-    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
+    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)))
 
 
 def device_of(value):

@@ -32,8 +32,14 @@ def compiled(op, static):
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jit(function)
+        found = op.kernels[static] = jit(function, named(op, static))
     return found
+
+
+def named(op, static):
+    """What tells the kernel of ``op`` for ``static`` from all others; None if that is not known."""
+    identity = op.identity()
+    return None if identity is None else (identity, static)
 
 
 def _with_verdict(forward, verdict):
@@ -87,13 +93,13 @@ def cast(value, dtype):
 
 @functools.lru_cache(None)
 def _caster(dtype):
-    return jit(lambda value: value.astype(dtype))
+    return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype, one):
     make = jnp.ones if one else jnp.zeros
-    return jit(lambda: make(shape, dtype))
+    return jit(lambda: make(shape, dtype), ("filler", shape, np.dtype(dtype), one))
 
 
 def zeros(shape, dtype):

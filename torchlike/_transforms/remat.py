@@ -22,6 +22,7 @@ from jax import lax
 from torchlike._base.state import REMAT, state
 from torchlike._core.layers import AGAIN
 from torchlike._core.mutation import become, store
+from torchlike._core.overrides import unseen
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Pending, all_settled
@@ -66,6 +67,7 @@ def _in_program(value):
     return state.recorder is not None or isinstance(value, jax.core.Tracer)
 
 
+@unseen
 def words_of(results):
     """{node: word} of those of these tensors that belong to a program; the node is None without a history."""
     found = {}

@@ -12,6 +12,7 @@ from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
+from torchlike._core.overrides import unseen
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, wrap
 from torchlike._core.viewing import VIEW, call_view, call_views
@@ -115,6 +116,7 @@ class LevelStorage(Storage):
         )
 
 
+@unseen
 def lift(inner, dim, level):
     """The tensor that the function of ``level`` sees of ``inner``, of the level below."""
     dim %= inner.ndim
@@ -391,6 +393,7 @@ def one_by_one(f, *tensors):
 values.EACH.append(one_by_one)
 
 
+@unseen
 def lowered_view(batch, dim):
     """The tensor below, its mapped axis at ``dim``: itself where it is there already."""
     inner, n = batch.inner, batch.inner.ndim
