@@ -11,6 +11,8 @@ from export_kit import filled, module, numbers, seen
 import torchlike as torch
 from torchlike.export import UserError
 
+pytestmark = pytest.mark.compilers
+
 Pair = collections.namedtuple("Pair", "a b")
 
 
@@ -420,6 +422,8 @@ def _backward(x):
 
 
 OUTSIDE = torch.ones(2, requires_grad=True)
+
+
 def _grown(self, x):
     self.n = torch.cat([self.n, x.detach()])
     return x

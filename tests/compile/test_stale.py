@@ -4,7 +4,6 @@ Each case is a story: a function is called, something that it read is changed, i
 eager code and compiled, and all results must be the same, as must what it left behind.
 """
 
-import collections
 import contextlib
 import contextvars
 import enum

@@ -38,7 +38,7 @@ class Case:
     """
 
     def __init__(self, plan: Any, values: tuple, args: tuple = ()) -> None:
-        op = getattr(plan.op, "op", plan.op)
+        op = plan.op.declaration
         self.plan, self.op, self.args = plan, op, args
         n = len(plan.inputs) + len(plan.outputs)
         self.saved = dict(zip(plan.names, values[:n], strict=False))
@@ -88,8 +88,8 @@ def formula(*names: str) -> Callable[[Callable], Callable]:
 
 def gradients(plan: Any, values: tuple, args: tuple = ()) -> list | None:
     """The gradients of the wanted inputs in order, by a formula; None where there is none."""
-    op = getattr(plan.op, "op", plan.op)
-    found = FORMULAS.get(getattr(op, "full_name", ""))
+    op = plan.op.declaration
+    found = FORMULAS.get(op.full_name)
     if found is None or plan.refuses:
         return None
     case = Case(plan, values, args)

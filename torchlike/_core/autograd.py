@@ -11,9 +11,10 @@ from torchlike._core.dispatch import refresh
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.inplace import CopySlices
 from torchlike._core.moving import ToCopyBackward0
+from torchlike._core.mutation import extras_of, grad_of, set_grad, set_history
 from torchlike._core.opnode import OpNode
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor import Tensor, dtype_of
 from torchlike._executor.level import LevelValue
 
 
@@ -21,13 +22,6 @@ def _fresh(t):
     if t._diff is not None:
         refresh(t)
     return t
-
-
-def _get_requires_grad(t):
-    diff = t._diff
-    if diff is None:
-        return t._rg
-    return diff.base._rg or (t._rg and t._edge is not nodes.NOWHERE)
 
 
 def _set_requires_grad(t, value):
@@ -39,13 +33,13 @@ def _set_requires_grad(t, value):
             "var_no_grad = var.detach()."
         )  # fmt: skip
         raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
-    if value and t.requires_grad:
+    if value and nodes.requires_grad(t):
         return
     if value and t._vc is UNTRACKED and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
+    if value and not differentiable(t):
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    t._edge, t._rg = None, value
+    set_history(t, None, value)
 
 
 def _grad_fn(t):
@@ -54,7 +48,7 @@ def _grad_fn(t):
 
 
 def _get_grad(t):
-    grad = t._grad
+    grad = grad_of(t)
     if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
@@ -69,16 +63,12 @@ def _get_grad(t):
 def _set_grad(t, value):
     if value is not None:
         _check_grad(t, value)
-    elif state.capture is not None:
-        state.capture.cleared.add(id(t))
-    t._grad = value
+    set_grad(t, value)
 
 
 def _check_grad(t, value):
     if not isinstance(value, Tensor):
-        raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
-        )
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     expected = grad_dtype_of(t)
@@ -136,14 +126,14 @@ def _set_grad_dtype(t, value):
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
-    if value is not None and t._grad is not None and t._grad.dtype is not value:
+    if value is not None and (grad := grad_of(t)) is not None and grad.dtype is not value:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
-            f"'{_element_name(t._grad.dtype)}'. Please clear the gradient (.grad = None) first, or give its dtype."
+            f"'{_element_name(grad.dtype)}'. Please clear the gradient (.grad = None) first, or give its dtype."
         )
     if value is t.dtype and t._ex is None:
         return
-    _extras(t)["grad_dtype"] = value
+    extras_of(t)["grad_dtype"] = value
 
 
 def requires_grad_(t, requires_grad=True):
@@ -159,11 +149,18 @@ def requires_grad_(t, requires_grad=True):
 
 def mark(t, requires_grad):
     """As :func:`requires_grad_`, also for what is made inside of a transform."""
-    if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
-        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
-    if not (requires_grad and t.requires_grad):
-        t.requires_grad = requires_grad
+    if requires_grad and not differentiable(t):
+        dtype = dtype_of(t)
+        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {dtype}")
+    if not (requires_grad and nodes.requires_grad(t)):
+        _set_requires_grad(t, requires_grad)
     return t
+
+
+def differentiable(t):
+    """Whether the dtype of ``t`` has gradients."""
+    dtype = dtype_of(t)
+    return dtype.is_floating_point or dtype.is_complex
 
 
 _IN_TRANSFORM = (
@@ -183,8 +180,8 @@ def detach_(t):
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     if not nodes.is_leaf(t):
-        _extras(t)["detached"] = nodes.next_sequence()
-    t._edge, t._rg = None, False
+        extras_of(t)["detached"] = nodes.next_sequence()
+    set_history(t, None, False)
     return t
 
 
@@ -208,7 +205,7 @@ def register_hook(t, hook):
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if nodes.is_leaf(_fresh(t)):
-        hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
+        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, {})
         nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
         node, nr = t._edge
@@ -222,7 +219,7 @@ def register_post_accumulate_grad_hook(t, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
+    return RemovableHandle.add(extras_of(t).setdefault("post_accumulate", {}), hook)
 
 
 def _undeletable(message):
@@ -245,12 +242,6 @@ def _post_accumulate_grad_hooks(t):
     return (t._ex or {}).get("post_accumulate")
 
 
-def _extras(t):
-    if t._ex is None:
-        t._ex = {}
-    return t._ex
-
-
 def _set_sequence_nr(node, number):
     """Change the node's creation number: of nodes that are ready, backward runs the one with the highest first."""
     if number < 0:
@@ -265,15 +256,11 @@ def install():
     for kind in (nodes.AccumulateGrad, OpNode, CopySlices, Error, ToCopyBackward0):  # those of a Function are not
         kind.__call__ = call_node
     Tensor.requires_grad = property(
-        _get_requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
+        nodes.requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._grad_fn = property(
-        _grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!")
-    )
-    Tensor._backward_hooks = property(
-        _backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!")
-    )
+    Tensor._grad_fn = property(_grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!"))
+    Tensor._backward_hooks = property(_backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!"))
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)

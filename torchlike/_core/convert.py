@@ -15,8 +15,9 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
+from torchlike._core.overrides import unseen
 from torchlike._core.seen import seen, subclassed, watched
-from torchlike._core.tensor import Tensor, array_of, fresh, value_of
+from torchlike._core.tensor import Tensor, array_of, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
@@ -78,13 +79,14 @@ def new_tensor(data, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):
-            device = data.device
+            device = device_of(data)
         if dtype is not None:
             value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
         return _finished(value, device, requires_grad)
     return _finished(host_array(data, dtype), device, requires_grad)
 
 
+@unseen
 def as_tensor(data, dtype=None, device=None):
     """``data`` as a tensor: itself where nothing changes, else as :func:`tensor` (numpy data are copied).
 
@@ -124,9 +126,7 @@ def from_jax_array(array):
     tensor([0., 0.])
     """
     if not isinstance(array, jax.Array):
-        raise TypeError(
-            f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data"
-        )
+        raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
     return fresh(jax.lax.convert_element_type(array, array.dtype))
@@ -164,9 +164,7 @@ def numpy(t, *, force=False):
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
     if t.requires_grad and state.grad and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if is_conj(t) and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."

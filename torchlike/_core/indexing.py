@@ -11,15 +11,16 @@ from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_c
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call, plan_for, refresh
 from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.moving import move
+from torchlike._core.mutation import bump, enter, store
 from torchlike._core.numbers import fitting
-from torchlike._core.overrides import late, refused
-from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, bump, fresh, value_of
+from torchlike._core.storage import CAPTURES
+from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._core.viewing import Shaped, call_view
 from torchlike._core.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
@@ -43,10 +44,7 @@ def getitem(self, index):
         return _select(self, index)
     if kind is slice:
         return _slice(self, index)
-    try:
-        view, indices = _resolve(self, index)
-    except IndexError as error:
-        return refused(error)
+    view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     mask, dim = _single_mask(view, indices)
@@ -80,9 +78,6 @@ def _strides(layout, where, shape):
 def setitem(self, index, value):
     """``self[index] = value``, with the value broadcast to what the index selects."""
     if not isinstance(value, _VALUES):
-        answer = late((index, value), 1)
-        if answer is not None:
-            return answer()
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
     if index is False:
@@ -334,8 +329,9 @@ def _store(target, new):
     """Write the value ``new``, broadcast and cast, into the storage, without reading what was there."""
     view, storage = target._view, target._storage
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)
-    storage.value = immediate.run(_assigner(steps), (), (storage.value, new, *ints))
-    storage.epoch += 1
+    if CAPTURES:
+        enter(storage)
+    store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
     bump(target)
 
 
@@ -364,7 +360,7 @@ def _assigner(steps):
         def run(base, new, *ints):
             return write(base, shapes.onto(jax.numpy.asarray(new), read(base, *ints)), *ints)
 
-        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run)
+        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run, ("assign", steps))
     return found
 
 

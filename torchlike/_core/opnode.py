@@ -6,6 +6,7 @@ from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import shown
 from torchlike._core.saved import DETACHED, FREED, SavedTensor, SavesTensors
+from torchlike._core.storage import CAPTURES
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor import immediate
 
@@ -89,7 +90,7 @@ class OpNode(SavesTensors):
                 got.append(self._odd(len(got), t, version))
             elif t._ex is not None and t._ex.get("detached", 0) > self._seq:
                 raise RuntimeError(DETACHED)
-            elif t._view is None:
+            elif t._view is None and not CAPTURES:
                 got.append(t._storage.value)
             else:
                 got.append(value_of(t))
@@ -150,8 +151,8 @@ def node_class(name):
 
 def _class_of(op, plan):
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
-    declared = getattr(op, "op", op)
-    choose = getattr(declared, "node_of", None)
+    declared = op.declaration
+    choose = declared.node_of
     name = op.node if choose is None else declared.chosen(choose, plan.avals, plan.static)
     if plan.refuses:
         name = "NotImplemented"
@@ -184,5 +185,3 @@ def make(op, plan, edges, saved, versions):
     node._seq = nodes.next_sequence()
     node._ex = None
     return node
-
-

@@ -42,6 +42,11 @@ class Arg(NamedTuple):
     def is_tensor(self):
         return self.kind == "Tensor"
 
+    @property
+    def public_name(self):
+        """The name under which functions take it and errors speak of it."""
+        return "input" if self.name == "self" else self.name
+
     def __str__(self):
         text = f"{self.type} {self.name}"
         return f"{text}={_spell(self.default, self)}" if self.has_default else text

@@ -8,7 +8,7 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base import rng
 from torchlike._base.state import state
-from torchlike._core.slow import KIND
+from torchlike._core.arguments import KIND
 from torchlike._core.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._functions._install import function
@@ -69,9 +69,7 @@ def _source(name, generator):
     if generator is None:
         return default_generator
     if not isinstance(generator, rng.Generator):
-        raise TypeError(
-            f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}"
-        )
+        raise TypeError(f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
     return generator
 
 

@@ -178,7 +178,8 @@ def _content(read):
     """The check of a whole container."""
     x = read.holder
     if isinstance(x, dict):
-        fast = "{len}({x}) == {n} and {every}({map}({same}, {x}, {keys})) and {every}({map}({same}, {x}.values(), {values}))"
+        fast = "{len}({x}) == {n} and {every}({map}({same}, {x}, {keys}))"
+        fast += " and {every}({map}({same}, {x}.values(), {values}))"
         plain = type(x) in (dict, collections.OrderedDict, collections.defaultdict)
         return _Content(read, _pairs, _pairs(x), fast if plain else "")
     if isinstance(x, list | collections.deque):

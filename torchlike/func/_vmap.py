@@ -41,9 +41,7 @@ def vmap(
             [0., 3.]])
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -108,7 +106,7 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
             f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
         )
     dims = [_checked(where, x, d) for x, d in zip(flat, dims, strict=True)]
-    sizes = [x.shape[d] for x, d in zip(flat, dims, strict=True) if d is not None]
+    sizes = [x.size(d) for x, d in zip(flat, dims, strict=True) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(n != sizes[0] for n in sizes):
@@ -131,12 +129,12 @@ def _checked(where: str, x: Any, dim: Any) -> int | None:
             f"{where}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap over "
             "non-Tensor arguments, please use None as the respective in_dim"
         )
-    if not -x.ndim <= dim < x.ndim:
+    if dim < -x.dim() or dim >= x.dim():
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {x.ndim} so "
-            f"expected in_dim to satisfy -{x.ndim} <= in_dim < {x.ndim}."
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {x.dim()} so "
+            f"expected in_dim to satisfy -{x.dim()} <= in_dim < {x.dim()}."
         )
-    return dim % x.ndim
+    return dim % x.dim() if dim < 0 else dim
 
 
 def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  # type: ignore[no-untyped-def]

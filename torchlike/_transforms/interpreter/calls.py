@@ -104,13 +104,13 @@ class Calls:
         return self.interpret(f, args, kwargs)
 
     def _users(self, cell):
+        """Whether a closure's cell holds functions or objects whose code is interpreted."""
         try:
             value = cell.cell_contents
         except ValueError:
             return False
-        return self.is_watched(value) or (
-            callable(value) and not isinstance(value, type) and not trusted_class(type(value))
-        )
+        values = value if isinstance(value, list | tuple) else (value,)
+        return any([not trusted(v) if isinstance(v, types.FunctionType) else self.is_watched(v, True) for v in values])
 
     def is_watched(self, x, objects=False):
         """Whether a function, method or partial (also an object that is called) has code that is interpreted."""

@@ -1,4 +1,4 @@
-"""Attributes, subscripts, iteration and operators of Python objects, as the language defines them, with each read noted."""
+"""Attributes, subscripts, iteration and operators of objects as the language defines them, with each read noted."""
 
 import collections
 import operator
@@ -561,7 +561,8 @@ def _operators():
     found = {s: (plain[s], f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
     found |= {f"{s}=": (getattr(operator, f"i{n}"), f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
     for symbol, name, reflected in (
-        ("<", "lt", "gt"), ("<=", "le", "ge"), (">", "gt", "lt"), (">=", "ge", "le"), ("==", "eq", "eq"), ("!=", "ne", "ne"),
+        ("<", "lt", "gt"), ("<=", "le", "ge"), (">", "gt", "lt"), (">=", "ge", "le"), ("==", "eq", "eq"),
+        ("!=", "ne", "ne"),
     ):  # fmt: skip
         found[symbol] = getattr(operator, name), f"__{name}__", f"__{reflected}__"
     unary = {"-": (operator.neg, "__neg__"), "+": (operator.pos, "__pos__"), "~": (operator.invert, "__invert__")}

@@ -21,6 +21,7 @@ _WATCHED = (
     "torchlike.compiler._module", "torchlike.distributions",
 )  # fmt: skip
 _TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
+_BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of
 _AS_IT_IS = ("torchlike.utils.checkpoint",)  # but for functions that call modules which they are given
 _CALLS_MODULES = frozenset(("checkpoint_sequential",))
 # Standard library code that keeps caches of its own or runs code at will: what it gives depends on its arguments.
@@ -115,8 +116,9 @@ def changing(function):
 
 
 _CONSTANT = frozenset((
-    type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias, property,
-    types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial, slice,
+    type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias,
+    types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial,
+    slice, property,
     tuple, frozenset, contextvars.ContextVar, operator.itemgetter, operator.attrgetter, operator.methodcaller, object,
     datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone, re.Pattern,
     types.CodeType, types.CellType,
@@ -148,7 +150,7 @@ def unseen(code, name):
     filename = code.co_filename
     if filename.endswith(_MODULE_CALLS):
         return code.co_name in ("__call__", "_call_impl")
-    if not is_users(filename) or _standard(filename) or _below(name, _TRUSTED[1:]):
+    if not is_users(filename) or _standard(filename) or _below(name, _BELOW):
         return False
     generated = _below(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")
     return not (filename.startswith("<") and generated)
