@@ -239,7 +239,8 @@ def test_an_eager_step_while_another_thread_reads():
     assert all(a == b and a == int(a) for a, b in seen)
 
 
-def test_sixteen_threads_for_a_moment():
+@pytest.mark.parametrize("execution", ["immediate"])
+def test_sixteen_threads_for_a_moment(execution):
     stress = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "stress.py"), run_name="stress")
     assert stress["run"](1.0, 16) == []
 

@@ -74,8 +74,9 @@ def traced(function, given):
     return _structure(trace.jaxpr), constants, others
 
 
+@pytest.mark.parametrize("execution", ["immediate"])
 @pytest.mark.parametrize("part", range(8))
-def test_no_number_of_the_traced_call_is_kept(part):
+def test_no_number_of_the_traced_call_is_kept(part, execution):
     functions = sorted(everything().items())[part::8]
     met, kept = set(), []
     with warnings.catch_warnings():
