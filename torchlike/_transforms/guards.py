@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.live import KINDS
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
 
@@ -55,6 +56,20 @@ class Guards:
             if getter() != value:
                 return "a mode or an option of an optimizer"
         return None
+
+    def moved(self):
+        """The numbers that are not what they were, as the interpreter knows them."""
+        found = set()
+        for part in self.parts:
+            read = part.read
+            if read.kind in KINDS and type(read.value) in (float, int) and not part.holds():
+                try:
+                    now = KINDS[read.kind](read.holder, read.key)
+                except _ERRORS:
+                    continue
+                if type(now) is type(read.value):
+                    found.add((read.kind, id(read.holder), read.key))
+        return found
 
     def _compiled(self):
         writer = _Writer()
@@ -289,6 +304,8 @@ _PARTS = {
     "dict": _part(lambda x, _: object.__getattribute__(x, "__dict__"), "{x}.__dict__"),
     "type": _part(lambda x, _: type(x), "type({x})"),
     "variable": _part(lambda x, given: x.get(*given), "{x}.get(*{k})"),
+    "number": _part(lambda get, _: type(get()), "type({x}())"),
+    "number test": _part(lambda get, _: get(), "{x}()"),
     "code": lambda read: _Code(read, (read.holder.__code__, read.holder.__defaults__, read.holder.__kwdefaults__)),
     "whole": _content,
     "array": _content,
