@@ -1,4 +1,4 @@
-"""Programs made at random of reads of Python state, with that state changed between calls: compiled as in eager code."""
+"""Programs made at random of reads of Python state that changes between calls: compiled as in eager code."""
 
 import os
 import random

@@ -6,6 +6,7 @@ may mean nothing. Most compare by identity; a number that was set again is as go
 
 import array
 import collections
+from itertools import chain
 from operator import attrgetter, is_
 from typing import NamedTuple
 
@@ -340,8 +341,9 @@ class _State:
     def __init__(self, read):
         self.read, state = read, read.holder
         self.keys, self.states = list(state), list(state.values())
-        self.held = [list(s.values()) for s in self.states]
-        self.owned = [v for values in self.held for v in values if isinstance(v, Tensor)]
+        self.lengths, self.views = list(map(len, self.states)), [s.values() for s in self.states]
+        self.held = list(chain.from_iterable(self.views))
+        self.owned = [v for v in self.held if isinstance(v, Tensor)]
         self.storages = list(map(_storage, self.owned))
 
     def holds(self):
@@ -351,14 +353,13 @@ class _State:
             len(state) == len(self.keys)
             and all(map(is_, state, self.keys))
             and all(map(is_, state.values(), self.states))
-            and all(
-                [
-                    len(s) == len(h) and all(map(alike, s.values(), h))
-                    for s, h in zip(self.states, self.held, strict=True)
-                ]
-            )
+            and list(map(len, self.states)) == self.lengths
+            and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
             and all(map(is_, map(_storage, self.owned), self.storages))
         )
+
+    def _values(self):
+        return chain.from_iterable(self.views)
 
     def name(self):
         """What has changed."""

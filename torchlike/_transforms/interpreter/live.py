@@ -161,4 +161,3 @@ def _plain(function):
     """The operator that an operator in place is for numbers, which cannot change."""
     name = function.__name__
     return getattr(operator, name[1:]) if name.startswith("i") and hasattr(operator, name[1:]) else function
-
