@@ -1,7 +1,9 @@
 """A capture keeps to itself what it sees and changes: other threads and the collector notice nothing."""
 
 import gc
+import runpy
 import threading
+from pathlib import Path
 
 import pytest
 from compile_kit import both, data, same
@@ -93,7 +95,7 @@ def test_gradients_added_by_a_program_and_by_eager_threads():
     def step(x):
         (w * x).sum().backward()
 
-    runs = 200
+    runs = 60
     step(torch.ones(2))
     with Meanwhile(lambda: (w * 1.0).sum().backward()) as other:
         for _ in range(runs - 1):
@@ -235,6 +237,12 @@ def test_an_eager_step_while_another_thread_reads():
         for _ in range(300):
             optimizer.step()
     assert all(a == b and a == int(a) for a, b in seen)
+
+
+@pytest.mark.parametrize("execution", ["immediate"])
+def test_sixteen_threads_for_a_moment(execution):
+    stress = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "stress.py"), run_name="stress")
+    assert stress["run"](1.0, 16) == []
 
 
 # -- the collector ---------------------------------------------------------------------------------------

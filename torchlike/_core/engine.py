@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 
 from torchlike._base.layout import is_dense
-from torchlike._base.state import state
+from torchlike._base.state import followed, state
 from torchlike._core import anomaly
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
@@ -315,7 +315,7 @@ class _Task:
         """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
         for hook in list(ex.get("prehooks", {}).values()):
             given = tuple(self.tensor(g) for g in grads)
-            grads = [self.raw(g) for g in of_node_hook(hook, given, hook(given))]
+            grads = [self.raw(g) for g in of_node_hook(hook, given, followed(hook)(given))]
         return grads
 
     def after(self, node, results, grads):
@@ -323,7 +323,7 @@ class _Task:
         hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
         for hook in hooks:
             given = node._spread(self.tensor(r) for r in self.wanted_of(node, results))
-            got = of_node_hook(hook, given, hook(given, tuple(self.tensor(g) for g in grads)))
+            got = of_node_hook(hook, given, followed(hook)(given, tuple(self.tensor(g) for g in grads)))
             results = [self.raw(g) for g in node._gather(got)]
         return results
 
@@ -339,9 +339,9 @@ class _Task:
     def after_accumulation(self, node, grads):
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
-            of_leaf_hook(hook(node.variable))
+            of_leaf_hook(followed(hook)(node.variable))
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
-            of_node_hook(hook, (), hook((), tuple(self.tensor(g) for g in grads)))
+            of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
 
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):

@@ -118,7 +118,8 @@ def _give(w, program, inference):
     """New gradients, and the results."""
     made = [m for _, m in program.grads if m is not None] + program.result
     slots = Counter([m.slot for m in made if isinstance(m, New)])
-    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 for m in made]
+    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 and not m.retains
+              for m in made]  # fmt: skip
     known = [isinstance(m, Constant | Same) for m in made]
     if program.metas:
         w.add("node = history(outs, leaves)")

@@ -52,8 +52,8 @@ class Program:
     """
 
     def __init__(self, trace):
-        alive = _alive(trace.survivors)
-        self.again = not alive
+        alive, held = _alive(trace)
+        self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
         gradients = list(range(trace.n_early, len(trace.jaxpr.outvars)))
         jaxpr, kinds = used(without_constants(trace.jaxpr, kept + gradients), self._sources(trace))
@@ -154,9 +154,8 @@ class Program:
         return all([a.value is b.value for a, b in self.together]) and self._grads_hold()
 
     def _grads_hold(self):
-        return (
-            all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
-            and all(h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad)
+        return all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded) and all(
+            h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad
         )
 
     def __call__(self, leaves, first=False):
@@ -228,11 +227,11 @@ class Program:
         """The program as jax lowers it, for the values that a call would give it now."""
         return self.early.lower(*self.values(leaves))
 
-    def values(self, leaves):
-        """The values that a call would give it now."""
+    def values(self, leaves, numbers=None):
+        """The values that a call would give it now; ``numbers``: those that are no tensors, None to read them."""
         values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
         values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
-        return all_settled([*values, *self.numbers()])
+        return all_settled([*values, *(self.numbers() if numbers is None else numbers)])
 
     def examine(self):
         """Raise the error of a value check that failed in a former call."""
@@ -308,11 +307,14 @@ def _taking(order, after):
     return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 
-def _alive(survivors):
-    """(storage, slot) of the storages made while tracing that something still holds."""
-    alive = [(ref(), slot) for ref, slot in survivors if ref() is not None]
-    if alive:
-        del alive
-        gc.collect()
-        alive = [(ref(), slot) for ref, slot in survivors if ref() is not None]
-    return alive
+def _alive(trace):
+    """(storage, slot) of the storages made while tracing that something still holds, and whether something is held."""
+    for collects in (False, True):
+        if collects:
+            alive = None
+            gc.collect()
+        alive = [(ref(), slot) for ref, slot in trace.survivors if ref() is not None]
+        held = bool(alive) or trace.kept_aliases()
+        if not held:
+            break
+    return alive, held
