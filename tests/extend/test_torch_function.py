@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -399,3 +401,23 @@ def test_the_argument_that_is_no_tensor(code):
 
 def test_no_overload_of_several():
     agree_error(lambda t: t.mean(X[t], "a"), r"mean\(\) received an invalid combination of arguments.*\(Tensor, str\)")
+
+
+WARNING = {
+    "a property": lambda t, y: y.grad,
+    "a method": lambda t, y: y.detach().resize(2, 1),
+    "out=": lambda t, y: t.add(t.ones(3), 1, out=t.ones(2)),
+    "an index": lambda t, y: t.ones(3)[t.ones(3, dtype=t.uint8)],
+}
+
+
+@pytest.mark.parametrize("code", WARNING.values(), ids=list(WARNING))
+def test_warnings_are_at_the_users_line(code):
+    def place(t):
+        y = t.ones(2, requires_grad=True) * 2
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            code(t, y)
+        return [Path(w.filename).name for w in given]
+
+    agree(place)
