@@ -101,6 +101,7 @@ class Miss:
 
     def __call__(self, *args, **kwargs):
         if kwargs or not trace_state_clean() or not _simple(args):
+            _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
         if call.size > LARGE:
@@ -178,6 +179,12 @@ class Miss:
     def trace(self, *args):
         """See jax.jit."""
         return self.plain.trace(*args)
+
+
+def _refuse_abstract(args):
+    """Raise TypeError for what has no numbers; newer versions of jax would compile code for it before they do."""
+    if any(v.__class__ is jax.ShapeDtypeStruct for v in jax.tree.leaves(args)):
+        raise TypeError("a kernel was called with a value on the meta device")
 
 
 def _simple(args):
