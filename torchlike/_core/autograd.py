@@ -63,16 +63,12 @@ def _get_grad(t):
 def _set_grad(t, value):
     if value is not None:
         _check_grad(t, value)
-    elif state.capture is not None:
-        state.capture.cleared.add(id(t))
     set_grad(t, value)
 
 
 def _check_grad(t, value):
     if not isinstance(value, Tensor):
-        raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
-        )
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     expected = grad_dtype_of(t)
@@ -263,12 +259,8 @@ def install():
         nodes.requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._grad_fn = property(
-        _grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!")
-    )
-    Tensor._backward_hooks = property(
-        _backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!")
-    )
+    Tensor._grad_fn = property(_grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!"))
+    Tensor._backward_hooks = property(_backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!"))
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)

@@ -126,9 +126,7 @@ def from_jax_array(array):
     tensor([0., 0.])
     """
     if not isinstance(array, jax.Array):
-        raise TypeError(
-            f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data"
-        )
+        raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
     return fresh(jax.lax.convert_element_type(array, array.dtype))
@@ -166,9 +164,7 @@ def numpy(t, *, force=False):
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
     if t.requires_grad and state.grad and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if is_conj(t) and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."

@@ -114,6 +114,7 @@ INFERENCE = Layer("inference mode", flags.INFERENCE)
 BODY = Layer("bodies of control flow", flags.LIFTING)
 AGAIN = Layer("checkpointed regions that run again", flags.REMAT)
 DISPATCH = DispatchLayer()
+CAPTURE = Layer("captures", flags.CAPTURE)
 
 # PyTorch's order. Above them all is __torch_function__, which sees public functions rather than operators.
 LAYERS = (
@@ -125,9 +126,12 @@ LAYERS = (
     AGAIN,
     # Autograd: the form of a call records its node, around what the next layer returns where that is active.
     DISPATCH,
+    # The capture of a function that becomes a program learns what the call reads.
+    CAPTURE,
     # The executor.
 )
 
 __all__ = [
-    "AGAIN", "AUTOCAST", "BODY", "CHECKPOINT", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call", "Form", "Layer",
+    "AGAIN", "AUTOCAST", "BODY", "CAPTURE", "CHECKPOINT", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
+    "Form", "Layer",
 ]  # fmt: skip

@@ -183,9 +183,7 @@ class OpOverloadPacket:
         if fitting:
             return fitting[0](*args, **kwargs)
         problems = "\n\n".join([str(_misfit(o._schema, args, kwargs)) for o in overloads])
-        raise RuntimeError(
-            f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}"
-        )
+        raise RuntimeError(f"Overloaded torch operator invoked from Python failed to match any schema:\n{problems}")
 
     def __deepcopy__(self, memo: dict) -> "OpOverloadPacket":
         return self

@@ -140,13 +140,8 @@ _ones: dict = {}
 def one(shape, dtype):
     """The array of ones of a shape with one element; made once, since arrays never change."""
     found = _ones.get((shape, dtype))
-    if found is None:
+    if found is None or state.capture is not None:  # a program must not take a shared array for that of a tensor
         found = ones(shape, dtype)
         if not isinstance(found, jax.core.Tracer):
             _ones[shape, dtype] = found
     return found
-
-
-def shared_arrays():
-    """The arrays that this module hands out again and again."""
-    return _ones.values()

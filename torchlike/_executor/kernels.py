@@ -102,6 +102,7 @@ class Miss:
 
     def __call__(self, *args, **kwargs):
         if kwargs or not trace_state_clean() or not _simple(args):
+            _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
         if call.size > LARGE:
@@ -192,6 +193,12 @@ def _alike(kinds, others):
     """Whether these are kinds of the same arrays."""
     facts = [[(a.shape, a.dtype, a.weak_type) for a in found] for found in (kinds, others)]
     return facts[0] == facts[1]
+
+
+def _refuse_abstract(args):
+    """Raise TypeError for what has no numbers; newer versions of jax would compile code for it before they do."""
+    if any(v.__class__ is jax.ShapeDtypeStruct for v in jax.tree.leaves(args)):
+        raise TypeError("a kernel was called with a value on the meta device")
 
 
 def _simple(args):

@@ -18,9 +18,7 @@ _CASTS: dict[str, Callable] = {"f": float, "V": float, "c": complex, "b": bool, 
 def _checked(name: str, tensors: tuple[Tensor, ...]) -> None:
     """Raise where the elements of ``tensors`` cannot be gone through together."""
     if any(t.requires_grad for t in tensors):
-        raise RuntimeError(
-            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
-        )
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     for other in tensors[1:]:
         if other.type() != tensors[0].type():
             raise TypeError(f"{name}: expected {tensors[0].type()} for 'other' (got {other.type()})")

@@ -118,9 +118,7 @@ def swapaxes(input, axis0, axis1):
 def movedim(input, source, destination):
     """Dimensions moved to new positions, the others in order; a view."""
     source, destination = [
-        (arguments.as_int("movedim", n, d),)
-        if not isinstance(d, list | tuple)
-        else arguments.as_ints("movedim", n, d)
+        (arguments.as_int("movedim", n, d),) if not isinstance(d, list | tuple) else arguments.as_ints("movedim", n, d)
         for n, d in (("source", source), ("destination", destination))
     ]
     return input.permute(g.movedim_order(input.ndim, source, destination))
@@ -286,8 +284,7 @@ def tensor_split(input, indices_or_sections, dim=0):
     points = dims.tensor_split_points(input.shape[dim], indices_or_sections)
     edges = [0, *points, input.shape[dim]]
     return tuple(
-        call_view(views.slice_, (input,), (dim, a, max(a, b), 1))
-        for a, b in zip(edges, edges[1:], strict=False)
+        call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
     )
 
 

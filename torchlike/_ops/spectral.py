@@ -61,8 +61,7 @@ def linalg_qr(A, mode):
     """
     if mode not in ("reduced", "r", "complete"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
-            "'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     matrices("linalg.qr", A)
     q, r = _qr(A, mode == "complete")
@@ -170,8 +169,7 @@ def linalg_svd(A, full_matrices, driver):
 def _no_driver(name, driver):
     if driver is not None:
         raise RuntimeError(
-            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
-            "backend."
+            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
 
 
@@ -275,9 +273,7 @@ def _eig(a):
 
 def _eig_finite(**arguments):
     (a,) = arguments.values()
-    return ~jnp.all(jnp.isfinite(a)), RuntimeError(
-        "torch.linalg.eig: input tensor should not contain infs or NaNs."
-    )
+    return ~jnp.all(jnp.isfinite(a)), RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
 
 
 def _eig_vjp(grads, values, vectors):
@@ -390,8 +386,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
 
 
 @op(
-    "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
-    " -> Tensor",
+    "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
     variants="out",
     numbers=True,
     policy="self",

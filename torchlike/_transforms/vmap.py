@@ -82,9 +82,7 @@ class Batched(values.LevelValue):
         raise RuntimeError(_BRANCH)
 
     def __array__(self, dtype=None, copy=None):
-        raise RuntimeError(
-            f"Cannot access data pointer of Tensor that doesn't have storage, because of {_ITEM}"
-        )
+        raise RuntimeError(f"Cannot access data pointer of Tensor that doesn't have storage, because of {_ITEM}")
 
     def __repr__(self):
         return f"<one of {self.inner.shape[self.dim]}: {self.dtype.name}{list(self.shape)}>"

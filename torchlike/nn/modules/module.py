@@ -412,8 +412,8 @@ class Module(HookMethods, StateMethods, ConvertMethods):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of every parameter, or fill them with zeros."""
         for parameter in self.parameters():
-            if set_to_none and state.capture is not None:
-                state.capture.cleared.add(id(parameter))
+            if set_to_none and state.capture is not None:  # whether there is one need not be known
+                parameter.grad = None
             if parameter.grad is None:
                 continue
             if set_to_none:

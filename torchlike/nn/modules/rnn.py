@@ -58,8 +58,7 @@ class RNNBase(Module):
     def _check_arguments(self):
         if not _is_share(self.dropout):
             raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element "
-                "being zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
         if self.dropout > 0 and self.num_layers == 1:
             warnings.warn(
@@ -132,8 +131,7 @@ class RNNBase(Module):
             raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{input.size(-1)}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
@@ -144,9 +142,7 @@ class RNNBase(Module):
             batch = input.size(0) if self.batch_first else input.size(1)
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
 
-    def check_hidden_size(
-        self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}"
-    ) -> None:
+    def check_hidden_size(self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}") -> None:
         """RuntimeError unless the hidden state has the expected size."""
         if tuple(hx.size()) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
@@ -186,9 +182,7 @@ class RNNBase(Module):
         if hx is not None:
             hx = self._unbatched_hidden(hx, batched)
         x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
-        states = (
-            self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
-        )
+        states = self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
         self.check_forward_args(x, states[0] if len(states) == 1 else states, None)
         out, *last = self._run(x, states, None, self.batch_first)
         if not batched:
@@ -338,9 +332,7 @@ class RNNCellBase(Module):
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -349,9 +341,7 @@ class RNNCellBase(Module):
         self.weight_ih = Parameter(empty((rows, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((rows, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(
-                name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None
-            )
+            self.register_parameter(name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -109,9 +109,7 @@ def _batch_sizes(lengths: np.ndarray) -> np.ndarray:
     return np.array([(lengths > t).sum() for t in range(int(lengths[0]))], np.int64)
 
 
-def pack_padded_sequence(
-    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
-) -> PackedSequence:
+def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Pack padded sequences [T, B, *] ([B, T, *] with ``batch_first``).
 
     Args:
