@@ -123,9 +123,15 @@ def traced(function, args, donated=()):
     return jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
 
 
-def compiled(function, args, donated, options):
-    """(code, whether another process may load it); None if only jax's own way can run it."""
-    found = traced(function, args, donated)
+class Known:
+    """A jaxpr with flat results, in the place of what jax traces."""
+
+    def __init__(self, closed):
+        self.jaxpr, self.out_info = closed, tuple(closed.out_avals)
+
+
+def compiled(found, donated, options):
+    """(code, whether another process may load it) of what was traced; None if only jax's own way can run it."""
     closed = found.jaxpr
     if closed.effects:
         return None
