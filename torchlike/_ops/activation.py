@@ -48,7 +48,7 @@ def with_inplace(op):
 def _named(function, names):
     """``function`` with named instead of starred parameters, which is how declarations read it."""
     given = ", ".join(names)
-    return eval(f"lambda {given}: function({given})", {"function": function})
+    return eval(f"lambda {given}: function({given})", {"function": function, "__name__": __name__})
 
 
 def _passed(mask, grad):

@@ -248,7 +248,7 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
                     )
                 return reduce(losses, reduction)
 
-            return eval(f"lambda {taken}: run({taken})", {"run": run})
+            return eval(f"lambda {taken}: run({taken})", {"run": run, "__name__": __name__})
 
         return tuple(
             op(f"_{schema_name}_{word}({rest}", variants="", node=node, saved=_shown(node, apart), **options)(

@@ -6,10 +6,12 @@ A program that replaces the values of parameters computes them in the memory of 
 other thread may be left with one of those. So a call first puts tokens into the storages: recorded values (Pending)
 that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
 value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
+Where there is one thread, nobody reads meanwhile, and there are no tokens.
 """
 
 import gc
 import threading
+from itertools import islice
 from sys import getrefcount
 
 import jax
@@ -22,9 +24,9 @@ from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
-from torchlike._executor.references import ONE, TWO
+from torchlike._executor.references import ONE
 from torchlike._transforms.boundary import CompiledFunctionBackward
-from torchlike._transforms.calling import Unsettled, straight
+from torchlike._transforms.calling import Unsettled, holding, straight, uniting
 from torchlike._transforms.capture import ANY
 from torchlike._transforms.outputs import placed
 from torchlike._transforms.recording import Entry
@@ -69,7 +71,8 @@ class Program:
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
-        self.run = straight(self, state.inference)
+        self.united, self.grads_hold = uniting(self), holding(self, ANY)
+        self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
     def _outputs(self, trace, slots, storages):
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
@@ -151,12 +154,7 @@ class Program:
     # -- calls -----------------------------------------------------------------------------------
     def holds(self):
         """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
-        return all([a.value is b.value for a, b in self.together]) and self._grads_hold()
-
-    def _grads_hold(self):
-        return all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded) and all(
-            h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad
-        )
+        return self.united() and self.grads_hold()
 
     def __call__(self, leaves, first=False):
         """Run on the arguments: returns what the function returns, and does what it does.
@@ -177,19 +175,21 @@ class Program:
             all_settled(waiting)  # with no lock held: others compute them
 
     def _call(self, leaves, numbers):
+        if threading.active_count() == 1:
+            return self.run_alone(leaves, numbers)
         if self.adding is None:
             with self.lock:
                 return self.run(leaves, numbers)
         with self.adding, self.lock:
-            if not self._grads_hold():
+            if not self.grads_hold():
                 raise Moved
             return self.run(leaves, numbers)
 
     # -- memory that is overwritten; see Note [Donation] -------------------------------------------
-    def unshare(self, values):
+    def unshare(self, values, limit):
         """Copy those arrays to be overwritten that somebody else holds."""
         for i in range(self.donated):
-            if max(map(getrefcount, values[i : i + 1])) > TWO:
+            if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
     def recover(self, values, error):
@@ -291,14 +291,6 @@ def _identity(variable, slot):
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
         return slot
     return variable
-
-
-def _has_base(grad):
-    return grad is not None and grad._view is None
-
-
-def _has(grad, demanded):
-    return grad is demanded or (demanded is ANY and grad is not None)
 
 
 def _taking(order, after):
