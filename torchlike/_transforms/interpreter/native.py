@@ -1,5 +1,6 @@
 """Calls of code that is not interpreted: from the user's line, and with an eye on what it calls back."""
 
+import os
 import sys
 import types
 
@@ -33,7 +34,7 @@ class Net:
         code = frame.f_code
         if event != "call" or code in _doors or not unseen(code, frame.f_globals.get("__name__") or ""):
             return
-        if not _importing(frame):
+        if not _apart(frame):
             self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
             raise Unsupported(self.reason())
 
@@ -54,10 +55,14 @@ class Net:
         return result
 
 
-def _importing(frame):
-    """Whether a frame runs on behalf of an import."""
+_KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_library", "_decl", "_executor")])
+
+
+def _apart(frame):
+    """Whether a frame runs on behalf of an import, or is the kernel of an operator, which is no part of the function."""
     while frame is not None and frame.f_code not in _doors:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        filename = frame.f_code.co_filename
+        if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
             return True
         frame = frame.f_back
     return False
