@@ -59,7 +59,7 @@ _KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_librar
 
 
 def _apart(frame):
-    """Whether a frame runs on behalf of an import, or is the kernel of an operator, which is no part of the function."""
+    """Whether a frame runs on behalf of an import, or is the kernel of an operator."""
     while frame is not None and frame.f_code not in _doors:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
