@@ -8,7 +8,7 @@ import threading
 
 from torchlike._core import packets
 
-_names = ["formulas", "formulas_layers", "formulas_more", "grad", "lowered", "random"]
+_names = ["grad", "lowered", "random"]
 _lock = threading.RLock()
 
 

@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core import _aten_backward as formulas
 from torchlike._core import engine
 from torchlike._core import python_dispatch as layer
-from torchlike._core._aten_backward import Later
+from torchlike._core._aten_jaxpr import Later
 from torchlike._core._aten_lower import shown
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import CopySlices, demand_writable
@@ -164,14 +164,13 @@ def _arguments(node: OpNode, grads: list) -> tuple:
 
 
 def _by_formula(node: OpNode, grads: list) -> list | None:
-    if node.plan.kernel is None and not hasattr(node, "given"):
-        return None
-    name = getattr(getattr(node.plan.op, "op", node.plan.op), "full_name", "")
-    if name not in formulas.FORMULAS:
+    """The gradients as the calls of the node's formula, or None."""
+    plan = node.plan
+    if plan.kernel is None and not hasattr(node, "given") or not formulas.known(plan):
         return None
     grad, state.grad = state.grad, False
     try:
-        return formulas.gradients(node.plan, _arguments(node, grads), getattr(node, "given", ()))
+        return formulas.gradients(plan, _arguments(node, grads), getattr(node, "given", ()))
     finally:
         state.grad = grad
 

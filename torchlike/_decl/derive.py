@@ -256,11 +256,14 @@ class Plan:
         refuses: whether its backward raises, for want of a derivative.
         apart: positions of the saved inputs that are kept by value: what becomes of them is of no concern.
         shown: what nodes show as ``_saved_<name>``, once asked for.
+        source: all gradients as a function of the kernel's arguments, and their shapes and dtypes; recipe: that as a
+            jaxpr that keeps the names of words, once asked for; explicit: whether formulas were written for them.
     """
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
         "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
+        "source", "recipe", "explicit",
     )  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
@@ -269,6 +272,8 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
+        self.source = self.recipe = None
+        self.explicit = False
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
 
@@ -315,7 +320,9 @@ def default_plan(kernel, static, avals, wanted):
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)
     plan = Plan(kernel.name, saved, outputs, _names(kernel, saved), wanted, outs, diff)
     _mark(plan, kernel)
-    _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])
+    closed = jaxpr.replace(jaxpr=pruned)
+    plan.source = jaxpr_as_fun(closed), closed.in_avals
+    _finish(plan, kernel, closed, weak=[avals[i].weak_type for i in saved])
     return plan
 
 
@@ -399,6 +406,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     _mark(plan, op)
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
+    plan.source, plan.explicit = (back, args), True
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
     return plan
 
