@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from torchlike._base.state import state
+from torchlike._core.mutation import restore_version
 from torchlike._core.saved import SavedTensor
 from torchlike._core.saved import pop as _pop_saved_tensors_default_hooks
 from torchlike._core.saved import push as _push_saved_tensors_default_hooks
@@ -51,4 +52,4 @@ def _get_current_graph_task_keep_graph() -> bool:
 def _unsafe_set_version_counter(tensors: Iterable[Tensor], versions: Iterable[int]) -> None:
     """Set what ``_version`` of each tensor says: a change that should not count can be hidden so."""
     for t, version in zip(tensors, versions, strict=True):
-        t._vc.version = version
+        restore_version(t, version)

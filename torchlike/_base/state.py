@@ -56,6 +56,7 @@ INFERENCE = 8
 LIFTING = 16  # the body of a loop or branch is traced
 REMAT = 32  # a checkpointed region runs again
 DISPATCH = 64  # a TorchDispatchMode is active
+CAPTURE = 128  # a function is captured: what its calls read becomes inputs of a program
 
 
 class Context:

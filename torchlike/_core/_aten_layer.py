@@ -10,10 +10,11 @@ from torchlike._core import opnode, slow
 from torchlike._core import python_dispatch as layer
 from torchlike._core.dispatch import call, plan_for
 from torchlike._core.inplace import call_inplace, check_writable, rebase
+from torchlike._core.mutation import bump
 from torchlike._core.out import SHOW_OUT
 from torchlike._core.packets import ops
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import DETACH, Tensor, alias, bump, value_of, wrap
+from torchlike._core.tensor import DETACH, Tensor, alias, value_of, wrap
 from torchlike._core.viewing import call_view, pieces_of
 from torchlike._executor.immediate import Abstract
 

@@ -7,9 +7,10 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core._aten_extra import SOURCE  # noqa: F401  (the overloads used here)
 from torchlike._core._aten_lower import lowers, shown, viewable
 from torchlike._core.dispatch import call
+from torchlike._core.mutation import write
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below, invoke_with, normalised
-from torchlike._core.tensor import Tensor, contiguous_format, strided, value_of, write
+from torchlike._core.tensor import Tensor, contiguous_format, strided, value_of
 from torchlike._decl.op import REGISTRY
 
 _aten = ops.aten

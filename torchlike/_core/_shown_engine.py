@@ -14,6 +14,7 @@ from torchlike._core._aten_jaxpr import Later
 from torchlike._core._aten_lower import shown
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import CopySlices, demand_writable
+from torchlike._core.mutation import grad_of, set_grad
 from torchlike._core.opnode import OpNode, _zeros
 from torchlike._core.packets import ops
 from torchlike._core.tensor import Tensor, alias, contiguous_format, preserve_format, strided, wrap
@@ -108,11 +109,11 @@ class ShownTask(engine._Task):
 
     def accumulate_into(self, leaf: Any, grad: Any) -> None:
         with engine._adding:
-            old = leaf._grad
+            old = grad_of(leaf)
             if old is None:
-                leaf._grad = self.first_gradient(leaf, grad)
+                set_grad(leaf, self.first_gradient(leaf, grad))
             elif self.record:
-                leaf._grad = shown(_aten.add.Tensor, old, grad)
+                set_grad(leaf, shown(_aten.add.Tensor, old, grad))
             else:
                 if type(old) is Tensor:
                     demand_writable(old)

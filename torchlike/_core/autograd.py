@@ -11,6 +11,7 @@ from torchlike._core.dispatch import refresh
 from torchlike._core.hooks import RemovableHandle
 from torchlike._core.inplace import CopySlices
 from torchlike._core.moving import ToCopyBackward0
+from torchlike._core.mutation import extras_of, grad_of, set_grad, set_history
 from torchlike._core.opnode import OpNode
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
@@ -45,7 +46,7 @@ def _set_requires_grad(t, value):
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-    t._edge, t._rg = None, value
+    set_history(t, None, value)
 
 
 def _grad_fn(t):
@@ -54,7 +55,7 @@ def _grad_fn(t):
 
 
 def _get_grad(t):
-    grad = t._grad
+    grad = grad_of(t)
     if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
         warnings.warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
@@ -71,7 +72,7 @@ def _set_grad(t, value):
         _check_grad(t, value)
     elif state.capture is not None:
         state.capture.cleared.add(id(t))
-    t._grad = value
+    set_grad(t, value)
 
 
 def _check_grad(t, value):
@@ -136,14 +137,14 @@ def _set_grad_dtype(t, value):
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
-    if value is not None and t._grad is not None and t._grad.dtype is not value:
+    if value is not None and (grad := grad_of(t)) is not None and grad.dtype is not value:
         raise RuntimeError(
             f"Cannot set grad_dtype to '{value.scalar_name}' because there is already a gradient with dtype "
-            f"'{_element_name(t._grad.dtype)}'. Please clear the gradient (.grad = None) first, or give its dtype."
+            f"'{_element_name(grad.dtype)}'. Please clear the gradient (.grad = None) first, or give its dtype."
         )
     if value is t.dtype and t._ex is None:
         return
-    _extras(t)["grad_dtype"] = value
+    extras_of(t)["grad_dtype"] = value
 
 
 def requires_grad_(t, requires_grad=True):
@@ -183,8 +184,8 @@ def detach_(t):
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     if not nodes.is_leaf(t):
-        _extras(t)["detached"] = nodes.next_sequence()
-    t._edge, t._rg = None, False
+        extras_of(t)["detached"] = nodes.next_sequence()
+    set_history(t, None, False)
     return t
 
 
@@ -208,7 +209,7 @@ def register_hook(t, hook):
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if nodes.is_leaf(_fresh(t)):
-        hooks = _extras(t).setdefault("tensor_hooks", {}).setdefault(0, {})
+        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, {})
         nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
         node, nr = t._edge
@@ -222,7 +223,7 @@ def register_post_accumulate_grad_hook(t, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return RemovableHandle.add(_extras(t).setdefault("post_accumulate", {}), hook)
+    return RemovableHandle.add(extras_of(t).setdefault("post_accumulate", {}), hook)
 
 
 def _undeletable(message):
@@ -243,12 +244,6 @@ def _backward_hooks(t):
 def _post_accumulate_grad_hooks(t):
     """The dict of the leaf's hooks after accumulation, or None if it never had one."""
     return (t._ex or {}).get("post_accumulate")
-
-
-def _extras(t):
-    if t._ex is None:
-        t._ex = {}
-    return t._ex
 
 
 def _set_sequence_nr(node, number):

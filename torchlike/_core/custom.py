@@ -5,8 +5,9 @@ from torchlike._core import node as nodes
 from torchlike._core.creation import FUNCTION, MULTIPLE, refusal
 from torchlike._core.dispatch import refresh
 from torchlike._core.inplace import demand_writable, rebase
+from torchlike._core.mutation import bump, current, set_history
 from torchlike._core.saved import FREED, SavedTensor, SavesTensors
-from torchlike._core.tensor import Tensor, alias, bump, wrap
+from torchlike._core.tensor import Tensor, alias, wrap
 from torchlike._core.viewing import attach
 from torchlike._executor import immediate
 from torchlike._ops.view import view_
@@ -286,7 +287,7 @@ def _finished(node, args, outputs, record):
             t = _without_history(t, key in dirty, key in inputs)
         if t._diff is not None and key not in dirty:
             t._diff.creation = MULTIPLE if record and len(outputs) > 1 else FUNCTION
-            t._diff.version = t._vc.version
+            current(t._diff, t)
         results.append(t)
         returned.append((t._layout.shape, dtype.np))
     node._returned, node._undefined = returned, undefined
@@ -327,7 +328,7 @@ def _marked_non_differentiable(node):
 def _given_history(node, i, t, dirty, position):
     """Make ``node`` the history of its output number ``i``; ``position``: which argument it is, if any."""
     if position is None:
-        t._edge, t._rg = (node, i), True
+        set_history(t, (node, i), True)
         return t
     if dirty:
         _rewrite(node, i, t, position)
@@ -367,7 +368,7 @@ def _without_history(t, dirty, is_input):
     """An output through which no gradient flows."""
     if not is_input:
         if t._rg:
-            t._edge, t._rg = None, False
+            set_history(t, None, False)
         return t
     if t.requires_grad:
         return alias(t)

@@ -11,6 +11,7 @@ from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
 from torchlike._core import opnode
 from torchlike._core.creation import UNRECORDED, refusal
+from torchlike._core.mutation import current, set_history
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
@@ -166,7 +167,7 @@ def refresh(t):
         if diff.creation in UNRECORDED and not base._rg:
             return
         raise refusal(t, indirect=True)
-    diff.version = t._vc.version
+    current(diff, t)
     steps, ints = diff.path(t._view)
     op = reader(steps)
     values = (immediate.Abstract(base._layout.shape, base.dtype.np), *ints)
@@ -183,6 +184,6 @@ def refresh(t):
 def _follow_base(t, base):
     """A view without history requires grad while its base does, though no gradient flows through it."""
     if base._rg and not t._rg:
-        t._rg, t._edge = True, nodes.NOWHERE
+        set_history(t, nodes.NOWHERE, True)
     elif t._edge is nodes.NOWHERE:
-        t._rg, t._edge = False, None
+        set_history(t, None, False)

@@ -18,7 +18,8 @@ from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
 from torchlike._core.inplace import call_inplace, demand_writable
-from torchlike._core.tensor import fresh, value_of, wrap, write
+from torchlike._core.mutation import grad_of, set_grad, write
+from torchlike._core.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
@@ -302,7 +303,8 @@ class _Task:
             if t is not None and grads[nr] is not None:
                 grad = call(clone, (grads[nr],), (None,)) if self.create else fresh(grads[nr])
                 with _adding:
-                    t._grad = grad if t._grad is None else call(add, (t._grad, grad, None), ())
+                    old = grad_of(t)
+                    set_grad(t, grad if old is None else call(add, (old, grad, None), ()))
         return grads
 
     def prehooked(self, ex, grads):
@@ -341,11 +343,11 @@ class _Task:
     def accumulate_into(self, leaf, grad):
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
         with _adding:
-            old = leaf._grad
+            old = grad_of(leaf)
             if old is None:
-                leaf._grad = self.first_gradient(leaf, grad)
+                set_grad(leaf, self.first_gradient(leaf, grad))
             elif self.create:
-                leaf._grad = call(add, (old, grad, None), ())
+                set_grad(leaf, call(add, (old, grad, None), ()))
             else:
                 value = value_of(old)
                 if value.shape != grad.shape:

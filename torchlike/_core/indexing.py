@@ -16,10 +16,12 @@ from torchlike._core.dispatch import call, plan_for, refresh
 from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.moving import move
+from torchlike._core.mutation import bump, enter, store
 from torchlike._core.numbers import fitting
 from torchlike._core.overrides import late, refused
 from torchlike._core.slow import KIND
-from torchlike._core.tensor import Tensor, bump, fresh, value_of
+from torchlike._core.storage import CAPTURES
+from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._core.viewing import Shaped, call_view
 from torchlike._core.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
@@ -334,8 +336,9 @@ def _store(target, new):
     """Write the value ``new``, broadcast and cast, into the storage, without reading what was there."""
     view, storage = target._view, target._storage
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)
-    storage.value = immediate.run(_assigner(steps), (), (storage.value, new, *ints))
-    storage.epoch += 1
+    if CAPTURES:
+        enter(storage)
+    store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
     bump(target)
 
 

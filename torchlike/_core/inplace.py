@@ -6,9 +6,10 @@ from torchlike._core import node as nodes
 from torchlike._core import opnode
 from torchlike._core.creation import refusal
 from torchlike._core.dispatch import plan_for, refresh
+from torchlike._core.mutation import current, write
 from torchlike._core.slow import KIND, slow_call
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import alias, value_of, wrap, write
+from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader, writer
 from torchlike._executor import immediate
 from torchlike._executor.failure import translate
@@ -160,7 +161,7 @@ def rebase(target, node, carries):
     steps, ints = diff.path(target._view)
     copy = CopySlices(nodes.edge_of(base), node, carries, steps, ints, base)
     nodes.new_history(base, (copy, 0))
-    diff.version = -1
+    current(diff, target, -1)
     refresh(target)
 
 

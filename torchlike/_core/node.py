@@ -7,6 +7,8 @@ import weakref
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.hooks import RemovableHandle
+from torchlike._core.mutation import change, set_history
+from torchlike._core.storage import CAPTURES
 from torchlike._executor import immediate
 
 _sequence = itertools.count()
@@ -186,6 +188,8 @@ def accumulator(t):
         node = ref() if ref is not None else None
         if node is None:
             node = AccumulateGrad(t)
+            if CAPTURES:
+                change(t)
             t._acc = weakref.ref(node)
         return node
 
@@ -230,6 +234,6 @@ def new_history(t, edge):
     keeps = old is not None and old[0] is not None and old[0]._ex is not None and retained(t)
     if keeps:
         del old[0]._ex["retains"][old[1]]
-    t._edge, t._rg = edge, True
+    set_history(t, edge, True)
     if keeps:
         retain(t)

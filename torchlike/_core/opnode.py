@@ -6,6 +6,7 @@ from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import shown
 from torchlike._core.saved import DETACHED, FREED, SavedTensor, SavesTensors
+from torchlike._core.storage import CAPTURES
 from torchlike._core.tensor import value_of, wrap
 from torchlike._executor import immediate
 
@@ -89,7 +90,7 @@ class OpNode(SavesTensors):
                 got.append(self._odd(len(got), t, version))
             elif t._ex is not None and t._ex.get("detached", 0) > self._seq:
                 raise RuntimeError(DETACHED)
-            elif t._view is None:
+            elif t._view is None and not CAPTURES:
                 got.append(t._storage.value)
             else:
                 got.append(value_of(t))

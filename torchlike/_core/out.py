@@ -5,8 +5,9 @@ import warnings
 from torchlike._base.state import state
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import demand_distinct, demand_same_or_apart, demand_writable
+from torchlike._core.mutation import reshape, write
 from torchlike._core.seen import watched
-from torchlike._core.tensor import Tensor, value_of, write
+from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl import derive
 from torchlike._executor.level import LevelValue
 
@@ -81,5 +82,5 @@ def put(out, value):
     if value.shape == tuple(out.shape):
         write(out, value)
     else:
-        out._view = None
+        reshape(out, None)
         write(out, value)

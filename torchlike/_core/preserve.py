@@ -1,7 +1,7 @@
 """Contexts that change how autograd watches in-place changes and views."""
 
 from torchlike._base.state import Switch, state
-from torchlike._core.storage import UNTRACKED
+from torchlike._core.mutation import restore_version
 from torchlike._core.tensor import Tensor
 
 
@@ -22,8 +22,7 @@ class _unsafe_preserve_version_counter:
 
     def __exit__(self, *exc):
         for t, version in zip(self.tensors, self._versions, strict=True):
-            if t._vc is not UNTRACKED:
-                t._vc.version = version
+            restore_version(t, version)
 
 
 class _force_original_view_tracking(Switch):

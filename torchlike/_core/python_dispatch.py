@@ -13,6 +13,7 @@ from typing import Any
 
 from torchlike._base.state import DISPATCH, below_autograd, state
 from torchlike._core import packets
+from torchlike._core.mutation import restore_version
 from torchlike._core.packets import OpOverload
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
@@ -198,7 +199,7 @@ def _detached(func: OpOverload, out: Any, args: tuple) -> None:
         if all(t is not x for x in tensors):
             t._diff = None
         if all(t._storage is not s for s in given) and t._vc is not UNTRACKED:
-            t._vc.version = 0
+            restore_version(t, 0)
 
 
 class _Pending(threading.local):

@@ -2,6 +2,11 @@
 
 import itertools
 
+from torchlike._base.state import state
+
+# The captures in progress, of all threads: only while there are some does a change ask for that of its own thread.
+CAPTURES: list = []
+
 _addresses = itertools.count(1)
 _SPACING = 1 << 40  # virtual bytes between two storages, so that addresses never overlap
 
@@ -25,6 +30,17 @@ class Storage:
         self.epoch = 0
         self.strides = None
         self._address = 0
+        if CAPTURES and state.capture is not None:
+            state.capture.made(self)
+
+    def kept(self, t):
+        """The (epoch, value) that the view ``t`` has read, if that is not found with the view itself."""
+        return None
+
+    def keep(self, t, epoch, value):
+        """Remember that the view ``t`` reads ``value`` while the epoch is ``epoch``; returns both."""
+        t._cache = cache = (epoch, value)
+        return cache
 
     @property
     def address(self):
@@ -81,6 +97,8 @@ class Version:
 
     def __init__(self):
         self.version = 0
+        if CAPTURES and state.capture is not None:
+            state.capture.made(self)
 
 
 class Untracked:

@@ -7,6 +7,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 from torchlike._base.layout import Layout, memory_order, numel
+from torchlike._core.mutation import store
 from torchlike._core.storage import Freed, Storage
 from torchlike._core.tensor import wrap
 from torchlike._core.views import View
@@ -79,10 +80,9 @@ class UntypedStorage:
                 "bytes, not make it another size; use tensor.resize_()"
             )
         if size:
-            storage.value = immediate.jax.device_put(np.zeros(value.shape, value.dtype), value.sharding)
+            store(storage, immediate.jax.device_put(np.zeros(value.shape, value.dtype), value.sharding))
         else:
-            storage.value = Freed(value)
-        storage.epoch += 1
+            store(storage, Freed(value))
         return self
 
     def _bytes(self):
@@ -123,7 +123,7 @@ class UntypedStorage:
 
 def _of_bytes(array):
     new = UntypedStorage(0)
-    new._storage.value = immediate.uploaded(array)
+    store(new._storage, immediate.uploaded(array))
     return new
 
 

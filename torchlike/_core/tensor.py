@@ -6,8 +6,9 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
 from torchlike._core import overrides, views
+from torchlike._core.mutation import become, count_with, enter
 from torchlike._core.size import Size
-from torchlike._core.storage import UNTRACKED, Freed, Outer, Storage, Version
+from torchlike._core.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
 
@@ -209,11 +210,11 @@ class Tensor(TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        self._storage, self._view, self._cache = other._storage, other._view, None
+        become(self, other._storage, other._view)
         if other._vc is UNTRACKED:
-            self._vc = UNTRACKED
+            count_with(self, UNTRACKED)
         elif self._vc is UNTRACKED:
-            self._vc = Version()
+            count_with(self, None)
         self._acc = None
 
     @data.deleter
@@ -279,6 +280,8 @@ def wrap(value):
 def alias(t, cls=Tensor):
     """Another tensor over the same storage, version counter and view, without history."""
     new = _new(cls)
+    if CAPTURES and state.capture is not None:
+        state.capture.made(new)
     new._storage, new._vc, new._view, new._cache = t._storage, t._vc, t._view, t._cache
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
@@ -287,39 +290,20 @@ def alias(t, cls=Tensor):
 
 def value_of(t):
     """The tensor's value; a view reads its storage once per write."""
-    view = t._view
-    storage = t._storage
+    view, storage = t._view, t._storage
+    if CAPTURES:
+        enter(storage)
     if view is None or not view.steps:
         return storage.value
-    cache = t._cache
-    if cache is None or cache[0] != storage.epoch:
-        t._cache = cache = (storage.epoch, views.read(storage.value, view))
+    cache, epoch = t._cache, storage.epoch
+    if cache is None or cache[0] != epoch:
+        cache = storage.kept(t) or storage.keep(t, epoch, views.read(storage.value, view))
     return cache[1]
 
 
 def array_of(t):
     """The tensor's value as an array (or tracer), computed now if it has only been recorded."""
     return settled(value_of(t))
-
-
-def write(t, value):
-    """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it."""
-    storage, view = t._storage, t._view
-    if view is None or not view.steps:
-        storage.value = value
-        storage.epoch += 1
-    else:
-        storage.value = views.write(storage.value, view, value)
-        storage.epoch += 1
-        t._cache = (storage.epoch, value)
-    bump(t)
-
-
-def bump(t):
-    """Count one change of ``t`` in place; inference tensors do not count."""
-    counter = t._vc
-    if counter is not UNTRACKED:
-        counter.version += 1
 
 
 def fresh(value):

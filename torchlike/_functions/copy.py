@@ -13,6 +13,7 @@ from torchlike._core.factories import formatted
 from torchlike._core.follow import restride
 from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
+from torchlike._core.mutation import grad_of
 from torchlike._core.overrides import refused
 from torchlike._core.seen import watched
 from torchlike._core.storage import UNTRACKED, Storage, Version
@@ -166,8 +167,8 @@ def __deepcopy__(self, memo):
     new = _copied(self, memo)
     give(new, *_copy.deepcopy((self.__dict__, slots_of(self)), memo))
     memo[id(self)] = new
-    if self._grad is not None:
-        new._grad = _copy.deepcopy(self._grad, memo)
+    if (grad := grad_of(self)) is not None:
+        new._grad = _copy.deepcopy(grad, memo)
     return new
 
 

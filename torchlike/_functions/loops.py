@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from torchlike._core.convert import place
-from torchlike._core.tensor import Tensor, write
+from torchlike._core.mutation import write_silently
+from torchlike._core.tensor import Tensor
 from torchlike._functions._install import both, function, method, prop
 
 _CASTS: dict[str, Callable] = {"f": float, "V": float, "c": complex, "b": bool, "i": int, "u": int}
@@ -41,9 +42,7 @@ def _each(name: str, tensors: tuple[Tensor, ...], f: Callable) -> Tensor:
     columns = [t.reshape(-1).tolist() for t in (target, *others)]
     cast = _CASTS[np.dtype(target.dtype.np).kind]
     results = [cast(_number(f(*numbers))) for numbers in zip(*columns, strict=True)]
-    version = target._vc.version
-    write(target, place(np.array(results, target.dtype.np).reshape(target.shape), target.device))
-    target._vc.version = version
+    write_silently(target, place(np.array(results, target.dtype.np).reshape(target.shape), target.device))
     return target
 
 

@@ -12,11 +12,12 @@ from torchlike._core.convert import place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import checked_size
 from torchlike._core.inplace import demand_rebasable, demand_writable
+from torchlike._core.mutation import become, bump, count_with, current, reshape, set_history
 from torchlike._core.opnode import node_class
 from torchlike._core.python_dispatch import count, modes_set_to
 from torchlike._core.seen import announced, seen, subclassed, watched
 from torchlike._core.storage import UNTRACKED, Version
-from torchlike._core.tensor import Tensor, alias, bump, fresh
+from torchlike._core.tensor import Tensor, alias, fresh
 from torchlike._core.viewing import call_view
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
@@ -37,13 +38,13 @@ def _become(t, node, op, args):
         return _shown(t, node, op, args, name)
     with announced(name, t, *args):
         new = call_view(op, (t,), args)
-    t._view, t._cache = new._view, None
+    reshape(t, new._view)
     if new._edge is not None:
         new._edge[0].__class__ = node_class(node)
-        t._edge, t._rg = new._edge, True
+        set_history(t, new._edge, True)
     bump(t)
     if t._diff is not None:
-        t._diff.version = t._vc.version
+        current(t._diff, t)
     return t
 
 
@@ -59,7 +60,7 @@ def _shown(t, node, op, args, name):
         bump(t)
     if edge is not None:
         edge[0].__class__ = node_class(node)
-        t._edge, t._rg = edge, True
+        set_history(t, edge, True)
         count(edge[0])
     return t
 
@@ -129,19 +130,17 @@ def resize_(self, *size, memory_format=None):
         _grow(self, offset + count)
     storage = self._storage
     if storage.value.shape == shape and storage.strides is None:
-        self._view = None
+        reshape(self, None)
     else:
         layout = Layout(shape, contiguous_strides(shape), offset)
-        self._view = call_view(views.as_strided, (self.detach(),), layout)._view
-    self._cache = None
+        reshape(self, call_view(views.as_strided, (self.detach(),), layout)._view)
     return self
 
 
 def _grow(t, count):
     size = numel(t._storage.value.shape)
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
-    t._storage = call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage
-    t._view = t._cache = None
+    become(t, call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage, None)
 
 
 @method()
@@ -210,9 +209,9 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)
-    self._storage, self._view, self._cache = source._storage, source._view, None
+    become(self, source._storage, source._view)
     if source.is_inference():
-        self._vc = UNTRACKED
+        count_with(self, UNTRACKED)
     bump(self)
     return self
 

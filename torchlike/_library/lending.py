@@ -11,7 +11,8 @@ import numpy as np
 
 from torchlike._core import convert
 from torchlike._core.convert import from_numpy
-from torchlike._core.tensor import Tensor, value_of, write
+from torchlike._core.mutation import write, write_silently
+from torchlike._core.tensor import Tensor, value_of
 
 
 @contextmanager
@@ -31,7 +32,4 @@ def lent(targets: list[Tensor], counted: bool = True) -> Iterator[None]:
         convert.LENDING.note = before
     for t, array, original in given:
         if array.tobytes() != original.tobytes():
-            version = t._vc.version
-            write(t, value_of(from_numpy(array)))
-            if counted:
-                t._vc.version = version
+            (write_silently if counted else write)(t, value_of(from_numpy(array)))

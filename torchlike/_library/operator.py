@@ -10,9 +10,10 @@ from typing import Any
 from torchlike._base.device import device
 from torchlike._base.state import below_autograd, state
 from torchlike._core import overrides
+from torchlike._core.mutation import bump
 from torchlike._core.packets import OpOverload, OpOverloadPacket
 from torchlike._core.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
-from torchlike._core.tensor import Tensor, bump
+from torchlike._core.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, fake_impl, keys, lending, results, traced
 from torchlike._library.below import BELOW, AutoDispatchBelowAutograd

@@ -10,7 +10,8 @@ import numpy as np
 
 from torchlike._base.state import no_grad, state
 from torchlike._core.convert import from_numpy
-from torchlike._core.tensor import Tensor, array_of, wrap, write
+from torchlike._core.mutation import write, write_silently
+from torchlike._core.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
 from torchlike._library import lending, results
@@ -110,10 +111,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     values = [array_of(leaves[i]) for i in places]
     got = jax.pure_callback(host, tuple(shapes), *values, vmap_method="sequential")
     for i, value in zip(targets, got[len(made) :], strict=True):
-        version = leaves[i]._vc.version
-        write(leaves[i], value)
-        if operator.owner is not None:
-            leaves[i]._vc.version = version  # counted by who calls
+        (write if operator.owner is None else write_silently)(leaves[i], value)  # else counted by who calls
     for i, value in zip(made, got, strict=False):
         flat[i] = wrap(value)
     return jax.tree.unflatten(structure, flat)

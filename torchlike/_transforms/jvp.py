@@ -12,6 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.inplace import call_inplace
+from torchlike._core.mutation import extras_of
 from torchlike._core.opnode import OpNode
 from torchlike._core.tensor import Tensor, wrap
 from torchlike._core.viewing import call_view
@@ -132,11 +133,10 @@ class JvpLevel(Level):
 
     def put(self, t, dot, whole=None):
         """Let ``t`` carry the tangent ``dot``, a view of ``whole``."""
-        if t._ex is None:
-            t._ex = {}
-        if "tangents" not in t._ex:
-            t._ex["tangents"] = WeakKeyDictionary()  # tangents go with their level
-        t._ex["tangents"][self] = dot, whole
+        extras = extras_of(t)
+        if "tangents" not in extras:
+            extras["tangents"] = WeakKeyDictionary()  # tangents go with their level
+        extras["tangents"][self] = dot, whole
 
     def settle(self, t, like):
         """A tangent for ``t`` that can hold ``like``: the one that it has, or zeros.

@@ -11,7 +11,8 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from torchlike._core import node as nodes
-from torchlike._core.tensor import value_of, write
+from torchlike._core.mutation import write
+from torchlike._core.tensor import value_of
 from torchlike._executor import immediate
 from torchlike._executor.pending import Pending, all_settled, settled
 from torchlike._transforms.boundary import CompiledFunctionBackward

@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.state import REMAT, state
+from torchlike._core.mutation import become, store
 from torchlike._core.slow import install_layer
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, value_of, wrap
@@ -126,7 +127,7 @@ class Again:
         self.stop()
         for storage, before, fenced in self.fenced.values():
             if storage.value is fenced:
-                _put(storage, before)
+                store(storage, before)
 
     def start(self):
         """Put what is read from now on behind the fence."""
@@ -156,7 +157,7 @@ class Again:
         value = storage.value
         if _is_parameter(t) or not isinstance(value, jax.Array | Pending):
             return
-        _put(storage, self.behind(value))
+        store(storage, self.behind(value))
         self.fenced[id(storage)] = storage, value, storage.value
 
     def made(self, out):
@@ -175,17 +176,12 @@ class Again:
                 if id(storage) not in moved:
                     moved[id(storage)] = Storage(fenced)
                     moved[id(storage)].strides = storage.strides
-                t._storage, t._cache = moved[id(storage)], None
+                become(t, moved[id(storage)], t._view)
 
 
 def _is_parameter(t):
     base = t if t._diff is None else t._diff.base
     return getattr(base, "_is_param", False)
-
-
-def _put(storage, value):
-    storage.value = value
-    storage.epoch += 1
 
 
 def replayed(make, inputs, results):

@@ -12,7 +12,8 @@ from torchlike._core import engine, saved
 from torchlike._core import node as nodes
 from torchlike._core.backward import GradientEdge, get_gradient_edge
 from torchlike._core.hooks import RemovableHandle
-from torchlike._core.tensor import Tensor, bump, value_of, wrap
+from torchlike._core.mutation import bump
+from torchlike._core.tensor import Tensor, value_of, wrap
 
 __all__ = [
     "GradientEdge",

@@ -12,7 +12,8 @@ from torchlike._base import dtypes
 from torchlike._base.rng import default_generator
 from torchlike._base.state import state
 from torchlike._core import node as nodes
-from torchlike._core.tensor import Tensor, array_of, value_of, write
+from torchlike._core.mutation import write
+from torchlike._core.tensor import Tensor, array_of, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import all_settled
 from torchlike._ops._square import _LinAlgError

@@ -11,9 +11,10 @@ import numpy as np
 from torchlike._base.dtypes import float32, float64, get_default_dtype
 from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch import call
+from torchlike._core.mutation import write
 from torchlike._core.python_dispatch import wrappers_alive
 from torchlike._core.seen import subclassed
-from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
 from torchlike._ops.optim import update_all

@@ -3,7 +3,8 @@
 import jax
 
 from torchlike._base.state import enable_grad
-from torchlike._core.tensor import Tensor, value_of, wrap, write
+from torchlike._core.mutation import write
+from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
 from torchlike._executor.pending import settled
 from torchlike._ops import lbfgs as ops

@@ -7,6 +7,7 @@ from typing import Any
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
 from torchlike._core._tags import Tag
+from torchlike._core.mutation import reshape
 from torchlike._core.packets import OpOverload, ops
 from torchlike._core.python_dispatch import has_dispatch, kernel, modes_set_to, push, set_modes
 from torchlike._core.tensor import Tensor, alias
@@ -200,12 +201,12 @@ def _follow(func: OpOverload, t: Tensor, args: Any, kwargs: dict) -> None:
     """Give the wrapper ``t`` the geometry that the in-place view ``func`` gives what it wraps."""
     if func is ops.aten.resize_.default:
         shape = tuple(args[1])
-        t._view, t._cache = View((), (), Layout(shape, contiguous_strides(shape), t._layout.offset)), None
+        reshape(t, View((), (), Layout(shape, contiguous_strides(shape), t._layout.offset)))
         return
     plain = alias(t)
     swap = lambda x: plain if x is t else x  # noqa: E731
     kernel(func, tuple([swap(x) for x in args]), {k: swap(x) for k, x in kwargs.items()})
-    t._view, t._cache = plain._view, None
+    reshape(t, plain._view)
 
 
 def _share(source: Tensor, t: Tensor) -> None:

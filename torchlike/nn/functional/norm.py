@@ -6,7 +6,8 @@ from torchlike._base.state import no_grad
 from torchlike._core import arguments
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
-from torchlike._core.tensor import value_of, write
+from torchlike._core.mutation import write, write_silently
+from torchlike._core.tensor import value_of
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
@@ -34,10 +35,7 @@ def _move(running, new, silent):
                 "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
                 "in place, were not batched: inside of vmap use track_running_stats=False, or eval mode"
             )
-        version = running._vc.version
-        write(running, value_of(new))
-        if silent:
-            running._vc.version = version
+        (write_silently if silent else write)(running, value_of(new))
 
 
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
