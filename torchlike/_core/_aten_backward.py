@@ -1,8 +1,10 @@
 """Backward kernels as aten calls: those of their formula, or one call of their own where aten has no word for a part."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jax import ShapeDtypeStruct
 from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
@@ -11,10 +13,11 @@ from torchlike._core._aten_jaxpr import Later, Spread, is_number, missing, run, 
 from torchlike._core._aten_lower import shown
 from torchlike._core.dispatch import call
 from torchlike._core.packets import OpOverload, ops, packet
-from torchlike._core.python_dispatch import invoke
-from torchlike._core.tensor import strided
+from torchlike._core.python_dispatch import below, invoke
+from torchlike._core.tensor import Tensor, strided
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.naming import named_trace
+from torchlike._decl.op import ViewOp, parameters
 
 _aten = ops.aten
 _OPAQUE = object()
@@ -28,8 +31,26 @@ def recipe(plan: Any) -> Any:
         if missing(closed.jaxpr):
             plan.recipe = _OPAQUE
         else:
-            plan.recipe = closed if plan.explicit else _in_order(closed, plan)
+            plan.recipe = _without_twins(closed) if plan.explicit else _in_order(closed, plan)
     return None if plan.recipe is _OPAQUE else plan.recipe
+
+
+def _without_twins(closed: Any) -> Any:
+    """A jaxpr in which gradients of several inputs share a reshaped gradient."""
+    same: dict[Any, Any] = {}
+    eqns, found = [], {}
+    for eqn in closed.jaxpr.eqns:
+        eqn = eqn.replace(invars=[v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars])
+        word = eqn.params["word"].name if eqn.primitive.name == "word" else eqn.primitive.name
+        if word in ("reshape", "view", "unsqueeze"):
+            key = eqn.invars[0], word, eqn.outvars[0].aval.shape
+            if key in found:
+                same[eqn.outvars[0]] = found[key]
+                continue
+            found[key] = eqn.outvars[0]
+        eqns.append(eqn)
+    outs = [v if isinstance(v, Literal) else same.get(v, v) for v in closed.jaxpr.outvars]
+    return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outvars=outs))
 
 
 def _in_order(closed: Any, plan: Any) -> Any:
@@ -81,18 +102,156 @@ def _needed(var: Any, makers: dict, eqns: dict) -> None:
         eqns.setdefault(key, found[key])
 
 
-def known(plan: Any) -> bool:
-    """Whether a plan's gradients are calls that can be shown."""
-    return not plan.refuses and recipe(plan) is not None
+def known(plan: Any, args: tuple | None = None) -> bool:
+    """Whether a plan's gradients are calls that can be shown; ``args``: what a view was made with."""
+    if plan.refuses or plan.source is None:
+        return False
+    by_name = named(plan) is not None and (args is not None or not isinstance(_declared(plan), ViewOp))
+    return by_name or recipe(plan) is not None
 
 
-def gradients(plan: Any, values: tuple, args: tuple = ()) -> list | None:
+def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | None:
     """The gradients of the wanted inputs in order, as aten calls; None where they are one call of its own."""
-    if not known(plan):
+    if not known(plan, args):
         return None
-    closed = recipe(plan)
-    got = run(closed, _marked(plan, values))
+    by_name = named(plan)
+    if by_name is None or args is None and isinstance(_declared(plan), ViewOp):
+        got = run(recipe(plan), _marked(plan, values))
+    elif isinstance(_declared(plan), ViewOp):
+        got = _of_view(plan, values, args)
+    elif callable(by_name):
+        got = _of_list(plan, values)
+    else:
+        got = _called(by_name, Case(plan, values))
     return [fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.wanted, strict=True)]
+
+
+def _declared(plan: Any) -> Any:
+    return getattr(plan.op, "op", plan.op)
+
+
+# -- PyTorch's own backward operators --------------------------------------------------------------------------------
+
+
+def named(plan: Any) -> Any:
+    """What the declaration says of PyTorch's backward operators, if they give all gradients that are wanted."""
+    op = _declared(plan)
+    backward = getattr(op, "backward", None)
+    if backward is None or callable(backward):
+        return backward
+    case = Case(plan, ())
+    names = case.needs
+    covered = {n for wrt in backward for n in (wrt or op.dynamic[0].name).split(", ")}
+    fits = all(case.plain(s["when"]) for _, s in backward.values() if "when" in s)
+    return backward if fits and covered.issuperset(names) else None
+
+
+def _of_view(plan: Any, values: tuple, args: tuple) -> list:
+    """The adjoint of a view in PyTorch's words, from the arguments that it was made with."""
+    op, grad = _declared(plan), values[-1]
+    named = [args[i] if i < len(args) else a.default for i, a in enumerate(op.schema.args[1:]) if not a.kwarg_only]
+    shape = tuple(plan.avals[0].shape)
+    closed = named_trace(lambda g: op.backward(g, shape, *named), plan.outs[0])
+    return run(closed, [grad])
+
+
+def _of_list(plan: Any, values: tuple) -> list:
+    """The gradients of an operator of a list of tensors, in PyTorch's words."""
+    op, n = _declared(plan), len(plan.inputs)
+    static = plan.static[: len(op.static)]
+    avals = [ShapeDtypeStruct(plan.avals[i].shape, plan.avals[i].dtype) for i in plan.inputs]
+
+    def back(grad: Any, *saved: Any) -> Any:
+        inputs = list(plan.avals)
+        for i, x in zip(plan.inputs, saved, strict=True):
+            inputs[i] = x
+        got = op.backward(grad, inputs, *static)
+        return [got[i] for i in plan.wanted]
+
+    return run(named_trace(back, plan.outs[0], *avals), [values[-1], *values[:n]])
+
+
+class Case:
+    """One backward: what its call was, what was saved of it, and the gradients of its results.
+
+    Attributes:
+        static: {argument: value}. needs: the names of the inputs that get a gradient. grad: that of the first
+            differentiable result.
+    """
+
+    def __init__(self, plan: Any, values: tuple) -> None:
+        self.plan, self.op = plan, _declared(plan)
+        n = len(plan.inputs) + len(plan.outputs)
+        self.saved = dict(zip(plan.names, values[:n], strict=False))
+        self.grad = values[n] if values else None
+        self.static = dict(zip([a.name for a in self.op.static], plan.static, strict=False))
+        self.positions = {a.name: i for i, a in enumerate(self.op.dynamic)}
+        self.needs = [self.op.dynamic[i].name for i in plan.wanted]
+
+    def __getitem__(self, name: str) -> Any:
+        """A saved value or an argument; zeros for a tensor of which only the shape matters."""
+        if name in self.saved:
+            return self.saved[name]
+        if name in self.static:
+            return self.static[name]
+        i = self.positions.get(name)
+        aval = None if i is None else self.plan.avals[i]
+        if aval is None or not self.op.dynamic[i].is_tensor:
+            return None if i is None or not self.op.dynamic[i].has_default else self.op.dynamic[i].default
+        with below():
+            return self.grad.new_zeros(tuple(aval.shape))
+
+    def plain(self, function: Callable) -> Any:
+        """What a function of shapes and static arguments gives."""
+        return function(**{n: self._fact(n) for n in parameters(function)})
+
+    def _fact(self, name: str) -> Any:
+        if name == "grad":
+            return self.grad
+        return self.plan.avals[self.positions[name[:-5]]] if name.endswith("_aval") else self[name]
+
+    def run(self, function: Callable) -> list:
+        """What a formula gives, as aten calls."""
+        facts = {n: self._fact(n) for n in parameters(function)}
+        tensors = [n for n, fact in facts.items() if isinstance(fact, Tensor)]
+        avals = [ShapeDtypeStruct(tuple(facts[n].shape), facts[n].dtype.np) for n in tensors]
+        closed = named_trace(lambda *xs: function(**facts | dict(zip(tensors, xs, strict=True))), *avals)
+        return [whole(x) for x in run(closed, [facts[n] for n in tensors])]
+
+    def unseen(self, function: Callable) -> Any:
+        """What a function of the arguments gives; no mode sees it computed."""
+        if not any(n in self.positions and self.op.dynamic[self.positions[n]].is_tensor for n in parameters(function)):
+            return self.plain(function)
+        with below():
+            return self.run(function)[0]
+
+
+def _called(backward: dict, c: Case) -> list:
+    """The gradients by PyTorch's backward operators."""
+    got: dict[str, Any] = {}
+    for wrt, (text, sources) in backward.items():
+        names = (wrt or c.op.dynamic[0].name).split(", ")
+        if set(names) & set(c.needs):
+            if callable(text):
+                out = c.run(text)
+            else:
+                func = getattr(_aten, text.partition("(")[0]).default
+                out = shown(func, **{a.name: _argument(a.name, sources, names, c) for a in func._schema.arguments})
+            got |= zip(names, out if isinstance(out, tuple | list) else (out,), strict=True)
+    return [got[n] for n in c.needs]
+
+
+def _argument(name: str, sources: dict, names: list, c: Case) -> Any:
+    source = sources.get(name, name)
+    if callable(source):
+        return c.unseen(source)
+    if isinstance(source, str) and source.endswith(".dtype"):
+        return c[source.removesuffix(".dtype")].dtype
+    if not isinstance(source, str):
+        return source
+    if source.startswith("grad"):
+        return c.grad
+    return [n in c.needs for n in names] if source == "output_mask" else c[source]
 
 
 def _marked(plan: Any, values: tuple) -> list:

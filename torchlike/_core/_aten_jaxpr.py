@@ -218,8 +218,12 @@ def _rule(*names: str, check: Callable | None = None) -> Callable[[Callable], Ca
 @_rule("word")
 def _word(eqn: Any, *values: Any) -> list:
     p = eqn.params
-    args, kwargs = arguments(map(whole, values), p["tree"], p["fixed"])
+    args, kwargs = arguments([_bare(whole(v)) for v in values], p["tree"], p["fixed"])
     name, _, overload = p["word"].name.partition(".")
+    if name == "scalar_tensor":
+        return [_tensor(args[0], args[1], eqn.outvars[0].aval.dtype)]
+    if name == "new_zeros":
+        kwargs = {"dtype": args[0].dtype, "layout": strided, "device": args[0].device}
     out = shown(getattr(getattr(_aten, name), overload or "default"), *args, **kwargs)
     return list(out) if isinstance(out, list | tuple) else [out]
 
@@ -243,7 +247,7 @@ def _operands(eqn: Any, args: tuple) -> list:
             loose = [whole(x) for x in args]
     casts = [x for x in loose if isinstance(x, Cast)]
     others = [x for x in loose if not isinstance(x, Cast) and not is_number(x)]
-    if len(casts) == 1 and others and _promotes(casts[0], others):
+    if len(casts) == 1 and others and eqn.primitive.name != "sub" and _promotes(casts[0], others):
         return [_source(x) for x in loose]
     return [whole(x) for x in loose]
 
@@ -419,7 +423,7 @@ def _convert(eqn: Any, x: Any) -> Any:
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
-_SHAPED = frozenset("broadcast_in_dim iota reshape concatenate word".split())
+_SHAPED = frozenset("broadcast_in_dim iota reshape concatenate word convert_element_type copy".split())
 
 
 @_rule("broadcast_in_dim")
@@ -495,7 +499,11 @@ def _slice(eqn: Any, x: Any) -> Any:
 
 @_rule("split")
 def _split(eqn: Any, x: Any) -> Any:
-    return shown(_aten.split_with_sizes.default, whole(x), list(eqn.params["sizes"]), eqn.params["axis"])
+    x, d, at, found = whole(x), eqn.params["axis"], 0, []
+    for n in eqn.params["sizes"]:
+        found.append(shown(_aten.slice.Tensor, x, d, at, at + n))
+        at += n
+    return found
 
 
 @_rule("concatenate")
@@ -509,14 +517,16 @@ def _filled(x: Any, aval: Any) -> Any:
     return whole(Spread(x, tuple(aval.shape), (), aval.dtype)) if is_number(x) else x
 
 
-@_rule("pad", check=lambda eqn: all(not inner for *_, inner in eqn.params["padding_config"])
-       and isinstance(eqn.invars[1], Literal))  # fmt: skip
+@_rule("pad", check=lambda eqn: all(not inner for *_, inner in eqn.params["padding_config"]))
 def _pad(eqn: Any, x: Any, value: Any) -> Any:
     sizes: list[int] = []
     for low, high, _ in reversed(eqn.params["padding_config"]):
         sizes += [low, high]
-    extra = (value,) if value else ()
-    return shown(_aten.constant_pad_nd.default, whole(x), sizes, *extra)
+    x, value = _filled(x, eqn.invars[0].aval), whole(value)
+    if is_number(value):
+        return shown(_aten.constant_pad_nd.default, x, sizes, *((value,) if value else ()))
+    inside = shown(_aten.constant_pad_nd.default, shown(_aten.ones_like.default, x, dtype=FROM_NP[np.dtype(bool)]), sizes)
+    return shown(_aten.where.self, inside, shown(_aten.constant_pad_nd.default, x, sizes), value)
 
 
 @_rule("iota")

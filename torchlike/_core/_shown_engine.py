@@ -167,11 +167,12 @@ def _arguments(node: OpNode, grads: list) -> tuple:
 def _by_formula(node: OpNode, grads: list) -> list | None:
     """The gradients as the calls of the node's formula, or None."""
     plan = node.plan
-    if plan.kernel is None and not hasattr(node, "given") or not formulas.known(plan):
+    given = getattr(node, "given", None)
+    if plan.kernel is None and given is None or not formulas.known(plan, given):
         return None
     grad, state.grad = state.grad, False
     try:
-        return formulas.gradients(plan, _arguments(node, grads), getattr(node, "given", ()))
+        return formulas.gradients(plan, _arguments(node, grads), given)
     finally:
         state.grad = grad
 

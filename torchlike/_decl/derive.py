@@ -13,6 +13,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
+from torchlike._decl.naming import naming
 
 
 def map_outputs(f, out):
@@ -164,7 +165,7 @@ def jvp_function(forward, tangents):
 def formula_jvp(kernel, static, tangents):
     """As :func:`jvp_function` for an operator with formulas: its own for tangents, or what follows from the others."""
     declared = getattr(getattr(kernel, "op", kernel), "tangents", None)
-    return (_declared_jvp if declared else _transposed_jvp)(kernel, static, tangents)
+    return (_declared_jvp if isinstance(declared, dict) else _transposed_jvp)(kernel, static, tangents)
 
 
 def _transposed_jvp(kernel, static, tangents):
@@ -396,7 +397,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         grads = values[len(names) :]
         have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))
         found = {}
-        for wrt, f in chosen:
+        for wrt, f in sorted(chosen, key=lambda pair: _turn(pair[1], have)) if naming() else chosen:
             got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
             got = got if isinstance(got, tuple) else (got,)
             found |= dict(zip(wrt, got, strict=True))
@@ -409,6 +410,12 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     plan.source, plan.explicit = (back, args), True
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
     return plan
+
+
+def _turn(formula, have):
+    """Where a formula stands among those of a call; see ``turn`` of :func:`op.op`."""
+    turn = getattr(formula, "turn", None)
+    return 0 if turn is None else turn(**{p: have[p] for p in turn.__code__.co_varnames[: turn.__code__.co_argcount]})
 
 
 def _refusing_plan(op, wanted, outs, diff, error):

@@ -21,6 +21,6 @@ def named_trace(function, *avals):
     """The jaxpr of ``function`` with words in it."""
     before, _naming.on = _naming.on, True
     try:
-        return jax.make_jaxpr(function)(*avals)
+        return jax.make_jaxpr(lambda *values: function(*values))(*avals)  # a function of its own: traces are cached
     finally:
         _naming.on = before

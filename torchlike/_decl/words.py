@@ -19,6 +19,7 @@ _PLAIN = {
     "expand": lambda x, size: jnp.broadcast_to(x, size),
     "new_zeros": lambda like, size: jnp.zeros(size, like.dtype),
     "permute": lambda x, dims: jnp.transpose(x, dims),
+    "scalar_tensor": lambda number, like: jnp.asarray(number, like.dtype),
     "select.int": lambda x, dim, index: jnp.take(x, index, dim),
     "slice.Tensor": lambda x, dim, start, end: jax.lax.slice_in_dim(x, start, end, axis=dim),
     "squeeze.dim": lambda x, dim: jnp.squeeze(x, dim),
@@ -33,7 +34,7 @@ _PLAIN = {
 class Word:
     """An operator as formulas call it, by its full name in aten; ``add_`` is shown in place and computed as ``add``."""
 
-    __slots__ = ("name", "compute")
+    __slots__ = ("name", "compute", "__weakref__")
 
     def __init__(self, name, compute=None):
         self.name = name
@@ -66,9 +67,14 @@ def _kernel(name):
 
     def compute(*args, **kwargs):
         given = dict(zip([a.name for a in op.schema.args], args, strict=False)) | kwargs
-        values = tuple([given.get(a.name, a.default) for a in op.dynamic])
+        values, lens = [], []
+        for a in op.dynamic:
+            value = given.get(a.name, a.default)
+            if a.is_list:
+                lens.append(len(value))
+            values.extend(value if a.is_list else (value,))
         static = tuple([_key(given.get(a.name, a.default)) for a in op.static])
-        out = op.forward(static)(*values)
+        out = op.forward((*static, tuple(lens)) if op.lists else static)(*values)
         return into(name, out, values[0]) if inplace else out
 
     return compute

@@ -145,13 +145,15 @@ def mul(self, other):
     return _by("mul", _product, rules.promote, self, other)
 
 
+def _div_other(grad, self, other):
+    slope = conj((self / other) / other)
+    return -grad * slope
+
+
 @pointwise(
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
     operator="/",
-    vjp={
-        "self": lambda grad, other: grad / conj(other),
-        "other": lambda grad, self, other: -grad * conj((self / other) / other),
-    },
+    vjp={"other": _div_other, "self": lambda grad, other: grad / conj(other)},
 )
 def div(self, other):
     """Elementwise quotient; integers divide as floats. ``rounding_mode`` may be None, "trunc" or "floor".
@@ -169,9 +171,7 @@ def div(self, other):
     variants="",
     node="MulBackward",
     saved={"other": "self", "~other": "other"},
-    vjp={
-        "other": lambda grad, self, other: -grad * conj((self / other) / other),
-    },
+    vjp={"other": _div_other},
 )
 def over(self, other):
     """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""

@@ -7,7 +7,17 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, direction, kind, no_derivative, scalar_name, widely
+from torchlike._ops._elementwise import (
+    broadcast,
+    conj,
+    demand,
+    direction,
+    kind,
+    no_derivative,
+    scalar_name,
+    ties_share,
+    widely,
+)
 from torchlike._ops.unary import power_of_two
 
 # -- extrema -------------------------------------------------------------------------------------
@@ -23,9 +33,6 @@ def _demand_order(name, x):
 def _extreme(name, f, gives_way, wins, doc):
     """maximum or minimum: NaN if either is; equal elements share the gradient. A NaN has the second one's tangent."""
 
-    def share(grad, mine, theirs):
-        return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
-
     def kernel(self, other):
         _demand_order(name, self)
         return f(*broadcast(name, self, other))
@@ -36,10 +43,7 @@ def _extreme(name, f, gives_way, wins, doc):
         dtype="promote",
         numbers="",
         variants="function method out",
-        vjp={
-            "self": lambda grad, self, other: share(grad, self, other),
-            "other": lambda grad, self, other: share(grad, other, self),
-        },
+        vjp=ties_share(gives_way, wins),
         jvp={
             "self": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), dot, 0)),
             "other": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), 0, dot)),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
 from torchlike._ops._elementwise import direction
 from torchlike._ops.matmul import demand_same
@@ -86,14 +87,16 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     What is masked, and after which division, decides where the second derivative is NaN.
     """
     axes = axes_of(dim, self.ndim)
-    grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
+    whole = dim in (None, ())  # then they broadcast as they are
+    grad, result = spread(grad, axes, keepdim or whole), spread(result, axes, keepdim or whole)
     ord = float(ord)
     if ord == 0:
         return jnp.zeros_like(self)
     if ord == 1:
-        return grad * direction(self)
+        return grad * aten.sgn(self)
     if ord == 2:
-        return grad * jnp.where(result == 0, 0, self / result)
+        unit = self / result
+        return grad * aten["masked_fill_.Scalar"](unit, result == 0, 0)
     size = jnp.abs(self)
     if math.isinf(ord):
         tie = (size == result) | ((size != size) & (result != result))

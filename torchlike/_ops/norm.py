@@ -144,7 +144,12 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
-    }, edges=lambda: (0, 1, 2))  # fmt: skip
+    }, edges=lambda: (0, 1, 2),
+    backward={"input, weight, bias": (
+        "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
+        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
+        "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        {"save_mean": "result1", "save_invstd": "result2", "train": True, "when": lambda instances: not instances})})  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 
@@ -189,7 +194,9 @@ def _fixed(mean, variance, eps, dtype):
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
          "running_var": lambda running_var: _frozen(running_var)},
     saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
-           "training": lambda: False}, edges=lambda: (0, 1, 2))  # fmt: skip
+           "training": lambda: False}, edges=lambda: (0, 1, 2),
+    backward={"input, weight, bias": (
+        "native_batch_norm_backward", {"save_mean": None, "save_invstd": None, "train": False})})  # fmt: skip
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")
@@ -243,7 +250,11 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
     "-> (Tensor result0, Tensor result1, Tensor result2)",
     variants="", autocast="fp32",
     vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2),
-    saved="bias! input normalized_shape result1 result2 weight")  # fmt: skip
+    saved="bias! input normalized_shape result1 result2 weight",
+    backward={"input, weight, bias": (
+        "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, "
+        "Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        {"mean": "result1", "rstd": "result2"})})  # fmt: skip
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
@@ -279,7 +290,13 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
         "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
         "group": "num_groups", "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
         "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
-    })  # fmt: skip
+    },
+    backward={"input, weight, bias": (
+        "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, "
+        "SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", {
+            "mean": "result1", "rstd": "result2", "group": "num_groups", "N": lambda input_aval: input_aval.shape[0],
+            "C": lambda input_aval: input_aval.shape[1], "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
+        })})  # fmt: skip
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
     if input.ndim < 2:

@@ -275,7 +275,10 @@ def _declare(n):
     @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
         f"padding=0, int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
         variants="", node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
-        vjp={"self": backward}, nondiff=(1,), saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None})
+        vjp={"self": backward}, nondiff=(1,), saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
+        backward=None if n == 1 else (
+            f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{n}] kernel_size, int[{n}] stride, "
+            f"int[{n}] padding, int[{n}] dilation, bool ceil_mode, Tensor indices) -> Tensor", {"indices": "result1"}))
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import spelled
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
 
 
@@ -64,7 +65,8 @@ def _still(base, exponent):
 
 
 def grad_to_base(grad, base, exponent, power):
-    return jnp.where(exponent == 0, 0, grad * conj(exponent * power(base, exponent - 1)))
+    lower = spelled("pow.Tensor_Tensor" if exponent.ndim else "pow.Tensor_Scalar", power, base, exponent - 1)
+    return jnp.where(exponent == 0, 0, grad * conj(exponent * lower))
 
 
 def grad_to_exponent(grad, base, exponent, result):
@@ -166,7 +168,8 @@ pow_from = op(
 def _special_grad(grad, self, exponent):
     if exponent == 0:
         return jnp.zeros_like(grad)
-    return grad * conj(jnp.asarray(exponent, self.dtype) * fixed_power(self, exponent - 1))
+    lower = spelled("pow.Tensor_Scalar", fixed_power, self, exponent - 1)
+    return grad * conj(jnp.asarray(exponent, self.dtype) * lower)
 
 
 @pointwise(

@@ -4,7 +4,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes, wrap_dim, wrap_dims
+from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, unseen
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops.matmul import demand_same, precision, product
 
@@ -41,11 +43,25 @@ def _outer(name, a, b):
     return a[:, None] * b[None, :]
 
 
+def _outer_self(grad, vec2):
+    rows = aten["sum.dim_IntList"](grad * rules.conj(vec2), [1], True)
+    return aten.view(rows, [rows.shape[0]])
+
+
+def _outer_vec2(grad, self):
+    return grad * unseen(lambda x: rules.conj(x)[:, None], self)
+
+
+_OF_OUTER = {"vec2": _outer_vec2, "self": _outer_self}
+
+
 @op(
     "outer(Tensor self, Tensor vec2) -> Tensor",
     dtype="promote",
     node="MulBackward",
     variants="function method out",
+    vjp=_OF_OUTER,
+    jvp="kernel",
     saved={"other": "vec2", "self": lambda self: None if self is None else self.unsqueeze(1)},
 )
 def outer(self, vec2):
@@ -64,6 +80,8 @@ def outer(self, vec2):
     dtype="promote",
     node="MulBackward",
     variants="function method out",
+    vjp=_OF_OUTER,
+    jvp="kernel",
 )
 def ger(self, vec2):
     """Another name of :func:`outer`."""
@@ -366,7 +384,8 @@ def _triangle(name, x, keep):
     return jnp.where(keep(columns - rows), x, jnp.zeros((), x.dtype))
 
 
-@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+    vjp={"self": lambda grad, diagonal: aten.tril(grad, diagonal)})  # fmt: skip
 def tril(self, diagonal):
     """The lower triangle of matrices, zero above the ``diagonal``-th diagonal (0: the main one).
 
@@ -378,7 +397,8 @@ def tril(self, diagonal):
     return _triangle("tril", self, lambda d: d <= diagonal)
 
 
-@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+    vjp={"self": lambda grad, diagonal: aten.triu(grad, diagonal)})  # fmt: skip
 def triu(self, diagonal):
     """The upper triangle of matrices, zero below the ``diagonal``-th diagonal (0: the main one).
 

@@ -7,6 +7,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, spelled
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -86,14 +87,20 @@ def _into(self, dim, index, how, src):
 
 def _zeroed(grad, dim, index):
     """The gradient with zeros where something was written."""
-    return _into(grad, wrap_dim(dim, grad.ndim), index, "set", jnp.zeros((), grad.dtype))
+    zeroed = lambda grad, dim, index, zero: _into(  # noqa: E731
+        grad, wrap_dim(dim, grad.ndim), index, "set", jnp.zeros((), grad.dtype)
+    )
+    return spelled("scatter.value", zeroed, grad, dim, index, 0)
 
 
 def _read(grad, dim, index, src_aval):
     """The gradient of ``src``: what ``index`` reads."""
     if not index.size:
         return jnp.zeros(src_aval.shape, grad.dtype)
-    got = take_along(grad, wrap_dim(dim, grad.ndim), index)
+    read = lambda grad, dim, index: take_along(grad, wrap_dim(dim, grad.ndim), index)  # noqa: E731
+    got = spelled("gather", read, grad, dim, index)
+    if got.shape == src_aval.shape:
+        return got
     return _uncut(at_least_1d(got), src_aval).reshape(src_aval.shape)
 
 
@@ -323,8 +330,11 @@ def _slices(x, dim, index):
 
 
 def _take_slices(grad, dim, index, source_aval):
-    grad = at_least_1d(grad)
-    return jnp.take(grad, index.reshape(-1), axis=wrap_dim(dim, grad.ndim)).reshape(source_aval.shape)
+    def read(grad, dim, index):
+        grad = at_least_1d(grad)
+        return jnp.take(grad, index.reshape(-1), axis=wrap_dim(dim, grad.ndim)).reshape(source_aval.shape)
+
+    return spelled("index_select", read, grad, dim, index)
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",

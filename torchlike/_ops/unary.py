@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import pointwise
+from torchlike._decl.words import aten
 from torchlike._ops._elementwise import conj, demand, direction, kind, unary
 
 
@@ -35,7 +36,7 @@ def _abs(x):
 abs_ = unary(
     "abs",
     _abs,
-    lambda grad, self: grad * direction(self),
+    lambda grad, self: grad * aten.sgn(self),
     dtype="same",
     kinds="ifc",
     operator="abs",
@@ -81,17 +82,31 @@ sqrt = unary(
     doc="Elementwise square root.",
     shows="9.0 -> 3.",
 )
+
+
+def _rsqrt_grad(grad, result):
+    cube = conj(aten["pow.Tensor_Scalar"](result, 3))
+    return -0.5 * grad * cube
+
+
 rsqrt = unary(
     "rsqrt",
     lambda x: 1 / lax.sqrt(x),
-    lambda grad, result: -0.5 * grad * conj(result * result * result),
+    _rsqrt_grad,
     doc="Elementwise ``1 / sqrt(input)``.",
     shows="4.0 -> 0.5000",
 )
+
+
+def _reciprocal_grad(grad, result):
+    square = conj(result * result)
+    return -grad * square
+
+
 reciprocal = unary(
     "reciprocal",
     lambda x: 1 / x,
-    lambda grad, result: -grad * conj(result * result),
+    _reciprocal_grad,
     doc="Elementwise ``1 / input``.",
     shows="4.0 -> 0.2500",
 )
@@ -184,7 +199,7 @@ sin = unary(
 cos = unary(
     "cos",
     lax.cos,
-    lambda grad, self: -grad * conj(lax.sin(self)),
+    lambda grad, self: grad * -conj(lax.sin(self)),
     doc="Elementwise cosine.",
     shows="0.5 -> 0.8776",
 )
@@ -234,6 +249,7 @@ tanh = unary(
     "tanh",
     lax.tanh,
     lambda grad, result: grad * conj(1 - result * result),
+    backward=("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise hyperbolic tangent.",
     shows="0.5 -> 0.4621",
 )
@@ -277,6 +293,7 @@ sigmoid = unary(
     "sigmoid",
     lax.logistic,
     lambda grad, result: grad * conj((1 - result) * result),
+    backward=("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise ``1 / (1 + exp(-input))``.",
     shows="0.5 -> 0.6225",
 )
@@ -351,6 +368,7 @@ conj_physical = unary(
 @pointwise(
     "relu(Tensor self) -> Tensor",
     vjp={"self": lambda grad, result: jnp.where(result <= 0, 0, grad)},
+    backward=("threshold_backward", {"self": "result", "threshold": 0}),
     numbers="",
     variants="function method inplace",
 )
@@ -368,6 +386,7 @@ def relu(self):
     variants="function out inplace",
     node="ThresholdBackward ThresholdBackward1",
     vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
+    backward="threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
 )
 def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""
