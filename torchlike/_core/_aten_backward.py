@@ -1,4 +1,4 @@
-"""Backward kernels as aten calls: those of their formula, or one call of their own where aten has no word for a part."""
+"""Backward kernels as aten calls: those of their formula, or one of their own where aten has no word for a part."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +9,7 @@ from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
 from torchlike._core import _aten_lower as lower
+from torchlike._core import _aten_rules  # noqa: F401  (what run knows)
 from torchlike._core._aten_jaxpr import Later, Spread, is_number, missing, run, whole, wrapped
 from torchlike._core._aten_lower import shown
 from torchlike._core.dispatch import call

@@ -61,7 +61,9 @@ def _backward(declared: Any, text: str, sources: dict) -> None:
             elif isinstance(source, str):
                 named[source] = value
             elif not callable(source) and value is not source:
-                raise NotImplementedError(f"{text[: text.index('(')]}: {name}={value!r} is not supported, only {source!r}")
+                raise NotImplementedError(
+                    f"{text[: text.index('(')]}: {name}={value!r} is not supported, only {source!r}"
+                )
         outputs = tuple([named.get(r) for r in results])
         stand = next((o for o in outputs if o is not None), args[0])
         inputs = tuple([_input(a, named, stand) for a in declared.dynamic])

@@ -204,9 +204,10 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             parameters: ``dot`` (the tangent of that input), inputs, ``result`` (or the names of the returns), static
             arguments. "kernel": that of the kernel, where the formulas are its derivative.
         backward: the aten operator that is the whole derivative of the first differentiable input (or of several, by
-            its ``output_mask``): its schema, or its name where another operator declares it, alone or with ``{argument:
-            source}`` for those that are not ``grad...`` or called as here: a name, a number, or a function as a formula.
-            ``{"input": that}`` where inputs differ.
+            its ``output_mask``): its schema, or its name where another operator declares it; alone or with
+            ``{argument: source}`` for those that are not ``grad...`` or called as here: a name, a number, or a function
+            as a formula; and ``"when"``, whether it applies. ``{"input": that}`` where inputs differ. A function in
+            place of the schema says in words what PyTorch composes; of lists of tensors, ``f(grad, inputs, *static)``.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")

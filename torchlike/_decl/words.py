@@ -17,7 +17,7 @@ from torchlike._decl.op import REGISTRY
 _PLAIN = {
     "detach": lambda x: x,
     "expand": lambda x, size: jnp.broadcast_to(x, size),
-    "new_zeros": lambda like, size: jnp.zeros(size, like.dtype),
+    "new_zeros": lambda like, size, options=False: jnp.zeros(size, like.dtype),
     "permute": lambda x, dims: jnp.transpose(x, dims),
     "scalar_tensor": lambda number, like: jnp.asarray(number, like.dtype),
     "select.int": lambda x, dim, index: jnp.take(x, index, dim),

@@ -268,7 +268,8 @@ def _hardtanh(name, self, min_val, max_val):
            vjp={"self": lambda grad, self, min_val, max_val:
                 _passed((self > jnp.asarray(min_val).astype(self.dtype))
                         & (self < jnp.asarray(max_val).astype(self.dtype)), grad)},
-           backward="hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor")  # fmt: skip
+           backward="hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, "
+                    "Scalar max_val) -> Tensor")  # fmt: skip
 def hardtanh(self, min_val, max_val):
     return _hardtanh("hardtanh", self, min_val, max_val)
 

@@ -132,7 +132,9 @@ def _factors(self, other):
     return {"self": "other", "other": "self"} if self.weak_type else "self other"
 
 
-@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last)
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last,
+           jvp="kernel", vjp={"other": lambda grad, self: grad * conj(self),
+                              "self": lambda grad, other: grad * conj(other)})  # fmt: skip
 def mul(self, other):
     """Elementwise product; shapes broadcast, dtypes promote.
 

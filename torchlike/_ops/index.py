@@ -62,7 +62,7 @@ def _index_grad(grad, self, *indices):
     indices = list(indices)
     while indices and indices[-1] is None:
         indices.pop()
-    return aten.index_put(aten.new_zeros(grad, self.shape), indices, grad, True)
+    return aten.index_put(aten.new_zeros(grad, self.shape, options=True), indices, grad, True)
 
 
 @op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices,
@@ -273,7 +273,7 @@ def take_around(self, indices, dim):
 @op("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function method out",
     check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"),
     vjp={"self": lambda grad, dim, index, self_aval:
-         aten.index_add(aten.new_zeros(grad, self_aval.shape), dim, index, grad)}, jvp="kernel",
+         aten.index_add(aten.new_zeros(grad, self_aval.shape, options=True), dim, index, grad)}, jvp="kernel",
     saved="dim index! self_sym_sizes")  # fmt: skip
 def index_select(self, dim, index):
     """The slices of ``input`` along ``dim`` at the numbers in the vector ``index``.

@@ -94,7 +94,8 @@ def _bowl_jvp(primals, tangents):
     dtype="promote",
     node="SmoothL1LossBackward",
     backward={
-        "self": "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor",
+        "self": "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+        "float beta) -> Tensor",
         "target": ("smooth_l1_loss_backward", {"self": "target", "target": "self"}),
     },
     autocast="fp32",
@@ -110,7 +111,8 @@ def smooth_l1_loss(self, target, reduction, beta):
     variants="",
     autocast="fp32",
     backward={
-        "self": "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor",
+        "self": "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+        "float delta) -> Tensor",
         "target": ("huber_loss_backward", {"self": "target", "target": "self"}),
     },
 )
@@ -259,7 +261,9 @@ def _shown(node, apart):
     return {**shown, **{f"~{name}": name for name in apart.split()}}
 
 
-def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", formulas=None, **options):
+def by_reduction(
+    schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", formulas=None, **options
+):
     """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of
     those. ``apart``: the inputs that PyTorch's composition does not save itself; ``formulas``: what gives the
     options of a reduction.
@@ -296,7 +300,7 @@ def _l1_grad(grad, self, target, needs, reduction):
     if reduction != NONE:
         grad = aten.expand(grad, gap.shape)
     if reduction == MEAN:
-        grad = grad / max(gap.size, 1)
+        grad = spelled("div.Scalar", jnp.divide, grad, max(gap.size, 1))
     grad = grad * aten.sgn(gap)
     return grad, -grad if "target" in needs else None
 

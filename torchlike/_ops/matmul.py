@@ -9,8 +9,8 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
-from torchlike._decl.words import aten, later, unseen
 from torchlike._decl.settings import reset_kernels
+from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")

@@ -5,7 +5,7 @@ from jax import lax
 
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
-from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse, spread
+from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse
 from torchlike._ops._elementwise import ties_share
 
 

@@ -149,7 +149,8 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
         "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
         "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
         "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        {"save_mean": "result1", "save_invstd": "result2", "train": True, "when": lambda instances: not instances})})  # fmt: skip
+        {"save_mean": "result1", "save_invstd": "result2", "train": True,
+         "when": lambda instances: not instances})})  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 

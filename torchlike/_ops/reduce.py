@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
-from torchlike._decl.words import aten
+from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
 
 
@@ -18,7 +18,8 @@ def _restored(grad, shape, dim, keepdim):
 def _evenly(grad, shape, dim, keepdim):
     """The gradient of a mean."""
     axes = axes_of(dim, len(shape))
-    return aten.expand(grad if dim is None else spread(grad, axes, keepdim), shape) / max(count(shape, axes), 1)
+    whole = aten.expand(grad if dim is None else spread(grad, axes, keepdim), shape)
+    return spelled("div.Scalar", jnp.divide, whole, max(count(shape, axes), 1))
 
 
 def _sum(x, axes, keepdim):

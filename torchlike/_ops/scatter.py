@@ -7,7 +7,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._decl.words import aten, spelled
+from torchlike._decl.words import spelled
 from torchlike._ops.index import (
     at_least_1d,
     check_range,

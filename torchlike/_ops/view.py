@@ -509,8 +509,8 @@ def select_backward(grad_output, input_sizes, dim, index):
     return select.write(_blank(grad_output, input_sizes), grad_output, dim, index % input_sizes[dim])
 
 
-@op("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
-    variants="")  # fmt: skip
+@op("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) "
+    "-> Tensor", variants="")  # fmt: skip
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
     """Zeros with the gradient in the place of a slice."""
     dim = wrap_dim(dim, len(input_sizes))
@@ -518,7 +518,8 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step):
     return slice_.write(_blank(grad_output, input_sizes), grad_output, dim, grad_output.shape[dim], step, first)
 
 
-@op("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor", variants="")
+@op("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
+    variants="")  # fmt: skip
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
     """Zeros with the gradient on a diagonal."""
     n = len(input_sizes)
