@@ -38,6 +38,7 @@ def _long(values: Any) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+_POSITIVE = np.eye(3) * 2 + 0.5
 EXPLICIT: dict[str, tuple[list, tuple]] = {
     "addmv": ([(3,), (3, 4), (4,), None, None], ()),
     "bilinear": ([(2, 4), (2, 3), (5, 4, 3), None], ()),
@@ -70,6 +71,13 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "slice_backward": ([(2, 2)], ((2, 5), 1, 1, 5, 2)),
     "diagonal_backward": ([(2,)], ((2, 3), 0, 0, 1)),
     "unfold_backward": ([(2, 2)], ((3,), 0, 2, 1)),
+    "_index_true": ([(3, 4), _long([0, 2])], (0, 1)),
+    "_adaptive_avg_pool2d": ([(1, 2, 4, 4)], ((2, 2),)),
+    "_adaptive_avg_pool3d": ([(1, 2, 4, 4, 4)], ((2, 2, 2),)),
+    "linalg_cholesky": ([_POSITIVE], (False,)),
+    "cholesky": ([_POSITIVE], (False,)),
+    **{f"_upsample_{kind}": ([(1, 2, *(3,) * n)], ((4,) * n, None, False, False)) for kind, n in (
+        ("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))},
     "_to_copy": ([(3, 4)], (torchlike.float32,)),
 }
 # Results that are never differentiable, which their declarations leave to the dtype.
@@ -90,7 +98,7 @@ def _dynamic(op: Op, first: tuple, second: Any, dtype: Any) -> list:
     rng, values, tensors = np.random.RandomState(0), [], 0
     for a in op.dynamic:
         if not a.is_tensor:
-            values.append(None if a.has_default else 0.4)
+            values.append(None if a.has_default else 2 if a.kind == "int" else 0.4)
         elif a.name in INTEGERS:
             shape = second if second is not None else (2,) if "select" in op.name or len(first) == 1 else first
             values.append(np.zeros(shape, np.int64) + np.arange(shape[-1]) % 2 if shape else np.zeros((), np.int64))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from jax import ShapeDtypeStruct
 from jax.extend.core import Literal
 
@@ -75,18 +74,17 @@ _UNDONE = frozenset(("reduce_sum", "reshape", "broadcast_in_dim", "squeeze"))
 
 def _summand(var: Any, makers: dict, plan: Any) -> Any:
     """What is summed to undo broadcasting, if that is what the last equations do."""
-    shape, at = plan.outs[plan.diff[0]].shape, var
-    summed = False
-    while at in makers and makers[at].primitive.name in _UNDONE:
-        summed = summed or makers[at].primitive.name == "reduce_sum"
+    shape, at, sums = plan.outs[plan.diff[0]].shape, var, []
+    while not isinstance(at, Literal) and at in makers and makers[at].primitive.name in _UNDONE:
+        if makers[at].primitive.name == "reduce_sum":
+            sums.append(makers[at].params["axes"])
         at = makers[at].invars[0]
-        if isinstance(at, Literal):
-            return var
-    try:
-        fits = at.aval.shape == shape == np.broadcast_shapes(var.aval.shape, shape)
-    except ValueError:
-        fits = False
-    return at if summed and fits else var
+    if isinstance(at, Literal) or at.aval.shape != shape or len(sums) != 1:
+        return var
+    lead = len(shape) - len(var.aval.shape)
+    own = [n == 1 != shape[i + lead] for i, n in enumerate(var.aval.shape)]
+    undone = tuple(range(lead)) + tuple(i + lead for i, alone in enumerate(own) if alone)
+    return at if tuple(sums[0]) == undone else var
 
 
 def _needed(var: Any, makers: dict, eqns: dict) -> None:

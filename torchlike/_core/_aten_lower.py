@@ -56,6 +56,9 @@ def call(op: Any, inputs: tuple, static: tuple) -> Any:
     else:
         named = arguments(op, inputs, static)
         func, named = _overload(op, named)
+        names = [a.name for a in func._schema.arguments]
+        if not named.keys() <= set(names):  # PyTorch calls them otherwise
+            named = dict(zip(names, named.values(), strict=False))
         out = invoke(func, *normalised(func, (), named))
     return tuple(out) if isinstance(out, list | tuple) else out
 
