@@ -4,14 +4,18 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
+# A file's tests stay in one process, which has the kernels that they share.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 comma := ,
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-compilers test-all lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
-	@echo "make test    lint, then every test in both kinds of execution, every doctest and code block"
+	@echo "make test    lint, then the tests in both kinds of execution, every doctest and code block"
+	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
+	@echo "make test-all    all of these, second derivatives and traced runs in every case of an operator"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make clean   remove what these commands made"
@@ -26,7 +30,13 @@ demo: $(VENV)/installed-examples
 	$(BIN)/python -m torchlike run examples/digits.py
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules tests torchlike
+	$(PYTEST) -m "not compilers" --doctest-modules tests torchlike
+
+test-compilers: $(VENV)/installed-test+examples+dev
+	$(PYTEST) -m compilers tests
+
+test-all: lint
+	TORCHLIKE_EVERY=1 $(PYTEST) --doctest-modules tests torchlike
 
 lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .

@@ -35,12 +35,17 @@ def plain(x: Any) -> Any:
 
 
 def text(numbers: Any) -> Any:
-    """Numbers as text of ten significant digits (five in single precision); complex ones as pairs."""
+    """Numbers as text of ten significant digits (five in single precision); complex ones as pairs.
+
+    What is less than one rounding of the largest is zero.
+    """
     numbers = np.asarray(numbers)
     if numbers.dtype.kind == "c":
         return [text(numbers.real), text(numbers.imag)]
     digits = 10 if numbers.dtype == np.float64 else 5
-    return [f"{float(v) + 0.0:.{digits}g}" for v in np.ravel(numbers)]
+    sizes = np.abs(numbers[np.isfinite(numbers)]) if numbers.dtype.kind == "f" else np.zeros(0)
+    rounding = np.finfo(numbers.dtype).eps * sizes.max() if sizes.size else 0.0
+    return [f"{0.0 if abs(v) < rounding else float(v) + 0.0:.{digits}g}" for v in np.ravel(numbers)]
 
 
 def agree(f: Callable) -> None:

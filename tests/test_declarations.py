@@ -107,7 +107,7 @@ def test_declarations_are_consistent(op):
 
 REFUSED = {
     "malformed schema": (lambda: op("f(Tensor self"), "not a schema"),
-    "malformed argument": (lambda: op("f(Tensor) -> Tensor"), "not an argument"),
+    "malformed argument": (lambda: op("f(Tensor) -> Tensor"), "expected ident but found"),
     "twice": (lambda: op("exp(Tensor self) -> Tensor")(lambda self: self), "declared twice"),
     "view twice": (
         lambda: view("t(Tensor(a) self) -> Tensor(a)", prepare=None, write=None)(lambda self: self),

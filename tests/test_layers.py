@@ -14,6 +14,18 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "torchlike"
 LAYERS = {"_base": 0, "_decl": 1, "_executor": 2, "_ops": 2, "_core": 3, "_transforms": 4}
 TOP = 5
+# The order of the public layer: a package or module imports what stands on lines above its own, and itself.
+PUBLIC = """
+version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+random linalg special backends cuda _logging autograd func nn optim utils utils._python_dispatch utils.data utils.hooks
+_api conventions interop.checkpoints overrides testing utils._checkpoint_reentrant utils.op_profile utils.dlpack
+functional serialization compiler export utils.checkpoint utils.module_tracker
+_library _dynamo _inductor utils.flop_counter
+_C library _higher_order_ops
+utils.cpp_extension
+"""
+FLOORS = {unit: floor for floor, line in enumerate(PUBLIC.split("\n")) for unit in line.split()}
+WHOLE = len(PUBLIC)  # the package itself, and its command
 RUNTIME = {PACKAGE, "jax", "jaxlib", "numpy", "ml_dtypes", *sys.stdlib_module_names}
 LINES = 600
 
@@ -36,6 +48,8 @@ def faults_of(root: Path, file: Path) -> Iterator[str]:
                 yield f"{place}:{node.lineno}: imports {name} inside a function"
             if own and layer_of(name.split(".")[1:]) > layer:
                 yield f"{place}:{node.lineno}: imports {name}, from a layer above its own"
+            if own and layer == TOP and (problem := out_of_order(place, name)):
+                yield f"{place}:{node.lineno}: {problem}"
             if name.split(".")[0] not in RUNTIME:
                 yield f"{place}:{node.lineno}: imports {name}, which is no runtime dependency"
         if layer < TOP and imports_by_call(node):
@@ -46,6 +60,25 @@ def faults_of(root: Path, file: Path) -> Iterator[str]:
 
 def layer_of(parts: list[str]) -> int:
     return LAYERS.get(parts[0], TOP) if parts else TOP
+
+
+def out_of_order(place: Path, name: str) -> str:
+    """What is wrong with the import of the public module ``name`` by another; packages may import their own parts."""
+    parts, target = list(place.with_suffix("").parts[1:]), name.split(".")[1:]
+    if layer_of(target) < TOP or parts[-1] == "__init__" and target[: len(parts) - 1] == parts[:-1]:
+        return ""
+    (own, floor), (other, below) = unit_of(parts), unit_of(target)
+    if floor is None:
+        return f"has no place in the order of the public layer (PUBLIC in {Path(__file__).name})"
+    return f"imports {name}, which is not below {own}" if own != other and (below is None or below >= floor) else ""
+
+
+def unit_of(parts: list[str]) -> tuple[str, int | None]:
+    """The entry of PUBLIC that a module belongs to, and its place."""
+    if not parts or parts[0] in ("__init__", "__main__"):
+        return PACKAGE, WHOLE
+    unit = ".".join(parts[:2])
+    return (unit, FLOORS[unit]) if unit in FLOORS else (parts[0], FLOORS.get(parts[0]))
 
 
 def walk(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
@@ -106,6 +139,11 @@ BREACHES = {
     "upwards to the package": ("_core/a.py", "import torchlike", f"imports torchlike, {ABOVE}"),
     "upwards from __init__": ("_base/__init__.py", "from .. import _core", f"torchlike._core, {ABOVE}"),
     "for a type checker": ("_base/a.py", "if TYPE_CHECKING:\n    from torchlike._core import tensor", ABOVE),
+    "public, upwards": ("nn/a.py", "from torchlike.compiler import compile", "which is not below nn"),
+    "public, sideways": ("autograd/a.py", "import torchlike.nn", "imports torchlike.nn, which is not below autograd"),
+    "public, to a part": ("utils/data/a.py", "from torchlike.utils import checkpoint", "not below utils.data"),
+    "public, to the package": ("nn/a.py", "import torchlike", "imports torchlike, which is not below nn"),
+    "without a place": ("new/a.py", "import torchlike.nn", "has no place in the order"),
     "in a function": ("nn/a.py", "def f():\n    from torchlike._base import x", ":2: imports torchlike"),
     "in a method, relative": ("nn/a.py", "class A:\n    def f(self):\n        from . import b", INSIDE),
     "in an async function": ("nn/a.py", "async def f():\n    import torchlike", INSIDE),
@@ -125,7 +163,9 @@ ALLOWED = {
     "_core/tensor.py": "from .._ops import unary as u\nfrom torchlike import _base",
     "_transforms/vmap.py": "from torchlike._core.tensor import Tensor",
     "nn/__init__.py": "from torchlike.nn.linear import Linear as Linear\n__all__ = ['Linear']",
-    "nn/linear.py": "import importlib\nimport torchlike\nfrom ..optim import x\n" + "x = 1\n" * (LINES - 4),
+    "nn/linear.py": "import importlib\nimport torchlike.nn\nfrom .._functions import x\n" + "x = 1\n" * (LINES - 4),
+    "utils/__init__.py": "from torchlike.utils import checkpoint as checkpoint",
+    "utils/checkpoint.py": "from torchlike.autograd import function",
     "interop/alias.py": "import importlib\ndef f(x):\n    return importlib.import_module(x)",
 }
 

@@ -7,41 +7,55 @@
 tensor([2., 2., 2.])
 """
 
+from typing import TYPE_CHECKING
+
 from torchlike import _setup as _setup  # settings of jax; first
 
 # isort: split
-from torchlike import _higher_order_ops as _higher_order_ops
+with _setup.PAUSED:
+    from torchlike import version as version
+    from torchlike._api import *  # noqa: F403
+    from torchlike._executor.execution import get_execution as get_execution
+    from torchlike._executor.execution import set_execution as set_execution
+    from torchlike.interop.alias import install_as_torch as install_as_torch
+    from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
+    from torchlike.interop.lazy import on_first_use
 
-from torchlike import _C as _C  # isort: skip
-from torchlike import autograd as autograd
-from torchlike import backends as backends
-from torchlike import compiler as compiler
-from torchlike import cuda as cuda
-from torchlike import func as func
-from torchlike import functional as functional
-from torchlike import linalg as linalg
-from torchlike import nn as nn
-from torchlike import optim as optim
-from torchlike import overrides as overrides
-from torchlike import random as random
-from torchlike import serialization as serialization
-from torchlike import special as special
-from torchlike import testing as testing
-from torchlike import types as types
-from torchlike import utils as utils
-from torchlike import version as version
-from torchlike._api import *  # noqa: F403
-from torchlike._executor.execution import get_execution as get_execution
-from torchlike._executor.execution import set_execution as set_execution
-from torchlike._higher_order_ops import cond as cond
-from torchlike.compiler import compile as compile
-from torchlike.func import vmap as vmap
-from torchlike.interop.alias import install_as_torch as install_as_torch
-from torchlike.interop.alias import missing_names
-from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
-from torchlike.serialization import load as load
-from torchlike.serialization import save as save
+if TYPE_CHECKING:  # what is imported when it is first used
+    from torchlike import autograd as autograd
+    from torchlike import backends as backends
+    from torchlike import compiler as compiler
+    from torchlike import conventions as conventions
+    from torchlike import cuda as cuda
+    from torchlike import export as export
+    from torchlike import func as func
+    from torchlike import functional as functional
+    from torchlike import interop as interop
+    from torchlike import library as library
+    from torchlike import linalg as linalg
+    from torchlike import nn as nn
+    from torchlike import optim as optim
+    from torchlike import overrides as overrides
+    from torchlike import random as random
+    from torchlike import serialization as serialization
+    from torchlike import special as special
+    from torchlike import testing as testing
+    from torchlike import types as types
+    from torchlike import utils as utils
+    from torchlike._higher_order_ops import cond as cond
+    from torchlike.compiler import compile as compile
+    from torchlike.func import vmap as vmap
+    from torchlike.serialization import load as load
+    from torchlike.serialization import save as save
 
 __version__ = version.__version__
-__getattr__ = missing_names(__name__, later=("export", "library"))
-_setup.finish()
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "compile": "compiler",
+        "cond": "_higher_order_ops",
+        "load": "serialization",
+        "save": "serialization",
+        "vmap": "func",
+    },
+)

@@ -5,8 +5,10 @@ They are further overloads of aten, the calls that operators are, and backward f
 
 import importlib
 import threading
+from typing import Any
 
 from torchlike._core import packets
+from torchlike._core.packets import ops
 
 _names = ["grad", "lowered", "random"]
 _lock = threading.RLock()
@@ -22,3 +24,19 @@ def _load() -> None:
 
 
 packets.LATER.append(_load)
+
+
+class _HigherOrder:
+    """``torch.ops.higher_order`` until a name of it is looked up."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        importlib.import_module("torchlike._higher_order_ops")  # puts itself there
+        return getattr(ops.higher_order, name)
+
+    def __repr__(self) -> str:
+        return "torch.ops.higher_order"
+
+
+ops.higher_order = _HigherOrder()

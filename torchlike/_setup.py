@@ -4,9 +4,32 @@ import ctypes
 import gc
 import os
 import sys
-from pathlib import Path
 
-import jax
+from torchlike._base import cache
+
+
+class _Paused:
+    """No collection of garbage inside, which imports do not make; what was made meanwhile counts as old.
+
+    Collecting takes a seventh of the time of importing jax, and as long as importing this package.
+    """
+
+    def __enter__(self):
+        self.was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *error):
+        if not self.was_on:
+            return
+        if not gc.get_freeze_count():  # else they are the user's, to whom they stay frozen
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
+
+
+PAUSED = _Paused()
+with PAUSED:
+    import jax
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of <malloc.h>
 
@@ -17,20 +40,9 @@ def enable_x64():
         jax.config.update("jax_enable_x64", True)
 
 
-def cache_folder():
-    """Where compiled kernels are kept, or None: ``TORCHLIKE_CACHE`` (a folder, or 0 for none)."""
-    choice = os.environ.get("TORCHLIKE_CACHE", "")
-    if choice.lower() in ("0", "off", "false"):
-        return None
-    if choice:
-        return Path(choice)
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "torchlike" / "xla"
-
-
 def enable_cache():
-    """Keep compiled kernels on disk, so that a second process starts warm."""
-    folder = cache_folder()
+    """Keep compiled programs on disk, so that a second process starts warm."""
+    folder = cache.folder()
     if folder is None or jax.config.jax_compilation_cache_dir:
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
@@ -43,7 +55,8 @@ def keep_memory():
 
     On the CPU XLA allocates the temporaries of a program anew in every call. Above 128 KiB glibc maps fresh pages
     each time, and a step of a small transformer then spends a third of its time on page faults. The settings are
-    those of mallopt(3), for the whole process; ``TORCHLIKE_MALLOC=0`` leaves them alone, as does a user's own choice.
+    those of mallopt(3), for the whole process; ``TORCHLIKE_MALLOC=0`` leaves them alone, as does a user's own choice;
+    docs/porting.md has what they save.
     """
     if sys.platform != "linux" or os.environ.get("TORCHLIKE_MALLOC", "1").lower() in ("0", "off", "false"):
         return
@@ -56,15 +69,6 @@ def keep_memory():
         mallopt(_M_TOP_PAD, 1 << 28)
 
 
-def finish():
-    """Turn the garbage collector on again, if it was on."""
-    if _collects:
-        gc.enable()
-
-
-# One full collection over jax's heap in the middle of the import takes as long as the import itself.
-_collects = gc.isenabled()
-gc.disable()
 enable_x64()
 enable_cache()
 keep_memory()

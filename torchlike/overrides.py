@@ -5,15 +5,19 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from types import CodeType, FrameType
 from typing import Any
 
 from torchlike._base.state import is_grad_enabled, state
 from torchlike._core import _overrides_subclass as subclasses
 from torchlike._core import overrides as core
 from torchlike._core.packets import OpOverload, OpOverloadPacket
-from torchlike._core.python_dispatch import invoke
+from torchlike._core.python_dispatch import in_handler, set_depth
 from torchlike._core.tensor import Tensor
+
+# isort: split
+import torchlike.linalg
+import torchlike.nn.init
+import torchlike.special  # noqa: F401  (they publish functions)
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
@@ -265,8 +269,9 @@ def get_ignored_functions() -> set[Callable]:
     True
     """
     seen = {public for public, entry in core.ENTRIES.items() if not entry.looks or _is_ignored(entry)}
-    package = vars(sys.modules[_PACKAGE])
-    others = {f for name, f in package.items() if inspect.isfunction(f) and not name.startswith("_")}
+    package = sys.modules[_PACKAGE]
+    public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
+    others = {f for f in public if inspect.isfunction(f)}
     return seen | (others - set(core.ENTRIES))
 
 
@@ -294,23 +299,18 @@ class enable_reentrant_dispatch:
     """
 
     def __enter__(self) -> None:
-        if not _within(invoke.__code__):
+        if not in_handler():
             raise RuntimeError(
-                "enable_reentrant_dispatch(): there is no '__torch_dispatch__' handler running whose state it could "
-                "change; use it inside of one"
+                "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
+                "enable_reentrant_dispatch() changes that of the handler that runs"
             )
         self._before = state.grad, state.shown, state.overrides_off
         state.grad, state.shown, state.overrides_off = is_grad_enabled(), None, 0
+        self._depth = set_depth(0)
 
     def __exit__(self, *exc: Any) -> None:
         state.grad, state.shown, state.overrides_off = self._before
-
-
-def _within(code: CodeType) -> bool:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return frame is not None
+        set_depth(self._depth)
 
 
 def redispatch_function(func: Callable, types: Iterable[type], args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -343,7 +343,7 @@ def _is_ignored(entry: core.Entry) -> bool:
     """Whether a function makes tensors of other things."""
     if entry.place != "torch" or entry.name.endswith("_"):
         return False
-    names = inspect.signature(core.behind(entry)).parameters
+    names = inspect.signature(entry.original).parameters
     return "requires_grad" in names and not {"input", "self", "tensor1"} & set(names)
 
 

@@ -128,6 +128,7 @@ HIGHER_ORDER = {
 }
 
 
+@pytest.mark.compilers
 @pytest.mark.parametrize("f", [*COND.values(), *LOOPS.values(), *HIGHER_ORDER.values()],
                          ids=[*COND, *LOOPS, *(f"ops {n}" for n in HIGHER_ORDER)])  # fmt: skip
 def test_as_pytorch(f):

@@ -11,6 +11,8 @@ from export_kit import filled, module, numbers, seen
 import torchlike as torch
 from torchlike.export import UserError
 
+pytestmark = pytest.mark.compilers
+
 Pair = collections.namedtuple("Pair", "a b")
 
 

@@ -9,6 +9,8 @@ import torchlike as torch
 from torchlike import nn
 from torchlike.export import ConstraintViolationError, Dim, UserError, dims
 
+pytestmark = pytest.mark.compilers
+
 F = nn.functional
 
 

@@ -17,6 +17,8 @@ from export_kit import filled, module, numbers
 import torchlike as torch
 from torchlike.export import Dim, load, save
 
+pytestmark = pytest.mark.compilers
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 

@@ -19,6 +19,8 @@ import torchlike as torch
 import torchlike.library
 from torchlike.utils._python_dispatch import TorchDispatchMode
 
+pytestmark = pytest.mark.compilers
+
 
 @pytest.fixture(scope="module")
 def ext():

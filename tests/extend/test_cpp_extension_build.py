@@ -22,6 +22,8 @@ import torchlike as torch
 import torchlike.utils.cpp_extension as ours
 from torchlike.utils.cpp_extension import load, load_inline
 
+pytestmark = pytest.mark.compilers
+
 
 @pytest.fixture(autouse=True)
 def execution():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import threading
 
@@ -131,6 +132,8 @@ SEEN = {
     "isinstance": lambda t: isinstance(X[t], t.nn.Parameter),
     "max": lambda t: (t.max(X[t]), t.max(X[t], 0), X[t].max(0, keepdim=True)),
     "to": lambda t: (X[t].to(t.float64), X[t].double(), X[t].cpu()),
+    "a transform": lambda t: t.vmap(lambda x: x * 2)(X[t]),
+    "copies": lambda t: (copy.deepcopy(X[t]), copy.deepcopy(LINEAR[t].weight)),
 }
 X = {t: t.tensor([[1.0, 2.0], [3.0, 4.0]]) for t in (torch, torchlike)}
 LINEAR = {t: t.nn.Linear(2, 2) for t in (torch, torchlike)}
@@ -139,6 +142,25 @@ LINEAR = {t: t.nn.Linear(2, 2) for t in (torch, torchlike)}
 @pytest.mark.parametrize("code", SEEN.values(), ids=list(SEEN))
 def test_seen(code):
     agree(lambda t: logged(t, lambda: code(t), types=False))
+
+
+CALLER = """
+import operator
+def f(t, x):
+    return t.add(x, 1), x.mul(2), operator.neg(x), x.shape, t.nn.functional.relu(x), t.ones(1)
+"""
+
+
+@pytest.mark.parametrize("name", ["contrib", "nn.functional", "_core.own"])
+def test_callers_of_any_name_are_seen(name):
+    """Which module a call comes from does not matter, though it be called as one of the library's own."""
+
+    def run(t):
+        space = {"__name__": f"{t.__name__}.{name}"}
+        exec(CALLER, space)
+        return logged(t, lambda: space["f"](t, X[t]), types=False)
+
+    agree(run)
 
 
 SHORT = {

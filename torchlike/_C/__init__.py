@@ -15,6 +15,8 @@ from torchlike._C._torch_function import __all__ as _torch_function_names
 from torchlike._core.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from torchlike._core.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from torchlike._core.anomaly import switch as set_anomaly_enabled
+from torchlike._core.dispatch_keys import DispatchKey as DispatchKey
+from torchlike._core.python_dispatch import DisableTorchDispatch as _DisableTorchDispatch
 from torchlike._core.python_dispatch import _disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from torchlike._core.running import _current_autograd_node as _current_autograd_node
 from torchlike._core.running import _current_graph_task_execution_order as _current_graph_task_execution_order
@@ -27,15 +29,15 @@ from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
 from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
 from torchlike._library.below import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
-    "Argument", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
-    "_InferenceMode", "_autograd", "_current_autograd_node", "_current_graph_task_execution_order",
-    "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions", "_is_multithreading_enabled",
-    "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node", "device", "dtype",
-    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled",
-    "parse_schema", "set_anomaly_enabled", *_torch_function_names,
+    "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
+    "_DisableTorchDispatch", "_InferenceMode", "_autograd", "_current_autograd_node",
+    "_current_graph_task_execution_order", "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions",
+    "_is_multithreading_enabled", "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node",
+    "device", "dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "parse_schema", "set_anomaly_enabled", *_torch_function_names,
 ]  # fmt: skip

@@ -6,9 +6,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.random import threefry_2x32
+
+from torchlike._base.jaxprs import threefry_2x32
 
 from . import device as devices
+from .state import state
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's seed of a generator that was given none
 _STATE_BYTES = 16
@@ -75,12 +77,12 @@ class Generator:
         with self._lock:
             return np.array([self._seed, self._counter], "<u8").view(np.uint8)
 
-    def set_state(self, state: np.ndarray) -> None:
+    def set_state(self, new_state: np.ndarray, /) -> None:
         """Go back to a state that `get_state` gave. TypeError if not uint8, RuntimeError if not 16 long."""
-        if getattr(state, "dtype", None) != np.uint8:
-            kind = getattr(state, "dtype", type(state).__name__)
+        if getattr(new_state, "dtype", None) != np.uint8:
+            kind = getattr(new_state, "dtype", type(new_state).__name__)
             raise TypeError(f"RNG state must be a torch.ByteTensor, as get_state() returns, not {kind}")
-        flat = np.ascontiguousarray(state).reshape(-1)
+        flat = np.ascontiguousarray(new_state).reshape(-1)
         if flat.size != _STATE_BYTES:
             raise RuntimeError(f"Expected an RNG state of {_STATE_BYTES} bytes, but found {flat.size}")
         seed, counter = (int(word) for word in flat.view("<u8"))
@@ -115,6 +117,8 @@ class Generator:
             raise RuntimeError("CPU Generator does not use offset; use get_state() and set_state()")
 
     def _restart(self, seed: int, counter: int) -> None:
+        if state.capture is not None:
+            state.capture.restarted(self, seed, counter)
         with self._lock:
             self._seed, self._counter = seed, counter
 

@@ -65,7 +65,7 @@ def _in_order(closed: Any, plan: Any) -> Any:
 
 
 def _name(plan: Any, i: int) -> str:
-    dynamic = getattr(getattr(plan.op, "op", plan.op), "dynamic", ())
+    dynamic = plan.op.declaration.dynamic
     return dynamic[i].name if i < len(dynamic) and not dynamic[i].is_list else f"~{i:06}"
 
 
@@ -105,7 +105,7 @@ def known(plan: Any, args: tuple | None = None) -> bool:
     """Whether a plan's gradients are calls that can be shown; ``args``: what a view was made with."""
     if plan.refuses or plan.source is None:
         return False
-    by_name = named(plan) is not None and (args is not None or not isinstance(_declared(plan), ViewOp))
+    by_name = named(plan) is not None and (args is not None or not isinstance(plan.op.declaration, ViewOp))
     return by_name or recipe(plan) is not None
 
 
@@ -114,9 +114,9 @@ def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | Non
     if not known(plan, args):
         return None
     by_name = named(plan)
-    if by_name is None or args is None and isinstance(_declared(plan), ViewOp):
+    if by_name is None or args is None and isinstance(plan.op.declaration, ViewOp):
         got = run(recipe(plan), _marked(plan, values))
-    elif isinstance(_declared(plan), ViewOp):
+    elif isinstance(plan.op.declaration, ViewOp):
         got = _of_view(plan, values, args)
     elif callable(by_name):
         got = _of_list(plan, values)
@@ -125,17 +125,13 @@ def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | Non
     return [fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.wanted, strict=True)]
 
 
-def _declared(plan: Any) -> Any:
-    return getattr(plan.op, "op", plan.op)
-
-
 # -- PyTorch's own backward operators --------------------------------------------------------------------------------
 
 
 def named(plan: Any) -> Any:
     """What the declaration says of PyTorch's backward operators, if they give all gradients that are wanted."""
-    op = _declared(plan)
-    backward = getattr(op, "backward", None)
+    op = plan.op.declaration
+    backward = op.backward
     if backward is None or callable(backward):
         return backward
     case = Case(plan, ())
@@ -147,7 +143,7 @@ def named(plan: Any) -> Any:
 
 def _of_view(plan: Any, values: tuple, args: tuple) -> list:
     """The adjoint of a view in PyTorch's words, from the arguments that it was made with."""
-    op, grad = _declared(plan), values[-1]
+    op, grad = plan.op.declaration, values[-1]
     named = [args[i] if i < len(args) else a.default for i, a in enumerate(op.schema.args[1:]) if not a.kwarg_only]
     shape = tuple(plan.avals[0].shape)
     closed = named_trace(lambda g: op.backward(g, shape, *named), plan.outs[0])
@@ -156,7 +152,7 @@ def _of_view(plan: Any, values: tuple, args: tuple) -> list:
 
 def _of_list(plan: Any, values: tuple) -> list:
     """The gradients of an operator of a list of tensors, in PyTorch's words."""
-    op, n = _declared(plan), len(plan.inputs)
+    op, n = plan.op.declaration, len(plan.inputs)
     static = plan.static[: len(op.static)]
     avals = [ShapeDtypeStruct(plan.avals[i].shape, plan.avals[i].dtype) for i in plan.inputs]
 
@@ -179,7 +175,7 @@ class Case:
     """
 
     def __init__(self, plan: Any, values: tuple) -> None:
-        self.plan, self.op = plan, _declared(plan)
+        self.plan, self.op = plan, plan.op.declaration
         n = len(plan.inputs) + len(plan.outputs)
         self.saved = dict(zip(plan.names, values[:n], strict=False))
         self.grad = values[n] if values else None

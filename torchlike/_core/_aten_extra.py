@@ -1,14 +1,15 @@
 """Overloads of ``torch.ops.aten`` that no declaration gives: factories, and what is no operator call here."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core import seen
 from torchlike._core._aten_source import SOURCE, Entry
 from torchlike._core._tags import Tag
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
+from torchlike._core.layers import DISPATCH
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import invoke, invoke_with, modes_set_to, normalised
 from torchlike._core.tensor import Tensor
@@ -255,6 +256,18 @@ _add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)
 _add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
 _add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), *_RESHAPED)
 _add("_local_scalar_dense(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
+_add("sym_size(Tensor self) -> SymInt[]", lambda self: list(self._layout.shape))
+_add("sym_stride(Tensor self) -> SymInt[]", lambda self: list(self._layout.strides))
+_add("sym_numel(Tensor self) -> SymInt", lambda self: math.prod(self._layout.shape))
+_add("sym_storage_offset(Tensor self) -> SymInt", lambda self: self._layout.offset)
+_add("size(Tensor self) -> SymInt[]", lambda self: list(self._layout.shape))
+_add("size.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.shape[dim])
+_add("stride(Tensor self) -> SymInt[]", lambda self: list(self._layout.strides))
+_add("stride.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.strides[dim])
+_add("numel(Tensor self) -> int", lambda self: math.prod(self._layout.shape))
+_add("dim(Tensor self) -> int", lambda self: len(self._layout.shape))
+_add("is_contiguous(Tensor self) -> bool", _method("is_contiguous"))
+_add("is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool", _method("is_contiguous"))
 _add("item(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
 _add("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _method("clone"))
 _add("nonzero(Tensor self) -> Tensor", lambda self: FUNCTIONS["nonzero"](self), Tag.dynamic_output_shape)
@@ -307,6 +320,5 @@ def announce(name: str, t: Any, *args: Any) -> Any:
     return modes_set_to(())
 
 
-seen.SHOW.append(show)
-seen.ANNOUNCE.append(announce)
+DISPATCH.show, DISPATCH.announce = show, announce
 __all__ = ["show"]

@@ -1,53 +1,56 @@
 """Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
 
-from collections.abc import Callable
 from typing import Any
 
-from torchlike._base.state import DISPATCH, below_autograd, state
+from torchlike._base.state import below_autograd, state
 from torchlike._core import _aten_lower as lower
 from torchlike._core import node as nodes
-from torchlike._core import opnode, slow
+from torchlike._core import opnode
 from torchlike._core import python_dispatch as layer
-from torchlike._core.dispatch import call, plan_for
-from torchlike._core.inplace import call_inplace, check_writable, rebase
-from torchlike._core.mutation import bump
-from torchlike._core.out import SHOW_OUT
+from torchlike._core.arguments import KIND, plain
+from torchlike._core.dispatch import plan_for
+from torchlike._core.inplace import check_writable, rebase
+from torchlike._core.layers import DISPATCH, Call
+from torchlike._core.mutation import bump, set_history
+from torchlike._core.out import parts
 from torchlike._core.packets import ops
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import DETACH, Tensor, alias, value_of, wrap
-from torchlike._core.viewing import call_view, pieces_of
+from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor.immediate import Abstract
 
 
-def run_layer(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
-    """Show one call to the modes and subclasses; ``run`` is what would have run it."""
-    if run is call:
-        return _call(op, inputs, static)
-    if run is call_view:
-        return _view(op, inputs, static)
-    if run is call_inplace:
-        return _inplace(op, inputs, static)
-    if _is_pieces(run):
-        return _views(run, op, inputs, static)
-    raise NotImplementedError(f"{op.name}: a call of this kind cannot be shown to a __torch_dispatch__")
+@DISPATCH.install
+def _show(call: Call) -> Any:
+    """Show one call to the modes and subclasses."""
+    return _SHOWN[call.form.name](call) if state.dispatch_modes or layer.handlers(call.inputs) else _unseen(call)
 
 
-def _is_pieces(run: Callable) -> bool:
-    """Whether ``run`` makes several views."""
-    return hasattr(run, "args") and bool(pieces_of(run))
+DISPATCH.has, DISPATCH.takes = layer.has_dispatch, layer.takes
 
 
-slow.install_layer(DISPATCH, run_layer)
-slow.DISPATCHED.append((run_layer, layer.has_dispatch))
+def _unseen(call: Call) -> Any:
+    """A call on tensors whose ``__torch_dispatch__`` is switched off: plain ones stand for them."""
+    stands = tuple([_stand(x) for x in call.inputs])
+    out = call.run(stands)
+    for x, stand in zip(call.inputs, stands, strict=True):
+        if stand is x:
+            continue
+        for t in layer.leaves((out,)):
+            if t._diff is not None and t._diff.base is stand:
+                t._diff.base = x
+        if out is stand:
+            set_history(x, stand._edge, stand._rg)
+            x._diff, out = stand._diff, x
+    return out
 
 
 def _plain(inputs: tuple, op: Any) -> tuple:
     """The inputs with numpy numbers as Python ones; errors as without a mode."""
-    return tuple([x if isinstance(x, Tensor) else slow._plain(op, i, x) for i, x in enumerate(inputs)])
+    return tuple([x if isinstance(x, Tensor) else plain(op, i, x) for i, x in enumerate(inputs)])
 
 
-def _call(op: Any, inputs: tuple, static: tuple) -> Any:
-    inputs = _plain(inputs, op)
+def _new(call: Call) -> Any:
+    op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
     with below_autograd():
         out = lower.call(op, inputs, static)
     for t in layer.leaves((out,)):
@@ -108,7 +111,7 @@ def _node(op: Any, plan: Any, edges: list, saved: list) -> Any:
 
 def _stand(x: Any) -> Any:
     """A plain tensor in place of a wrapper: its metadata and history, no class."""
-    if not isinstance(x, Tensor) or type(x) in slow.KIND:
+    if not isinstance(x, Tensor) or type(x) in KIND:
         return x
     new = alias(x)
     new._rg, new._edge, new._diff = x._rg, x._edge, x._diff
@@ -130,15 +133,15 @@ def _value(x: Any) -> Any:
 # -- views ------------------------------------------------------------------------------------------------------
 
 
-def _view(op: Any, inputs: tuple, args: tuple) -> Any:
-    t = inputs[0]
+def _view(call: Call) -> Any:
+    t = call.inputs[0]
     with below_autograd():
-        out = lower.view(op, t, args)
+        out = lower.view(call.op, t, call.static)
     if not isinstance(out, Tensor):
         return out
     stand = _stand(t)
     with layer.modes_set_to(()):
-        like = call_view(op, (stand,), args)
+        like = call.run((stand,))
     return _adopted(out, like, t, stand)
 
 
@@ -162,21 +165,21 @@ def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
     return out
 
 
-def _views(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
-    t = inputs[0]
+def _views(call: Call) -> Any:
+    t, static = call.inputs[0], call.static[0]
     with below_autograd():
-        out = lower.call(op, inputs, static)
+        out = lower.call(call.op, call.inputs, static)
     stand = _stand(t)
     with layer.modes_set_to(()):
-        like = run(op, (stand,), static)
+        like = call.run((stand,))
     return tuple([_adopted(o, n, t, stand) for o, n in zip(out, like, strict=True)])
 
 
 # -- in place -----------------------------------------------------------------------------------------------------
 
 
-def _inplace(op: Any, inputs: tuple, static: tuple) -> Any:
-    inputs = _plain(inputs, op)
+def _inplace(call: Call) -> Any:
+    op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
     target = inputs[0]
     record = _checked(op, inputs)
     plan = None
@@ -207,7 +210,7 @@ def _inplace(op: Any, inputs: tuple, static: tuple) -> Any:
 
 def _checked(op: Any, inputs: tuple) -> bool:
     """PyTorch's checks before an in-place call; whether it is recorded."""
-    if all(not isinstance(x, Tensor) or type(x) in slow.KIND for x in inputs):
+    if all(not isinstance(x, Tensor) or type(x) in KIND for x in inputs):
         return check_writable(op.name, inputs[0], inputs)
     stands = [_stand(x) for x in inputs]
     return check_writable(op.name, stands[0], stands)
@@ -226,30 +229,31 @@ def _before(t: Tensor) -> Tensor:
 # -- with out= ------------------------------------------------------------------------------------------------------
 
 
-def _out(op: Any, inputs: tuple, static: tuple, outs: tuple) -> bool:
-    """Show a call with ``out=``; False where its operator has no such overload."""
-    func, kwargs = lower.out_overload(op, inputs, static, outs)
+def _out(call: Call) -> tuple:
+    """Show a call with ``out=``; where its operator has no such overload, what is called to compute the result."""
+    inputs, static, outs = parts(call.inputs, call.static)
+    func, kwargs = lower.out_overload(call.op, inputs, static, outs)
     if func is None:
-        return False
+        return call.run()
     versions = [None if o._vc is UNTRACKED else o._vc.version for o in outs]
     layer.invoke(func, *layer.normalised(func, (), kwargs))
     for o, before in zip(outs, versions, strict=True):
         if before is not None and o._vc.version == before:
             bump(o)
-    return True
+    return outs
 
 
-SHOW_OUT.append(_out)
+_SHOWN = {"new": _new, "view": _view, "views": _views, "inplace": _inplace, "out": _out}
 
 
 # -- detach ----------------------------------------------------------------------------------------------------------
 
 
 def _detached(t: Tensor) -> Tensor | None:
-    if state.dispatch_modes or layer.has_dispatch(type(t)):
+    if state.dispatch_modes or layer.takes(type(t)):
         out = layer.invoke(ops.aten.detach.default, (t,), {})
         return alias(t, type(t)) if out is t else out
     return None
 
 
-DETACH.append(_detached)
+DISPATCH.detach = _detached

@@ -9,15 +9,6 @@ from types import FunctionType
 
 from torchlike._core import _overrides_doors as doors
 
-# Modules of ours that are Python in PyTorch too: what they call is seen by modes and subclasses.
-PUBLIC_CALLERS = (
-    "torchlike._core._overrides", "torchlike.overrides", "torchlike.nn.modules", "torchlike.nn.init",
-    "torchlike.nn.utils", "torchlike.optim", "torchlike.utils.data",
-)  # fmt: skip
-
-# Names of functions of which PyTorch hands over not the call, but the calls that they make.
-THROUGH = frozenset(["__iter__"])
-
 _FUNCTIONAL = frozenset("""
 atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum lu meshgrid
 norm split stft tensordot unique unique_consecutive unravel_index pca_lowrank svd_lowrank
@@ -101,7 +92,7 @@ def is_lone(entry):
     """Whether it is a method that takes the tensor and nothing else."""
     if entry.place != "torch.Tensor":
         return False
-    return len(inspect.signature(doors.built(entry.original or entry.function)).parameters) == 1
+    return len(inspect.signature(entry.original).parameters) == 1
 
 
 def is_shared(of, name):
@@ -158,7 +149,7 @@ def binder(entry):
     """A function of the arguments of a call that gives (args, kwargs) for handlers, or raises TypeError."""
     if "." in entry.name:
         return _as_given
-    signature = inspect.signature(doors.built(entry.original or entry.function))
+    signature = inspect.signature(entry.original)
     parameters = list(signature.parameters.values())
     if entry.python:
         return _compiled(entry, parameters, _bound(entry, parameters))
@@ -179,9 +170,9 @@ def stand_in(entry):
         names = ["self", "value"] if entry.name.endswith("__set__") else ["self"]
         parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
     else:
-        function = doors.built(entry.original or entry.function)
-        ops = function.__dict__.get("ops")
-        parameters = list(inspect.signature(function).parameters.values()) if ops is None else _of_overloads(ops, entry)
+        ops = entry.door.__dict__.get("ops", ())
+        given = inspect.signature(entry.original).parameters
+        parameters = _of_overloads(ops, entry) if len(ops) > 1 else list(given.values())
     return _compiled(entry, parameters, "-1")
 
 

@@ -1,168 +1,177 @@
-"""Doors: the code that stands before a public function and looks for overrides.
+"""Doors: the functions that users call, which look for overrides before they do what they are for.
 
-A function keeps its identity when its code is exchanged, so what users imported earlier is armed as well. The code of
-a door takes any arguments; all it needs it finds in one constant: the function behind it, how to enter it, and which
-types are plain.
+What a door finds in its way is one flag: until something in this process can override, a subclass or a mode, it calls
+the function behind it at once. The library itself calls what is behind, or a door with plain arguments.
 """
 
-import functools
 import inspect
-import threading
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 from torchlike._base.state import state
 
-_EARLY = """
-    for x in args:
+armed = False  # whether anything may override: from then on every door looks at its arguments
+# What a stranger among the arguments makes of a function that does not know it, so that it is asked after all.
+_REFUSALS = (TypeError, IndexError)
+
+
+def arm() -> None:
+    """From now on every door looks. Once in a process."""
+    global armed
+    armed = True
+
+
+class Doors:
+    """Makes doors.
+
+    Args:
+        enter: ``enter(door, args, kwargs)``, a call with an argument that may override, or under a mode.
+        overridden: whether one of some arguments does override.
+        plain: the types that override nothing.
+    """
+
+    def __init__(self, enter: Callable, overridden: Callable, plain: set) -> None:
+        self.enter, self.overridden, self.plain = enter, overridden, plain
+
+    def before(self, function: Callable) -> Callable:
+        """A door before a function that refuses what it does not know, with an error, before it has done anything."""
+        return self._late(lambda: function, function)
+
+    def lazily(self, build: Callable[[], Callable]) -> Callable:
+        """A door before a front of operators, which ``build()`` compiles at the first call."""
+        return self._late(build, None)
+
+    def _late(self, build, behind):
+        enter, overridden, plain = self.enter, self.overridden, self.plain
+
+        def door(*args, **kwargs):
+            if armed:
+                if state.function_modes:
+                    return enter(door, args, kwargs)
+                for x in args:
+                    if x.__class__ not in plain:
+                        return enter(door, args, kwargs)
+                if kwargs:
+                    for x in kwargs.values():
+                        if x.__class__ not in plain:
+                            return enter(door, args, kwargs)
+                return behind(*args, **kwargs)
+            try:
+                return behind(*args, **kwargs)
+            except _REFUSALS:
+                if armed or not overridden((*args, *kwargs.values())):
+                    raise
+            return enter(door, args, kwargs)
+
+        def built():
+            nonlocal behind
+            if behind is first:
+                behind = door.__wrapped__ = build()
+            return behind
+
+        def first(*args, **kwargs):
+            return built()(*args, **kwargs)
+
+        if behind is None:
+            behind = first
+        else:
+            door.__wrapped__ = behind
+        door.behind, door.again = built, lambda: self._late(build, None)
+        return door
+
+    def early(self, behind: Callable) -> Callable:
+        """A door that looks at its arguments always: the function would compute with what a stranger has."""
+        enter, plain = self.enter, self.plain
+
+        def door(*args, **kwargs):
+            if armed and state.function_modes:
+                return enter(door, args, kwargs)
+            for x in args:
+                if x.__class__ not in plain:
+                    return enter(door, args, kwargs)
+            if kwargs:
+                for x in kwargs.values():
+                    if x.__class__ not in plain:
+                        return enter(door, args, kwargs)
+            return behind(*args, **kwargs)
+
+        door.behind, door.__wrapped__ = lambda: behind, behind
+        return door
+
+    def of_one(self, behind: Callable) -> Callable:
+        """A door of a getter or a method without parameters."""
+        enter, plain = self.enter, self.plain
+
+        def door(self):
+            if armed and (self.__class__ not in plain or state.function_modes):
+                return enter(door, (self,), {})
+            return behind(self)
+
+        door.behind, door.__wrapped__ = lambda: behind, behind
+        return door
+
+    def of_two(self, behind: Callable) -> Callable:
+        """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
+        enter, overridden, plain = self.enter, self.overridden, self.plain
+
+        def door(self, other):
+            if armed and (
+                self.__class__ not in plain or other.__class__ not in plain or state.function_modes
+            ):
+                return enter(door, (self, other), {})
+            out = behind(self, other)
+            if out is NotImplemented and not armed and overridden((self, other)):
+                return enter(door, (self, other), {})
+            return out
+
+        door.behind, door.__wrapped__ = lambda: behind, behind
+        return door
+
+
+def holds_none(values: Any, plain: set) -> bool:
+    """Whether the values are plain, or sequences of plain ones."""
+    for x in values:
         if x.__class__ not in plain:
-            return enter(args, kwargs)
-    if kwargs:
-        for x in kwargs.values():
-            if x.__class__ not in plain:
-                return enter(args, kwargs)
-        return original(*args, **kwargs)
-    return original(*args)
-"""
-_ARMED = """
-    if state.function_modes:
-        return enter(args, kwargs)
-"""
-_MARK = "what the door needs"
-
-
-@functools.cache
-def _template(cells, armed):
-    """The code of a door for a function with so many free variables."""
-    names = [f"cell{i}" for i in range(cells)]
-    source = f"def door(*args, **kwargs):\n    state, original, enter, plain = {_MARK!r}\n"
-    source += (_ARMED if armed else "") + _EARLY
-    source += "".join(f"    {name}\n" for name in names)  # never reached; it makes them free variables
-    if names:
-        source = f"def outer({', '.join(names)}):\n" + "".join("    " + line + "\n" for line in source.splitlines())
-        source += "    return door\n"
-    env: dict = {}
-    exec(compile(source, "<torchlike door>", "exec"), env)
-    return (env["outer"](*names) if names else env["door"]).__code__
-
-
-def put(function, original, entry, enter, plain, armed):
-    """Exchange the code of ``function`` for that of a door before ``original``."""
-    code = _template(len(function.__code__.co_freevars), armed)
-    needed = state, original, _Enter(entry, enter, original, plain), plain
-    function.__wrapped__ = original
-    function.__code__ = code.replace(
-        co_consts=tuple([needed if c == _MARK else c for c in code.co_consts]),
-        co_name=function.__name__,
-        co_qualname=function.__qualname__,
-    )
-
-
-class _Enter:
-    """``enter`` for one entry; a bound call that is cheap and has a hash."""
-
-    __slots__ = ("enter", "entry", "original", "plain")
-
-    def __init__(self, entry, enter, original, plain):
-        self.entry, self.enter, self.original, self.plain = entry, enter, original, plain
-
-    def __call__(self, args, kwargs):
-        if not state.function_modes and self.holds_none(args) and (not kwargs or self.holds_none(kwargs.values())):
-            return self.original(*args, **kwargs)
-        return self.enter(self.entry, args, kwargs)
-
-    def holds_none(self, values):
-        """Whether the values are plain, or sequences of plain ones."""
-        plain = self.plain
-        for x in values:
-            if x.__class__ not in plain:
-                if x.__class__ is not tuple and x.__class__ is not list:
+            if x.__class__ is not tuple and x.__class__ is not list:
+                return False
+            for y in x:
+                if y.__class__ not in plain:
                     return False
-                for y in x:
-                    if y.__class__ not in plain:
-                        return False
-        return True
+    return True
 
 
-# -- fronts of operators, which compile themselves on their first call -----------------------------
+def is_door(function: Any) -> bool:
+    return "behind" in getattr(function, "__dict__", ())
 
-BUILDING = threading.RLock()  # held while a front gets its code, and while that code moves behind a door
 
-
-def is_front(function):
+def is_front(function: Any) -> bool:
     """Whether a function is a front of operators, and so leaves it to dispatch to look at the tensors it is given."""
-    return "FRONT" in function.__globals__ or "ops" in function.__dict__
+    return "again" in function.__dict__ and "ops" in function.__dict__
 
 
-def behind(function):
-    """What ``function`` does now, as a function of its own; a front goes on compiling itself there."""
-    with BUILDING:
-        moved = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-        )
-        moved.__kwdefaults__, moved.__doc__ = function.__kwdefaults__, function.__doc__
-        moved.__dict__.update(function.__dict__)
-        moved.__module__, moved.__qualname__ = function.__module__, function.__qualname__
-        if "FRONT" in function.__globals__:
-            function.__globals__["FRONT"] = moved
-    return moved
+def behind(function: Any) -> Any:
+    """What is behind a door, compiled; the function itself if it is none."""
+    return function.behind() if is_door(function) else function
 
 
-def built(function):
-    """The function, compiled now if it is a front that is not yet."""
-    if function.__code__.co_name == "_stub":
-        function.__globals__["BUILD"]()
-    return function
+def takes_one(function: FunctionType) -> bool:
+    """Whether a function takes one argument and nothing else."""
+    code = function.__code__
+    others = code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    return code.co_argcount == 1 and not others and not function.__defaults__
 
 
-# -- copies, and calls under way ------------------------------------------------------------------
-
-
-def another(function, name, place):
-    """A copy of a function, under another name where one is given."""
-    again = function.__globals__.get("AGAIN")
-    if again is not None:
-        copy = again()
-    else:
-        copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
-        copy.__kwdefaults__ = function.__kwdefaults__
-        copy.__dict__.update(function.__dict__)
-    copy.__doc__, copy.__name__ = function.__doc__, name
+def named(door: Any, function: Any, name: str, place: str | None) -> Any:
+    """The door under a public name, with what readers see of the function; ``place``: its public namespace."""
+    door.__doc__, door.__name__ = function.__doc__, name
     if place is None:
-        copy.__module__, copy.__qualname__ = function.__module__, function.__qualname__
+        door.__module__, door.__qualname__ = function.__module__, function.__qualname__
     elif place == "torch.Tensor":
-        copy.__module__, copy.__qualname__ = function.__module__, f"Tensor.{name}"
+        door.__module__, door.__qualname__ = function.__module__, f"Tensor.{name}"
     else:
-        copy.__module__, copy.__qualname__ = _PACKAGE + place.removeprefix("torch"), name
-    return copy
+        door.__module__, door.__qualname__ = _PACKAGE + place.removeprefix("torch"), name
+    return door
 
 
 _PACKAGE = __name__.partition(".")[0]
-
-
-def runs(frame, function):
-    """Whether ``frame`` runs a function, one of those that share its code."""
-    names, cells = function.__code__.co_freevars, function.__closure__ or ()
-    return all([frame.f_locals.get(n) is cell.cell_contents for n, cell in zip(names, cells, strict=True)])
-
-
-def arguments(frame, original):
-    """(args, kwargs) of the call that ``frame`` runs, as far as its variables tell how they were given."""
-    values, positional, gathered = frame.f_locals, True, False
-    args: list = []
-    kwargs: dict = {}
-    for p in inspect.signature(original).parameters.values():
-        value = values[p.name]
-        if p.kind is p.VAR_POSITIONAL:
-            args.extend(value)
-            gathered = bool(value) and p.name == "_args"
-        elif gathered:  # the front has put the separate ints into this one
-            gathered = False
-        elif p.kind is p.VAR_KEYWORD:
-            kwargs.update(value)
-        elif value is p.default:
-            positional = False
-        elif positional and p.kind is not p.KEYWORD_ONLY:
-            args.append(value)
-        else:
-            kwargs[p.name] = value
-    return tuple(args), kwargs

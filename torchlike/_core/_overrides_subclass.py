@@ -1,7 +1,8 @@
 """What subclasses of Tensor do by default, and the contexts in which overriding is off."""
 
 from torchlike._base.state import state
-from torchlike._core import overrides
+from torchlike._core import _metadata, overrides
+from torchlike._core.autograd import differentiable, mark
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.viewing import call_view
 from torchlike._ops import view as views
@@ -57,15 +58,37 @@ def detached(t):
     return t.detach()
 
 
-def make_subclass(cls, data, require_grad=False):
-    """An instance of ``cls`` over the storage of ``data``, without history."""
+def make_subclass(
+    cls, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False,
+    device_for_backend_keys=None,
+):
+    """An instance of ``cls`` over the storage of ``data``, without history.
+
+    ``dispatch_sizes_strides_policy``: ``"strides"`` if the ``__torch_dispatch__`` of the class is asked for the strides
+    of the instance, ``"sizes"`` if for sizes too.
+    """
     demand_class(cls)
+    demand_own("_make_subclass", dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
+    if require_grad and not differentiable(data):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     new = alias(data, cls)
     if require_grad:
-        new.requires_grad = True
-    return new
+        mark(new, True)
+    return _metadata.ask(new, dispatch_sizes_strides_policy)
+
+
+def demand_own(function, policy, device, layout):
+    """Refuse the options by which PyTorch asks a ``__torch_dispatch__`` for device or layout, and unknown policies."""
+    if policy not in (None, "sizes", "strides"):
+        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
+    for name, given in (("dispatch_device", device), ("dispatch_layout", layout)):
+        if given:
+            raise NotImplementedError(
+                f"{function}: {name} is not supported. Device and layout of the tensor are those given here; a class "
+                "may define properties of these names"
+            )
 
 
 def demand_class(cls):
@@ -158,3 +181,4 @@ def install():
     Tensor.__torch_function__ = classmethod(torch_function)
     Tensor._make_subclass = staticmethod(make_subclass)
     overrides.publish_class(Tensor)
+    _metadata.install()

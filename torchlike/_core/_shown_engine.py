@@ -108,7 +108,7 @@ class ShownTask(engine._Task):
         return node._apply_tensors(grads, call)
 
     def accumulate_into(self, leaf: Any, grad: Any) -> None:
-        with engine._adding:
+        with engine.adding:
             old = grad_of(leaf)
             if old is None:
                 set_grad(leaf, self.first_gradient(leaf, grad))

@@ -9,6 +9,9 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
 from torchlike._core import arguments
+from torchlike._core._metadata import ask
+from torchlike._core._overrides_subclass import demand_own
+from torchlike._core.autograd import mark
 from torchlike._core.factories import checked_size
 from torchlike._core.python_dispatch import _disabled_torch_dispatch_impl, count, has_dispatch
 from torchlike._core.storage import UNTRACKED, Outer, Storage
@@ -28,6 +31,8 @@ def _make_wrapper_subclass(
     Args:
         size, strides: the shape, and the strides it reports (default: contiguous). dtype: default: the default dtype.
         device: default: the default device. requires_grad: whether it is a leaf of autograd.
+        dispatch_sizes_strides_policy: ``"strides"`` if ``__torch_dispatch__`` is asked for the strides that it reports,
+            ``"sizes"`` if for sizes too.
 
     Raises:
         TypeError: ``cls`` is no subclass of Tensor, or has no ``__torch_dispatch__``; ``size`` is no sequence of ints.
@@ -48,7 +53,7 @@ def _make_wrapper_subclass(
         )
     if not has_dispatch(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__: a wrapper has no values of its own")
-    _demand_own(dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    demand_own("_make_wrapper_subclass", dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if not isinstance(size, list | tuple):
         given = type(size).__name__
         raise TypeError(f"_make_wrapper_subclass(): argument 'size' (position 2) must be tuple of ints, not {given}")
@@ -62,21 +67,8 @@ def _make_wrapper_subclass(
         t._vc = UNTRACKED
     _lay_out(t, shape, strides, storage_offset)
     if requires_grad:
-        t.requires_grad = True
-    return count(t)
-
-
-def _demand_own(policy: Any, device: Any, layout: Any) -> None:
-    """Refuse the options by which PyTorch asks ``__torch_dispatch__`` for sizes, strides, device or layout."""
-    if policy not in (None, "sizes", "strides"):
-        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
-    asked = {f"dispatch_sizes_strides_policy={policy!r}": policy, "dispatch_device": device, "dispatch_layout": layout}
-    for name, given in asked.items():
-        if given:
-            raise NotImplementedError(
-                f"_make_wrapper_subclass: {name} is not supported. Sizes, strides, device and layout of a wrapper are "
-                "those given here; a class may define properties of these names"
-            )
+        mark(t, True)
+    return count(ask(t, dispatch_sizes_strides_policy))
 
 
 def _outer(shape: tuple, kind: Any, device: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Conversion of static arguments that are not already what a schema asks for.
+"""Conversion of arguments that are not already what a schema asks for, or dispatch.
 
 The generated front functions check the class of each argument inline; they come here only when it
 is not the plain one, so a call with ordinary arguments pays an identity test for each.
@@ -11,6 +11,38 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
 from torchlike._core.size import Size
 from torchlike._core.tensor import Tensor, value_of
+
+# How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
+KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
+
+
+def plain(op, position, x):
+    """``x``, an input of ``op``, as one that dispatch takes directly."""
+    if type(x) in KIND:
+        return x
+    if isinstance(x, Tensor):
+        KIND[type(x)] = 1
+        return x
+    if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
+        return x.item()
+    names = [a.public_name for a in op.declaration.dynamic]
+    raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
+
+
+def no_tensor(function, name, position, x):
+    """The error of an argument, at ``position`` unless that is None, that is no tensor."""
+    given = ([] if name is None else [f"'{name}'"]) + ([] if position is None else [f"(position {position + 1})"])
+    hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
+    return TypeError(f"{function}(): argument {' '.join(given)} must be Tensor, not {_kind(x)}{hint}")
+
+
+_HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module
+
+
+def _kind(x):
+    cls = type(x)
+    short = cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if short else f"{cls.__module__}.{cls.__name__}"
 
 
 def _wrong(function, name, expected, got):
@@ -137,4 +169,4 @@ def named_results(name, fields):
     return type(name, (tuple,), body | {"__module__": "torch.return_types"})
 
 
-__all__ = ["Size", *[n for n in globals() if n.startswith("as_")], "named_results"]
+__all__ = ["KIND", "Size", "plain", *[n for n in globals() if n.startswith("as_")], "named_results"]

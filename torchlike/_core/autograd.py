@@ -14,7 +14,7 @@ from torchlike._core.moving import ToCopyBackward0
 from torchlike._core.mutation import extras_of, grad_of, set_grad, set_history
 from torchlike._core.opnode import OpNode
 from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor import Tensor, dtype_of
 from torchlike._executor.level import LevelValue
 
 
@@ -22,13 +22,6 @@ def _fresh(t):
     if t._diff is not None:
         refresh(t)
     return t
-
-
-def _get_requires_grad(t):
-    diff = t._diff
-    if diff is None:
-        return t._rg
-    return diff.base._rg or (t._rg and t._edge is not nodes.NOWHERE)
 
 
 def _set_requires_grad(t, value):
@@ -40,11 +33,11 @@ def _set_requires_grad(t, value):
             "var_no_grad = var.detach()."
         )  # fmt: skip
         raise RuntimeError(f"you can only change requires_grad flags of leaf variables.{hint}")
-    if value and t.requires_grad:
+    if value and nodes.requires_grad(t):
         return
     if value and t._vc is UNTRACKED and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-    if value and not (t.dtype.is_floating_point or t.dtype.is_complex):
+    if value and not differentiable(t):
         raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
     set_history(t, None, value)
 
@@ -70,8 +63,6 @@ def _get_grad(t):
 def _set_grad(t, value):
     if value is not None:
         _check_grad(t, value)
-    elif state.capture is not None:
-        state.capture.cleared.add(id(t))
     set_grad(t, value)
 
 
@@ -160,11 +151,18 @@ def requires_grad_(t, requires_grad=True):
 
 def mark(t, requires_grad):
     """As :func:`requires_grad_`, also for what is made inside of a transform."""
-    if requires_grad and not (t.dtype.is_floating_point or t.dtype.is_complex):
-        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {t.dtype}")
-    if not (requires_grad and t.requires_grad):
-        t.requires_grad = requires_grad
+    if requires_grad and not differentiable(t):
+        dtype = dtype_of(t)
+        raise RuntimeError(f"only Tensors of floating point dtype can require gradients (or complex), not {dtype}")
+    if not (requires_grad and nodes.requires_grad(t)):
+        _set_requires_grad(t, requires_grad)
     return t
+
+
+def differentiable(t):
+    """Whether the dtype of ``t`` has gradients."""
+    dtype = dtype_of(t)
+    return dtype.is_floating_point or dtype.is_complex
 
 
 _IN_TRANSFORM = (
@@ -260,7 +258,7 @@ def install():
     for kind in (nodes.AccumulateGrad, OpNode, CopySlices, Error, ToCopyBackward0):  # those of a Function are not
         kind.__call__ = call_node
     Tensor.requires_grad = property(
-        _get_requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
+        nodes.requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )
     Tensor.grad_fn = property(_grad_fn)
     Tensor._grad_fn = property(

@@ -7,7 +7,6 @@ from torchlike._core.convert import from_numpy
 from torchlike._core.dispatch import call
 from torchlike._core.front import front
 from torchlike._core.inplace import call_inplace
-from torchlike._core.overrides import stranger
 from torchlike._core.tensor import Tensor
 from torchlike._decl.op import REGISTRY, Op
 
@@ -34,14 +33,14 @@ def _binary(op, kernel, runner):
     def padded(self, other):
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other, *tail), ())
-        return stranger(self, other)
+        return NotImplemented
 
     def plain(self, other):
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other), ())
         if equality and isinstance(other, np.ndarray):  # of PyTorch's operators only this one takes an array
             return runner(kernel, (self, from_numpy(other)), ())
-        return stranger(self, other)
+        return NotImplemented
 
     return padded if tail else plain
 
@@ -58,7 +57,7 @@ def _reflected(op):
             raise TypeError(f"{op.name}: a reflected operator is of a Tensor, not {type(self).__name__}")
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return call(op, (other, self, *tail), ())
-        return stranger(self, other)
+        return NotImplemented
 
     return reflected
 

@@ -15,8 +15,9 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.follow import restride
 from torchlike._core.ingest import checked, host_array
+from torchlike._core.overrides import unseen
 from torchlike._core.seen import seen, subclassed, watched
-from torchlike._core.tensor import Tensor, array_of, fresh, value_of
+from torchlike._core.tensor import Tensor, array_of, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
@@ -78,13 +79,14 @@ def new_tensor(data, dtype=None, device=None, requires_grad=False):
     if isinstance(data, Tensor | jax.Array):
         value = array_of(data) if isinstance(data, Tensor) else data
         if device is None and isinstance(data, Tensor):
-            device = data.device
+            device = device_of(data)
         if dtype is not None:
             value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
         return _finished(value, device, requires_grad)
     return _finished(host_array(data, dtype), device, requires_grad)
 
 
+@unseen
 def as_tensor(data, dtype=None, device=None):
     """``data`` as a tensor: itself where nothing changes, else as :func:`tensor` (numpy data are copied).
 

@@ -7,7 +7,7 @@ from torchlike._core.dispatch import refresh
 from torchlike._core.inplace import demand_writable, rebase
 from torchlike._core.mutation import bump, current, set_history
 from torchlike._core.saved import FREED, SavedTensor, SavesTensors
-from torchlike._core.tensor import Tensor, alias, wrap
+from torchlike._core.tensor import Tensor, alias, device_of, dtype_of, wrap
 from torchlike._core.viewing import attach
 from torchlike._executor import immediate
 from torchlike._ops.view import view_
@@ -253,10 +253,10 @@ def _connect(node, args):
         if a._diff is not None and state.grad:
             refresh(a)
         positions.append(True)
-        if a._rg if a._diff is None else a.requires_grad:
+        if nodes.requires_grad(a):
             needs.append(True)
             edges.append(nodes.edge_of(a))
-            expected.append((a._layout.shape, a.dtype, a.device))
+            expected.append((a._layout.shape, dtype_of(a), device_of(a)))
         else:
             needs.append(False)
             edges.append(None)
@@ -278,7 +278,7 @@ def _finished(node, args, outputs, record):
             results.append(t)
             returned.append(None)
             continue
-        dtype = t.dtype
+        dtype = dtype_of(t)
         key = id(t)
         if record and (dtype.is_floating_point or dtype.is_complex) and key not in skip:
             t = _given_history(node, i, t, key in dirty, inputs.get(key))

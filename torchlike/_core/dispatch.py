@@ -1,22 +1,21 @@
-"""Dispatch: the one way every operator call takes.
+"""Dispatch: the one way every operator call takes, through the layers of ``layers.py`` where one is active.
 
-The layers, in PyTorch's order: ``__torch_function__`` (modes, subclasses, duck types), function
-transforms, autocast, autograd, ``__torch_dispatch__``, executor. ``state.slow`` is non-zero while a
-layer other than autograd and the executor is active; otherwise a call on plain tensors goes straight
-to autograd and the executor.
+``state.slow`` is non-zero while a layer other than autograd and the executor is; otherwise a call on plain tensors
+goes straight to autograd and the executor.
 """
 
 from torchlike._base.state import state
 from torchlike._core import follow as layouts
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND, plain
 from torchlike._core.creation import UNRECORDED, refusal
+from torchlike._core.layers import DISPATCH, LAYERS, Call, Form
 from torchlike._core.mutation import current, set_history
-from torchlike._core.slow import KIND, slow_call
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader
 from torchlike._decl import derive, rules
-from torchlike._executor import immediate
+from torchlike._executor import immediate, plans
 from torchlike._executor.failure import translate
 
 _get = KIND.get
@@ -25,7 +24,7 @@ _get = KIND.get
 def call(op, inputs, static):
     """Run ``op`` on ``inputs`` (tensors, numbers, None) and record a node if one requires grad."""
     if state.slow:
-        return slow_call(call, op, inputs, static)
+        return walk(Call(op, NEW, inputs, static))
     values = []
     record = strided = False
     for t in inputs:
@@ -43,7 +42,7 @@ def call(op, inputs, static):
         elif kind == 2:
             values.append(t)
         else:
-            return slow_call(call, op, inputs, static)
+            return walk(Call(op, NEW, inputs, static))
     kernel = op.kernels.get(static) or immediate.compiled(op, static)
     recorder = state.recorder
     try:
@@ -63,6 +62,19 @@ def call(op, inputs, static):
     if op.returns is not None:
         return op.returns(out)
     return out
+
+
+NEW = Form("new", call, fresh=True)
+
+
+def walk(call):
+    """The results of a call that some layer may handle, or whose inputs are to be made plain."""
+    for layer in LAYERS if state.slow else ():
+        if state.slow & layer.bit and (layer.outputs or not call.form.outputs):
+            return layer(call)
+    if any([type(x) not in KIND and DISPATCH.has(type(x)) for x in call.inputs]):
+        return DISPATCH(call)
+    return call.run(tuple([plain(call.op, i, x) for i, x in enumerate(call.inputs)]))
 
 
 def with_results(op, inputs, static, results):
@@ -104,7 +116,7 @@ def _make_plan(op, inputs, static, values):
     if not wanted:
         return None
     avals = [derive.aval(v) for v in values]
-    plan = op.derivative(static, avals, wanted)
+    plan = plans.derivative(op, static, avals, wanted)
     if plan is not None:
         plan.op, plan.static, plan.avals = op, static, avals
         plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
@@ -113,9 +125,8 @@ def _make_plan(op, inputs, static, values):
 
 def _stands_for_tensor(op, i):
     """Whether input ``i``, a number or None, is a tensor in the schema."""
-    op = getattr(op, "op", op)
-    dynamic = getattr(op, "dynamic", ())
-    return i < len(dynamic) and dynamic[i].is_tensor and not getattr(op, "lists", False)
+    op = op.declaration
+    return i < len(op.dynamic) and op.dynamic[i].is_tensor and not op.lists
 
 
 def _record(op, inputs, static, values, out):

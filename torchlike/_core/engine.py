@@ -25,9 +25,10 @@ from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
-plus = Derived("add", "AddBackward", lambda a, b: a + b)  # the sum of two gradients, of one shape and dtype
+# the sum of two gradients, of one shape and dtype
+plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
 
-_adding = threading.RLock()  # two threads may reach the same leaf
+adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
 
 
@@ -44,17 +45,20 @@ def kind_of_task():
     return _Task, None
 
 
-def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=()):
+def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):
     """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
     Args:
         grads: one for each root: tensors with ``create``, else plain values.
         keep: retain saved tensors. create: record the backward itself.
         accumulate: whether leaves receive ``.grad``.
-        captures: edges whose gradient is wanted; only nodes that lead to them run.
+        captures: edges whose gradient is wanted; only nodes that lead to them run. hooks: whether those of these
+            nodes run.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
     task = kind_of_task()[0](roots, keep, create, accumulate, captures)
+    if not hooks:
+        task.mute = frozenset(task.wanted)
     if state.levels:  # their values are computed by dispatch
         task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
@@ -127,11 +131,11 @@ class _Task:
 
     __slots__ = (
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
-        "id", "depth", "node", "callbacks", "__weakref__",
+        "id", "depth", "node", "callbacks", "mute", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, roots, keep, create, accumulate, captures):
-        self.id, self.node, self.callbacks = next(_task_ids), None, []
+        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], frozenset()
         self.depth = 0 if state.task is None else state.task.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
@@ -209,7 +213,7 @@ class _Task:
         if self.needed is None:
             return
         for node in {node: None for node, _ in roots}:
-            if node not in self.needed and node._ex is not None:
+            if node not in self.needed and node._ex is not None and node not in self.mute:
                 self.before(node, node._ex, self.buffers[node])
 
     def step(self, node, grads):
@@ -225,7 +229,7 @@ class _Task:
     def _step(self, node, grads):
         if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
             grads = [self.in_grad_dtype(node.variable, grads[0])]
-        ex = node._ex
+        ex = None if node in self.mute else node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
         if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
@@ -302,7 +306,7 @@ class _Task:
             t = ref()
             if t is not None and grads[nr] is not None:
                 grad = call(clone, (grads[nr],), (None,)) if self.create else fresh(grads[nr])
-                with _adding:
+                with adding:
                     old = grad_of(t)
                     set_grad(t, grad if old is None else call(add, (old, grad, None), ()))
         return grads
@@ -342,7 +346,7 @@ class _Task:
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
-        with _adding:
+        with adding:
             old = grad_of(leaf)
             if old is None:
                 set_grad(leaf, self.first_gradient(leaf, grad))

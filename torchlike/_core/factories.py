@@ -3,7 +3,6 @@
 import functools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.export import is_symbolic_dim
@@ -18,6 +17,7 @@ from torchlike._core.convert import as_tensor, from_dlpack, from_jax_array, from
 from torchlike._core.follow import restride
 from torchlike._core.numbers import fitting, of_number
 from torchlike._core.out import put
+from torchlike._core.overrides import unseen
 from torchlike._core.seen import made
 from torchlike._core.tensor import (
     Tensor,
@@ -29,6 +29,7 @@ from torchlike._core.tensor import (
 )
 from torchlike._core.viewing import call_view
 from torchlike._executor import immediate
+from torchlike._executor.kernels import jit
 from torchlike._executor.level import mapped
 from torchlike._ops import view as views
 
@@ -234,12 +235,12 @@ def filled(shape, number, kind, device=None):
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype):
-    return jax.jit(lambda number: jnp.full(shape, number, dtype))
+    return jit(lambda number: jnp.full(shape, number, dtype), ("full", shape, np.dtype(dtype)))
 
 
 @functools.lru_cache(1024)
 def _identity(n, m, dtype):
-    return jax.jit(lambda: jnp.eye(n, m, dtype=dtype))
+    return jit(lambda: jnp.eye(n, m, dtype=dtype), ("eye", n, m, np.dtype(dtype)))
 
 
 # -- ranges --------------------------------------------------------------------------------------
@@ -501,6 +502,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
 
 
+@unseen
 def _as_tensor(t, kind, device, copy, requires_grad):
     moved = device is not None and devices.as_device(device) != t.device
     if copy is False and kind is not None and kind is not t.dtype:

@@ -4,12 +4,9 @@ For each operator name there is one Python function with PyTorch's signature; it
 static arguments inline and hands over to dispatch.
 """
 
-from types import FunctionType
-
 import torchlike._base.dtypes as dtypes
 from torchlike._core import arguments as convert
 from torchlike._core import overrides
-from torchlike._core._overrides_doors import BUILDING
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
 from torchlike._core.out import call_out
@@ -129,7 +126,7 @@ def _parameters(op, env, varargs, receiver):
 
 _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
-    "dtype": dtypes.dtype, "refused": overrides.refused, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
+    "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 
@@ -153,9 +150,6 @@ def _source(op, form, strict, env):
     if has_out:
         parts += ["out=None"] if star else ["*", "out=None"]
     checks = [line for arg in op.schema.args for line in _check(arg, strict, arg.name in op.numbers, env)]
-    if checks and not strict:
-        tried = ["    " + line for line in checks]
-        checks = ["try:", *tried, "except TypeError as _error:", "    return refused(_error)"]
     lines += checks
     inputs, static = _handover(op, env)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
@@ -171,9 +165,8 @@ def _source(op, form, strict, env):
 def _compiled(op, form, strict, env):
     """The front as a function whose globals are ``env``."""
     source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
-    with BUILDING:  # another thread may make the same front
-        exec(source, env)
-        return env.pop("front")
+    exec(source, env)
+    return env.pop("front")
 
 
 def overload_front(op):
@@ -181,33 +174,16 @@ def overload_front(op):
     return _compiled(op, "method", False, {})
 
 
-def _stub(*args, **kwargs):
-    BUILD()  # noqa: F821  (a name in the globals that each front has of its own)
-    return FRONT(*args, **kwargs)  # noqa: F821
-
-
-def _single(op, form):
-    """The front of an operator with one overload: a function that compiles itself on its first call.
-
-    Hundreds of fronts would take a good part of the import; the function stays the same object.
-    """
-    env = {"AGAIN": lambda: _single(op, form)}
-    function = FunctionType(_stub.__code__, env)
-
-    def build():
-        real = _compiled(op, form, False, env)
-        with BUILDING:
-            function = env["FRONT"]
-            function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
-            function.__code__ = real.__code__
-
-    env["BUILD"], env["FRONT"] = build, function
-    return function
-
-
 def front(ops, form):
-    """The public function of all overloads of one name in one form ('function', 'method', 'inplace')."""
-    function = _single(ops[0], form) if len(ops) == 1 else _overloaded(ops, form)
+    """The public function of all overloads of one name in one form ('function', 'method', 'inplace').
+
+    Compiling hundreds of fronts would take a good part of the import: each is compiled at its first call.
+    """
+    if len(ops) == 1:
+        function = overrides.DOORS.lazily(lambda: _compiled(ops[0], form, False, {}))
+    else:
+        function = overrides.DOORS.lazily(lambda: _overloaded(ops, form))
+    function.ops = ops
     name = ops[0].schema.name + ("_" if form == "inplace" else "")
     function.__name__ = name
     function.__qualname__ = name if form == "function" else f"Tensor.{name}"
@@ -218,21 +194,19 @@ def front(ops, form):
 
 def _overloaded(ops, form):
     """The front of an operator with several overloads: each is tried in the order of declaration."""
-    binders = []
+    binders = [_compiled(op, form, True, {}) for op in ops]
     name = ops[0].schema.name
 
     def overloaded(*args, **kwargs):
-        if not binders:
-            binders.extend([_compiled(op, form, True, {}) for op in ops])
         for bind in binders:
             try:
                 run, op, inputs, static, out = bind(*args, **kwargs)
             except TypeError:
                 continue
             return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
-        answer = overrides.late([*args, *kwargs.values()], 1)
-        if answer is not None:
-            return answer()
+        plausible = [op for op in ops if _takes_as_many(op, len(args) + len(kwargs))]
+        if len(plausible) == 1:
+            _demand_tensors(plausible[0], args, kwargs)
         given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
         schemas = "\n".join(f" * {op.schema}" for op in ops)
         raise TypeError(
@@ -240,5 +214,24 @@ def _overloaded(ops, form):
             f"but expected one of:\n{schemas}"
         )
 
-    overloaded.ops = ops
     return overloaded
+
+
+def _takes_as_many(op, n):
+    """Whether a call with ``n`` arguments may be of this overload."""
+    required = sum([not a.has_default for a in op.schema.args])
+    return required <= n <= len(op.schema.args) + ("out" in op.variants)
+
+
+def _demand_tensors(op, args, kwargs):
+    """Refuse the first argument of the one overload that a call may be of, if it is no tensor."""
+    for i, arg in enumerate(op.schema.args):
+        name = arg.public_name
+        position = i if i < len(args) else None
+        x = kwargs.get(name, kwargs.get(arg.name, _UNSET)) if position is None else args[i]
+        if not arg.is_tensor or arg.is_list or x is _UNSET or (x is None and arg.optional):
+            continue
+        try:
+            (convert.as_operand if arg.name in op.numbers else convert.as_tensor_arg)(op.schema.name, name, x)
+        except TypeError:
+            raise convert.no_tensor(op.schema.name, name, position, x) from None

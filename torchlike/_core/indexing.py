@@ -11,6 +11,7 @@ from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_c
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call, plan_for, refresh
 from torchlike._core.follow import restride
@@ -18,8 +19,6 @@ from torchlike._core.inplace import call_inplace, check_writable, demand_writabl
 from torchlike._core.moving import move
 from torchlike._core.mutation import bump, enter, store
 from torchlike._core.numbers import fitting
-from torchlike._core.overrides import late, refused
-from torchlike._core.slow import KIND
 from torchlike._core.storage import CAPTURES
 from torchlike._core.tensor import Tensor, fresh, value_of
 from torchlike._core.viewing import Shaped, call_view
@@ -45,10 +44,7 @@ def getitem(self, index):
         return _select(self, index)
     if kind is slice:
         return _slice(self, index)
-    try:
-        view, indices = _resolve(self, index)
-    except IndexError as error:
-        return refused(error)
+    view, indices = _resolve(self, index)
     if indices is None:
         return call_view(views.alias, (self,), ()) if view is self else view
     mask, dim = _single_mask(view, indices)
@@ -82,9 +78,6 @@ def _strides(layout, where, shape):
 def setitem(self, index, value):
     """``self[index] = value``, with the value broadcast to what the index selects."""
     if not isinstance(value, _VALUES):
-        answer = late((index, value), 1)
-        if answer is not None:
-            return answer()
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
     if index is False:
@@ -367,7 +360,7 @@ def _assigner(steps):
         def run(base, new, *ints):
             return write(base, shapes.onto(jax.numpy.asarray(new), read(base, *ints)), *ints)
 
-        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run)
+        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run, ("assign", steps))
     return found
 
 

@@ -1,23 +1,21 @@
 """Inference mode as a layer of dispatch: nothing is recorded, and what is made is an inference tensor."""
 
-from torchlike._base.state import INFERENCE, state
-from torchlike._core.dispatch import call
-from torchlike._core.slow import install_layer
+from torchlike._base.state import state
+from torchlike._core.layers import INFERENCE
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
 
-def _layer(run, op, inputs, static):
-    """Run the call with recording off; results of ``call`` are new tensors, all others alias an input."""
+@INFERENCE.install
+def _layer(call):
+    """Run the call with recording off; its results are inference tensors unless they alias an input."""
     grad = state.grad
-    state.slow &= ~INFERENCE
     state.grad = False
     try:
-        out = run(op, inputs, static)
+        out = call.run()
     finally:
-        state.slow |= INFERENCE
         state.grad = grad
-    if run is call:
+    if call.form.fresh:
         for t in out if isinstance(out, tuple) else (out,):
             if isinstance(t, Tensor):
                 t._vc = UNTRACKED
@@ -30,5 +28,3 @@ def is_inference(input):
         raise TypeError(f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.is_inference()
 
-
-install_layer(INFERENCE, _layer)

@@ -4,10 +4,11 @@ from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND
 from torchlike._core.creation import refusal
-from torchlike._core.dispatch import plan_for, refresh
+from torchlike._core.dispatch import plan_for, refresh, walk
+from torchlike._core.layers import Call, Form
 from torchlike._core.mutation import current, write
-from torchlike._core.slow import KIND, slow_call
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import alias, value_of, wrap
 from torchlike._core.views import reader, writer
@@ -18,10 +19,10 @@ from torchlike._executor.failure import translate
 def call_inplace(op, inputs, static):
     """Run the in-place operator on ``inputs``; the first is written and returned."""
     if state.slow:
-        return slow_call(call_inplace, op, inputs, static)
+        return walk(Call(op, INPLACE, inputs, static))
     for x in inputs:
         if x.__class__ not in KIND:
-            return slow_call(call_inplace, op, inputs, static)
+            return walk(Call(op, INPLACE, inputs, static))
     record = check_writable(op.name, inputs[0], inputs)
     values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
     kernel = op.kernels.get(static) or immediate.compiled(op, static)
@@ -34,6 +35,9 @@ def call_inplace(op, inputs, static):
         out = immediate.verified(op, static, values, out)
     finish(op, inputs, static, values, out, record)
     return inputs[0]
+
+
+INPLACE = Form("inplace", call_inplace, writes=True)
 
 
 def finish(op, inputs, static, values, out, record):

@@ -210,6 +210,14 @@ def edge_of(t):
     return (accumulator(t), 0) if t._rg else None
 
 
+def requires_grad(t):
+    """``t.requires_grad``, which nobody overrides."""
+    diff = t._diff
+    if diff is None:
+        return t._rg
+    return diff.base._rg or (t._rg and t._edge is not NOWHERE)
+
+
 def is_leaf(t):
     """Whether no node made ``t`` (a view of a base that requires grad may have none)."""
     return t._edge is None or t._edge is NOWHERE

@@ -151,8 +151,8 @@ def node_class(name):
 
 def _class_of(op, plan):
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
-    declared = getattr(op, "op", op)
-    choose = getattr(declared, "node_of", None)
+    declared = op.declaration
+    choose = declared.node_of
     name = op.node if choose is None else declared.chosen(choose, plan.avals, plan.static)
     if plan.refuses:
         name = "NotImplemented"

@@ -3,16 +3,14 @@
 import warnings
 
 from torchlike._base.state import state
-from torchlike._core.dispatch import call
+from torchlike._core.arguments import KIND
+from torchlike._core.dispatch import call, walk
 from torchlike._core.inplace import demand_distinct, demand_same_or_apart, demand_writable
+from torchlike._core.layers import Call, Form
 from torchlike._core.mutation import reshape, write
-from torchlike._core.seen import watched
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl import derive
 from torchlike._executor.level import LevelValue
-
-# (op, inputs, static, outs) -> None: what shows a call with out= to modes; installed by their layer.
-SHOW_OUT: list = []
 
 
 def call_out(op, inputs, static, out):
@@ -29,8 +27,14 @@ def call_out(op, inputs, static, out):
             "arguments requires grad."
         )
     _demand_no_overlap(op, tensors, outs)
-    if (state.dispatch_modes or any(map(watched, outs))) and SHOW_OUT[0](op, inputs, static, outs):
-        return out if op.returns is None else op.returns(outs)
+    made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
+    (walk if state.slow or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
+    return out if op.returns is None else op.returns(outs)
+
+
+def _run(op, inputs, static):
+    """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
+    inputs, static, outs = parts(inputs, static)
     before, state.grad = state.grad, False
     try:
         got = call(op, inputs, static)
@@ -40,9 +44,16 @@ def call_out(op, inputs, static, out):
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for o, v in zip(outs, values, strict=True):
         put(o, v)
-    if not isinstance(got, tuple):
-        return out
-    return out if op.returns is None else op.returns(outs)
+    return outs
+
+
+OUT = Form("out", _run, outputs=True)
+
+
+def parts(inputs, static):
+    """(inputs, static arguments, outputs) of a call of the form ``out``."""
+    n = static[-1]
+    return inputs[:-n], static[:-1], inputs[-n:]
 
 
 def _demand_no_overlap(op, tensors, outs):

@@ -1,15 +1,11 @@
 """``__torch_function__``: which calls are handed to whom, and the doors of public functions through which they go.
 
-A public function is armed by giving it the code of a door (``_overrides_doors``), which asks here who overrides the
-call; the object that users hold stays the same. Functions that check their arguments late anyway, the fronts of
-operators and the methods of Tensor, get their door when the first overriding class or mode appears. Others carry one
-from the start, as they would otherwise compute with a stranger's attributes.
+Every public function and method is a door (``_overrides_doors``), which asks here who overrides the call once anything
+in the process may. What the library calls itself it calls behind the doors, or with plain tensors.
 """
 
 import functools
-import sys
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,11 +15,12 @@ from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core import _overrides_conventions as conventions
 from torchlike._core import _overrides_doors as doors
+from torchlike._core._overrides_doors import Doors, holds_none
 from torchlike._core.size import Size
 
 __all__ = [
-    "ENTRIES", "PLAIN", "Entry", "arm", "asked", "behind", "disabled", "dispatch", "hand_over", "late", "of",
-    "overloaded", "overrides", "publish", "publish_class", "refused", "stand_in", "stranger", "subclassed",
+    "DOORS", "ENTRIES", "PLAIN", "Entry", "arm", "asked", "disabled", "dispatch", "hand_over", "of", "overloaded",
+    "overrides", "publish", "publish_class", "stand_in", "subclassed", "unseen",
 ]  # fmt: skip
 
 
@@ -37,54 +34,51 @@ def disabled(func, types, args=(), kwargs=None):
         state.overrides_off = before
 
 
-class _Types(set):
-    """A set of types that may stand among the constants of code, which must have a hash."""
-
-    __hash__ = object.__hash__  # type: ignore[assignment]
-
-
 # Types whose instances override nothing and hold nothing that could.
-PLAIN = _Types((
+PLAIN = {
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), slice, Size, np.ndarray, np.float64,
     dtypes.dtype, devices.device,
-))  # fmt: skip
+}  # fmt: skip
 
 ENTRIES: dict[Any, "Entry"] = {}  # public object -> its entry
-_CODES: dict[int, list["Entry"]] = {}  # id of the code of originals -> their entries; filled when armed
-_pending: list = []  # entries that get their door when armed
-_lock = threading.RLock()
-armed = False
 
 
 class Entry:
     """One public function, method, getter or setter that can be overridden.
 
     Attributes:
-        public: what handlers are given. function: the Python function that carries the door.
-        original: the function behind the door, None before there is one.
+        public: what handlers are given. door: the function that asks who overrides; ``original`` is behind it.
         name, place: ``torch.Tensor`` and ``add``. python: whether PyTorch hands over arguments as its Python
             functions do. looks: whether arguments may override the call; otherwise only modes do.
         of_self: whether of the arguments only the first may. lone: whether it is a method without parameters; known
             once it was bound.
         quiet: whether a TypeError means that the operator is not implemented.
+        answerer: ``answerer(name, args)``, a function to call in place of the method, or None; itself None but for
+            what tensors say of their sizes.
     """
 
     __slots__ = (
-        "_binder", "function", "lone", "looks", "name", "of_self", "original", "place", "public", "python", "quiet",
+        "_binder", "answerer", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
     )  # fmt: skip
 
-    def __init__(self, public, function, place, name):
-        self.public, self.function, self.original = public, function, None
-        self.place, self.name, self._binder = place, name, None
+    def __init__(self, public, door, place, name):
+        self.public, self.door = public, door
+        door.entry = self
+        self.place, self.name, self._binder, self.answerer = place, name, None, None
         self.python = conventions.is_python(place, name)
         self.looks = not conventions.takes_data(place, name)
-        self.lone, self.of_self = False, conventions.is_of_self(place, name)
+        self.lone, self.of_self = False, conventions.is_of_self(place, name) or name.endswith("__set__")
         self.quiet = conventions.is_operator(place, name)
 
     @property
     def full_name(self):
         """The name of what handlers are given."""
-        return self.own_name if self.public is self.function else ENTRIES[self.public].own_name
+        return self.own_name if self.public is self.door else ENTRIES[self.public].own_name
+
+    @property
+    def original(self):
+        """The function behind the door."""
+        return self.door.behind()
 
     @property
     def own_name(self):
@@ -148,20 +142,41 @@ def type_of(x):
     return x if isinstance(x, type) else type(x)
 
 
+def unseen(function):
+    """A function of the library none of whose own calls is overridden."""
+
+    @functools.wraps(function)
+    def alone(*args, **kwargs):
+        before = state.overrides_off
+        state.overrides_off = 2
+        try:
+            return function(*args, **kwargs)
+        finally:
+            state.overrides_off = before
+
+    return alone
+
+
 # -- handing over ---------------------------------------------------------------------------------
 
 
-def enter(entry, args, kwargs, caller=None):
-    """A call of a public function: by whoever overrides it, else by the original."""
+def enter(door, args, kwargs):
+    """A call of a public function: by whoever overrides it, else by the function behind its door."""
+    entry = door.__dict__.get("entry")
+    modes = state.function_modes
+    if entry is None or (
+        not modes and holds_none(args, PLAIN) and (not kwargs or holds_none(kwargs.values(), PLAIN))
+    ):
+        return door.behind()(*args, **kwargs)
     off = state.overrides_off
-    modes = state.function_modes if off < 2 else ()
     found: Any = ()
     if not off and entry.looks:
         found = overloaded(_relevant(entry, args, kwargs))
-        if found and not armed:
+        if found:
             arm()
-    if (not modes and not found) or _ours(caller or sys._getframe(3)):
-        return (entry.original or entry.function)(*args, **kwargs)
+    if not found and (not modes or off == 2):
+        answer = None if entry.answerer is None else entry.answerer(entry.name, args)
+        return (answer or door.behind())(*args, **kwargs)
     try:
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:
@@ -245,25 +260,22 @@ def _refusal(name, found, modes):
     )
 
 
-def _ours(frame):
-    """Whether the code that runs in ``frame`` is a part of this library that PyTorch has in C++."""
-    if frame.f_code.co_name in conventions.THROUGH:
-        return False
-    name = frame.f_globals.get("__name__") or ""
-    return name.startswith(_PACKAGE) and not name.startswith(conventions.PUBLIC_CALLERS)
-
-
-_PACKAGE = __name__.partition(".")[0] + "."
-
-
 # -- doors ----------------------------------------------------------------------------------------
+
+
+def _overridden(values):
+    """Whether one of the arguments of a call overrides it."""
+    return not state.overrides_off and bool(overloaded(_candidates(values, None)))
+
+
+DOORS = Doors(enter, _overridden, PLAIN)
 
 
 def publish(place, names):
     """Make the functions in ``names``, a dict of the public names of one namespace, overridable; returns those to use.
 
-    Composite functions are copied, so that the library's own calls of them stay as they are, and look at their
-    arguments from now on. Fronts of operators stay the same, but for a copy where another name has it already.
+    What the library calls itself stays as it is. Fronts of operators are doors from the start, but another name of
+    theirs has one of its own.
     """
     taken = {}
     for name, function in names.items():
@@ -271,34 +283,35 @@ def publish(place, names):
             continue
         shared = _shared.get((name, function)) if place == "torch" else None
         if shared is None:
-            own, late = _own(function, name, place)
-            entry = Entry(own, own, conventions.place(place, name), name)
-            _add(entry, entry.looks and not late)
+            door = _own(function, name, place, not conventions.takes_data(place, name))
+            _add(door, door, conventions.place(place, name), name)
             if conventions.is_shared(place, name):
-                _shared[name, function] = own
-        taken[name] = shared or own
+                _shared[name, function] = door
+        taken[name] = shared or door
     return taken
 
 
 _shared: dict = {}  # (name, function as declared) -> the published one, where torch has the same object
 
 
-def _own(function, name, place):
-    """The function that one public name is to have, and whether it is a front."""
+def _own(function, name, place, early):
+    """The door that one public name is to have."""
     known = ENTRIES.get(function)
-    if known is not None and known.original is not None:
-        function = known.original
-    late = doors.is_front(function)
-    return (function if late and known is None else doors.another(function, name, place)), late
+    if doors.is_front(function):
+        if known is None:
+            return function
+        return doors.named(function.again(), function, name, place)
+    function = function if known is None else known.original
+    make = DOORS.early if early else DOORS.before
+    if place == "torch.Tensor" and doors.takes_one(function):
+        make = DOORS.of_one
+    elif conventions.is_operator(place, name):
+        make = DOORS.of_two
+    return doors.named(make(function), function, name, place)
 
 
-def _add(entry, now):
-    ENTRIES[entry.public] = entry
-    if now:
-        _open(entry)
-    _pending.append(entry)
-    if armed:
-        _open(entry)
+def _add(public, door, place, name):
+    ENTRIES[public] = Entry(public, door, place, name)
 
 
 def publish_class(cls):
@@ -311,9 +324,9 @@ def publish_class(cls):
         if isinstance(found, property):
             _publish_property(cls, name, found, place)
         elif conventions.is_method(name, found):
-            function, _ = _own(found, name, place)
-            setattr(cls, name, function)
-            _add(Entry(function, function, place, name), conventions.looks_early(function, name))
+            door = _own(found, name, place, conventions.looks_early(found, name))
+            setattr(cls, name, door)
+            _add(door, door, place, name)
     for name, target in conventions.operators(vars(cls)):
         ENTRIES[vars(cls)[name]].public = vars(cls)[target]
 
@@ -321,34 +334,17 @@ def publish_class(cls):
 def _publish_property(cls, name, found, place):
     if not conventions.is_property(name):
         return
-    parts = [f and doors.another(f, f.__name__, None) for f in (found.fget, found.fset, found.fdel)]
+    get, put, delete = found.fget, found.fset, found.fdel
+    parts = get and DOORS.of_one(get), put and DOORS.before(put), delete and DOORS.of_one(delete)
+    parts = [door and doors.named(door, f, f.__name__, None) for door, f in zip(parts, (get, put, delete), strict=True)]
     new = property(*parts, doc=found.__doc__)
     setattr(cls, name, new)
-    for function, slot in zip(parts, ("__get__", "__set__", "__delete__"), strict=True):
-        if function is not None:
-            _add(Entry(getattr(new, slot), function, place, f"{name}.{slot}"), False)
+    for door, slot in zip(parts, ("__get__", "__set__", "__delete__"), strict=True):
+        if door is not None:
+            _add(getattr(new, slot), door, place, f"{name}.{slot}")
 
 
-def _open(entry):
-    """Put the door before the function of an entry."""
-    with _lock:
-        if entry.original is None:
-            entry.original = doors.behind(entry.function)
-        doors.put(entry.function, entry.original, entry, enter, PLAIN, armed)
-
-
-def arm():
-    """From now on every public function looks for overrides. Once in a process."""
-    global armed
-    with _lock:
-        if armed:
-            return
-        for entry in _pending:
-            _CODES.setdefault(id((entry.original or entry.function).__code__), []).append(entry)
-        armed = True
-        for entry in _pending:
-            _open(entry)
-        _pending.clear()
+arm = doors.arm
 
 
 def subclassed(cls):
@@ -356,13 +352,8 @@ def subclassed(cls):
     own = cls.__torch_function__
     if "__torch_dispatch__" in vars(cls) and getattr(own, "__func__", own) is _tensor.__torch_function__.__func__:
         cls.__torch_function__ = staticmethod(disabled)
-    if not armed and cls.__torch_function__ is not disabled:
+    if cls.__torch_function__ is not disabled:
         arm()
-
-
-def behind(entry):
-    """The function itself, without a door, and compiled."""
-    return doors.built(entry.original or entry.function)
 
 
 def stand_in(entry):
@@ -376,41 +367,3 @@ def of(public) -> Entry | None:
         return ENTRIES.get(public)
     except TypeError:  # it has no hash
         return None
-
-
-# -- a first stranger, seen late ------------------------------------------------------------------
-
-
-def late(inputs, depth=2) -> Callable | None:
-    """Who answers a call that came into dispatch with a stranger among its inputs, before anything was armed.
-
-    Returns a function without arguments, or None: nothing overrides, or there is no public call to hand over.
-    """
-    if armed or state.overrides_off or not overloaded(_candidates(inputs, None)):
-        return None
-    arm()
-    frame = sys._getframe(depth)
-    for _ in range(5):
-        entry = next((e for e in _CODES.get(id(frame.f_code), ()) if doors.runs(frame, e.original)), None)
-        if entry is not None:
-            args, kwargs = doors.arguments(frame, entry.original)
-            return functools.partial(enter, entry, args, kwargs, frame.f_back)
-        if frame.f_back is None:
-            return None
-        frame = frame.f_back
-    return None
-
-
-def refused(error):
-    """Answer a call whose arguments a front of an operator did not take: by a stranger among them, or the error."""
-    frame = sys._getframe(1)
-    answer = late(list(frame.f_locals.values()))
-    if answer is None:
-        raise error
-    return answer()
-
-
-def stranger(self, other):
-    """What a method that is a Python operator answers to an operand that it does not know."""
-    answer = late((self, other))
-    return NotImplemented if answer is None else answer()

@@ -9,6 +9,7 @@ from typing import Any
 
 import torchlike._ops as _module
 from torchlike._core._tags import Tag
+from torchlike._core.dispatch_keys import DispatchKey
 from torchlike._core.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
 
@@ -43,6 +44,8 @@ class OpOverload:
         self.__name__ = f"{self._opname}.{self._overloadname}"
         self.__qualname__ = self._name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
         self.__module__ = overloadpacket.__module__
+        self.py_kernels: dict[DispatchKey, Callable] = {}
+        self.python_key_table: dict[type, Callable] = {}
         self._returns_one = len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor"
         self.is_view = not schema.is_mutable and schema._is_view_op()
 
@@ -67,6 +70,35 @@ class OpOverload:
     def tags(self) -> list[Tag]:
         """What is known of it."""
         return self._tags
+
+    def py_impl(self, k: Any) -> Callable[[Callable], Callable]:
+        """A decorator that keeps a function as what computes the operator for ``k``.
+
+        Args:
+            k: a ``torch._C.DispatchKey``; a subclass of Tensor, or a class of TorchDispatchMode.
+
+        It is found in ``py_kernels`` or ``python_key_table``. As in PyTorch, calls do not ask these but within the
+        Python dispatcher, of which there is none here.
+
+        >>> import torchlike as torch
+        >>> @torch.ops.aten.sinh.default.py_impl(torch._C.DispatchKey.XPU)
+        ... def sinh(x):
+        ...     return (x.exp() - (-x).exp()) / 2
+        >>> torch._C.DispatchKey.XPU in torch.ops.aten.sinh.default.py_kernels
+        True
+        """
+        by_class = isinstance(k, type) and hasattr(k, "__torch_dispatch__")
+        if not by_class and not isinstance(k, DispatchKey):
+            raise AssertionError(f"expected DispatchKey, got {type(k)}: a member of torch._C.DispatchKey, or a class")
+        table: dict = self.python_key_table if by_class else self.py_kernels
+
+        def register(function: Callable) -> Callable:
+            if not by_class and k in table:
+                raise RuntimeError(f"Trying to override a python impl for {k} on operator {self._name}")
+            table[k] = function
+            return function
+
+        return register
 
     def name(self) -> str:
         """``aten::add.Tensor``; the default overload has no suffix."""

@@ -19,11 +19,35 @@ from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor
 
 
-def _disabled_torch_dispatch_impl(
-    cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
-) -> Any:
-    """The ``__torch_dispatch__`` of plain tensors; a subclass that assigns it is a plain tensor to operators."""
-    raise NotImplementedError(f"{func}: this __torch_dispatch__ stands for none; it is never called")
+def _disabled_torch_dispatch_impl(func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    """The ``__torch_dispatch__`` of Tensor: ``func`` of plain tensors, which its results are too.
+
+    A subclass that assigns it is a plain tensor to operators.
+    """
+    with DisableTorchDispatch():
+        return func(*args, **(kwargs or {}))
+
+
+class DisableTorchDispatch:
+    """A context in which no mode and no class has a ``__torch_dispatch__``: operators take them as plain tensors.
+
+    >>> import torchlike as torch
+    >>> class Loud(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    ...         raise RuntimeError("not called")
+    >>> with torch._C._DisableTorchDispatch():
+    ...     torch.ones(1).as_subclass(Loud) + 1
+    tensor([2.])
+    """
+
+    def __enter__(self) -> None:
+        self._before = _pending.off, set_modes(())
+        _pending.off = True
+
+    def __exit__(self, *exc: Any) -> None:
+        _pending.off, modes = self._before
+        set_modes(modes)
 
 
 # -- which classes take part ----------------------------------------------------------------------------------
@@ -44,6 +68,11 @@ def has_dispatch(cls: type) -> bool:
     return found
 
 
+def takes(cls: type) -> bool:
+    """As :func:`has_dispatch`, where none is switched off."""
+    return not _pending.off and has_dispatch(cls)
+
+
 def leaves(args: Iterable) -> Iterator[Tensor]:
     """The tensors among the arguments of an operator, those in lists included."""
     for x in args:
@@ -56,6 +85,8 @@ def leaves(args: Iterable) -> Iterator[Tensor]:
 def handlers(args: Iterable) -> list[Tensor]:
     """One tensor of each class with a ``__torch_dispatch__``, subclasses before their bases, else left to right."""
     found: list[Tensor] = []
+    if _pending.off:
+        return found
     for t in leaves(args):
         cls = type(t)
         if cls is not Tensor and has_dispatch(cls) and all(type(f) is not cls for f in found):
@@ -206,6 +237,7 @@ class _Pending(threading.local):
     """What computes the next call of an overload in this thread, where the operator has begun: it drew its numbers."""
 
     depth: int
+    off = False  # whether none takes part
 
     def __init__(self) -> None:
         self.computes: dict[OpOverload, Callable] = {}
@@ -221,6 +253,12 @@ _pending = _Pending()
 def in_handler() -> bool:
     """Whether a ``__torch_dispatch__`` runs in this thread."""
     return _pending.depth > 0
+
+
+def set_depth(depth: int) -> int:
+    """Let this many ``__torch_dispatch__`` count as running in this thread; returns how many did."""
+    before, _pending.depth = _pending.depth, depth
+    return before
 
 
 def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) -> Any:
@@ -351,6 +389,6 @@ def _gone() -> None:
 
 
 __all__ = [
-    "below", "count", "handlers", "has_dispatch", "in_handler", "intercept", "invoke", "kernel", "leaves",
-    "modes_set_to", "normalised", "push", "set_modes", "wrappers_alive",
+    "DisableTorchDispatch", "below", "count", "handlers", "has_dispatch", "in_handler", "intercept", "invoke", "kernel",
+    "leaves", "modes_set_to", "normalised", "push", "set_depth", "set_modes", "takes", "wrappers_alive",
 ]  # fmt: skip

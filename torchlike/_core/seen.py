@@ -4,23 +4,20 @@ Callers ask ``state.dispatch_modes`` first (and, given a tensor, whether it is a
 they pay for that alone.
 """
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 from torchlike._base import device as devices
 from torchlike._base.state import state
-from torchlike._core.slow import DISPATCHED, KIND
+from torchlike._core.arguments import KIND
+from torchlike._core.layers import DISPATCH
 
-# (name of an overload of aten, args, kwargs) -> result; installed by the layer.
-SHOW: list[Callable] = []
-ANNOUNCE: list[Callable] = []  # (name, tensor, *args) -> context
 _NOTHING = nullcontext()
 
 
 def seen(name: str, *args: Any, **kwargs: Any) -> Any:
     """The result of the aten call ``name``, as the modes and subclasses give it."""
-    return SHOW[0](name, args, {k: v for k, v in kwargs.items() if v is not None})
+    return DISPATCH.show(name, args, {k: v for k, v in kwargs.items() if v is not None})
 
 
 def made(name: str, *args: Any, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> Any:
@@ -38,7 +35,7 @@ def flagged(t: Any, requires_grad: bool) -> Any:
 
 def announced(name: str, t: Any, *args: Any) -> Any:
     """A context for an in-place change of ``t`` that is no operator call: modes see ``name``, and are off within."""
-    return ANNOUNCE[0](name, t, *args) if state.dispatch_modes else _NOTHING
+    return DISPATCH.announce(name, t, *args) if state.dispatch_modes else _NOTHING
 
 
 def watched(t: Any) -> bool:
@@ -49,7 +46,7 @@ def watched(t: Any) -> bool:
 def subclassed(t: Any) -> bool:
     """Whether the class of ``t`` has a ``__torch_dispatch__``."""
     cls = type(t)
-    return cls not in KIND and any(has_dispatch(cls) for _, has_dispatch in DISPATCHED)
+    return cls not in KIND and DISPATCH.takes(cls)
 
 
-__all__ = ["ANNOUNCE", "SHOW", "announced", "flagged", "made", "seen", "subclassed", "watched"]
+__all__ = ["announced", "flagged", "made", "seen", "subclassed", "watched"]

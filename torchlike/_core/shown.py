@@ -75,14 +75,14 @@ def sources(plan):
     found = plan.shown
     if found is None:
         op = _operator(plan)
-        found = plan.shown = _declared(op, plan) if hasattr(op, "schema") else {}
+        found = plan.shown = _declared(op, plan) if op.schema is not None else {}
     return found
 
 
 def _operator(plan):
     """The declaration; that of ``as_strided`` for whatever reads a view from its base."""
-    op = getattr(plan.op, "op", plan.op)
-    return REGISTRY["as_strided"] if getattr(op, "name", "") == "as_strided" else op
+    op = plan.op.declaration
+    return REGISTRY["as_strided"] if op.name == "as_strided" else op
 
 
 def _declared(op, plan):
@@ -115,9 +115,9 @@ def edges(plan):
     op = _operator(plan)
     if plan.refuses:
         return [i for i in plan.tensors if not plan.avals[i].weak_type]
-    if getattr(op, "edges_of", None) is not None:
+    if op.edges_of is not None:
         return op.chosen(op.edges_of, plan.avals, plan.static)
-    if not hasattr(op, "schema") or not _INDICES & {a.name for a in op.dynamic}:
+    if op.schema is None or not _INDICES & {a.name for a in op.dynamic}:
         return plan.tensors
     hidden = {i for start, count, arg in _spans(op, plan) if arg.name in _INDICES for i in range(start, start + count)}
     return [i for i in plan.tensors if i not in hidden]

@@ -6,13 +6,12 @@ from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
 from torchlike._core import overrides, views
+from torchlike._core.layers import DISPATCH
 from torchlike._core.mutation import become, count_with, enter
 from torchlike._core.size import Size
 from torchlike._core.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
-
-DETACH: list = []  # (tensor) -> detached tensor as a __torch_dispatch__ gives it, or None if none sees it
 
 
 class TensorBase:
@@ -139,10 +138,10 @@ class Tensor(TensorBase):
         return self._view is None or is_contiguous(self._view.layout)
 
     def is_floating_point(self):
-        return self.dtype.is_floating_point
+        return dtype_of(self).is_floating_point
 
     def is_complex(self):
-        return self.dtype.is_complex
+        return dtype_of(self).is_complex
 
     def is_signed(self):
         return self.dtype.is_signed
@@ -189,9 +188,9 @@ class Tensor(TensorBase):
         if state.slow and state.levels:
             return state.levels[-1].detach(self)
         if state.dispatch_modes or self.__class__ is not Tensor:
-            for shown in DETACH:
-                if (out := shown(self)) is not None:
-                    return out
+            out = DISPATCH.detach(self)
+            if out is not None:
+                return out
         return alias(self)
 
     @property
@@ -286,6 +285,10 @@ def alias(t, cls=Tensor):
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
     return new
+
+
+# The properties of these names, for the library itself: nobody overrides them.
+dtype_of, device_of = Tensor.dtype.fget, Tensor.device.fget
 
 
 def value_of(t):

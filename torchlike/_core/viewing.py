@@ -1,14 +1,13 @@
 """Calls of view operators: a new tensor over the same storage, and its node."""
 
-import functools
-
 from torchlike._base.layout import Layout, numel
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core import opnode
+from torchlike._core.arguments import KIND
 from torchlike._core.creation import INFERENCE, MULTIPLE, NO_GRAD
-from torchlike._core.dispatch import plan_for, refresh
-from torchlike._core.slow import KIND, slow_call
+from torchlike._core.dispatch import plan_for, refresh, walk
+from torchlike._core.layers import Call, Form
 from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, alias
 from torchlike._core.views import View, reader
@@ -108,7 +107,7 @@ def call_view(op, inputs, args):
     """The view of ``inputs[0]`` that ``op`` makes with the arguments ``args``."""
     t = inputs[0]
     if state.slow or t.__class__ not in KIND:
-        return slow_call(call_view, op, inputs, args)
+        return walk(Call(op, VIEW, inputs, args))
     if not isinstance(t, Tensor):
         raise TypeError(f"{op.name}(): argument 'self' (position 1) must be Tensor, not {type(t).__name__}")
     layout, static, ints, *rest = op.prepare(t, *args)
@@ -132,6 +131,9 @@ def call_view(op, inputs, args):
             if nodes.WATCHERS:
                 nodes.watch(node)
     return new
+
+
+VIEW = Form("view", call_view)
 
 
 def restart(t, new):
@@ -183,7 +185,7 @@ def call_views(op, t, pieces, static):
     ``pieces`` is a list of (step operator, static, ints, layout); ``op`` maps ``t`` to the tuple.
     """
     if state.slow or t.__class__ not in KIND:
-        return slow_call(functools.partial(_call_pieces, pieces), op, (t,), static)
+        return walk(Call(op, VIEWS, (t,), (static, pieces)))
     news = [
         attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces
     ]
@@ -200,10 +202,8 @@ def call_views(op, t, pieces, static):
     return tuple(news)
 
 
-def _call_pieces(pieces, op, inputs, static):
-    return call_views(op, inputs[0], pieces, static)
+def _run_views(op, inputs, static):
+    return call_views(op, inputs[0], static[1], static[0])
 
 
-def pieces_of(run):
-    """The pieces of a call that :func:`call_views` has handed to a slow layer."""
-    return run.args[0]
+VIEWS = Form("views", _run_views)  # its static arguments are the operator's, and the pieces

@@ -66,7 +66,7 @@ def reader(steps):
     if found is None:
         last = steps[-1][0].node
         node = last if last in _REPLAYED else "AsStridedBackward"
-        found = _readers[steps] = Derived("as_strided", node, chain_read(steps))
+        found = _readers[steps] = Derived("as_strided", node, chain_read(steps), ("read", steps))
     return found
 
 
@@ -74,7 +74,7 @@ def writer(steps):
     """The operator (base, new view value, *ints) -> new base."""
     found = _writers.get(steps)
     if found is None:
-        found = _writers[steps] = Derived("copy_to_view", "CopySlicesBackward", chain_write(steps))
+        found = _writers[steps] = Derived("copy_to_view", "CopySlicesBackward", chain_write(steps), ("write", steps))
     return found
 
 

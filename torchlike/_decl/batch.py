@@ -157,7 +157,7 @@ def _one_way(jaxpr):
 
 
 def _dots(op, static, which):
-    formulas = getattr(getattr(op, "op", op), "formulas", None)
+    formulas = op.declaration.formulas
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
     elif formulas:
@@ -191,7 +191,7 @@ def smooth(op):
     """Whether outputs of the operator can have tangents at all."""
     while isinstance(op, Batch):
         op = op.base
-    return getattr(getattr(op, "op", op), "formulas", None) != {}
+    return op.declaration.formulas != {}
 
 
 def diff_outputs(op, dtypes):

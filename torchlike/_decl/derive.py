@@ -7,11 +7,11 @@ the call, so their cost is paid once per kernel compilation.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
+from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
 
@@ -73,12 +73,28 @@ class Kernel:
     )
     checked = None
     strides = False
+    # What only declared operators have.
+    schema = formulas = tangents = result_names = operator = node_of = edges_of = backward = None
+    full_name = ""
+    dynamic: tuple = ()
+    lists = False
+    kept: dict[str, str] = {}
+    apart: frozenset[str] = frozenset()
     nondiff: frozenset[int] = frozenset()
 
     def __init__(self, name, node):
         self.name, self.node, self.returns = name, node, None
         self.kernels, self.plans, self.derived = {}, {}, {}
         self._other = {}
+
+    @property
+    def declaration(self):
+        """The operator that this is a form of; itself where it is none."""
+        return self
+
+    def identity(self):
+        """What names this operator in every process, of tuples, texts and numbers; None if nothing does."""
+        return None
 
     def forward(self, static):
         """The traceable function from runtime values (positional) to a result or a tuple."""
@@ -104,8 +120,13 @@ class Kernel:
         found = self.derived.get(key)
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
-            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function)
+            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function, self.part(key))
         return found
+
+    def part(self, key):
+        """The identity of what is derived from this operator, where ``key`` tells it from the rest."""
+        identity = self.identity()
+        return None if identity is None else (identity, key)
 
     def reset(self):
         """Forget every compiled kernel: a setting that kernels read while traced has changed."""
@@ -124,14 +145,17 @@ class Kernel:
 class Derived(Kernel):
     """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments.
 
-    ``plan``: the plan that a backward belongs to, else None.
+    ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
     """
 
-    __slots__ = ("function", "plan")
+    __slots__ = ("function", "plan", "origin")
 
-    def __init__(self, name, node, function):
+    def __init__(self, name, node, function, origin=None):
         super().__init__(name, node)
-        self.function, self.plan = function, None
+        self.function, self.plan, self.origin = function, None, origin
+
+    def identity(self):
+        return self.origin
 
     def forward(self, static):
         function = self.function
@@ -164,7 +188,7 @@ def jvp_function(forward, tangents):
 
 def formula_jvp(kernel, static, tangents):
     """As :func:`jvp_function` for an operator with formulas: its own for tangents, or what follows from the others."""
-    declared = getattr(getattr(kernel, "op", kernel), "tangents", None)
+    declared = kernel.declaration.tangents
     return (_declared_jvp if isinstance(declared, dict) else _transposed_jvp)(kernel, static, tangents)
 
 
@@ -212,7 +236,7 @@ def _elementwise(kernel, values):
 
 def _declared_jvp(kernel, static, tangents):
     """As :func:`jvp_function` from the formulas for tangents of the first output."""
-    op, forward = getattr(kernel, "op", kernel), kernel.forward(static)
+    op, forward = kernel.declaration, kernel.forward(static)
     names = [a.name for a in op.dynamic]
     fixed = dict(zip((a.name for a in op.static), static, strict=False))
     results = op.result_names or ("result",)
@@ -332,10 +356,10 @@ def _kept(kernel, wanted, n_outs):
 
     Numbers, which nodes show, and what PyTorch's own derivative reads: there a change in place is an error.
     """
-    op = getattr(kernel, "op", kernel)
-    marks = getattr(op, "kept", {})
+    op = kernel.declaration
+    marks = op.kept
     inputs = set()
-    for i, a in enumerate(getattr(op, "dynamic", ())):
+    for i, a in enumerate(op.dynamic):
         if not op.lists and (not a.is_tensor or marks.get(a.name) == "!" or marks.get(a.name) == "?" and i in wanted):
             inputs.add(i)
     return inputs, tuple(i for i, n in enumerate(_results(op, n_outs)) if n in marks) if marks else ()
@@ -343,12 +367,12 @@ def _kept(kernel, wanted, n_outs):
 
 def _results(op, n):
     """The names of the results in formulas and ``_saved_<name>``."""
-    return getattr(op, "result_names", None) or ("result", *(f"result{i}" for i in range(1, n)))
+    return op.result_names or ("result", *(f"result{i}" for i in range(1, n)))
 
 
 def _mark(plan, kernel):
-    op = getattr(kernel, "op", kernel)
-    if getattr(op, "lists", True):
+    op = kernel.declaration
+    if op.lists:
         return
     known = [(p, op.dynamic[i]) for p, i in enumerate(plan.inputs) if i < len(op.dynamic)]  # views have integers too
     plan.numbers = tuple(p for p, a in known if not a.is_tensor)
@@ -356,7 +380,7 @@ def _mark(plan, kernel):
 
 
 def _names(kernel, indices):
-    dynamic = getattr(getattr(kernel, "op", kernel), "dynamic", ())
+    dynamic = kernel.declaration.dynamic
     if any(a.is_list for a in dynamic):
         dynamic = ()
     return tuple(dynamic[i].name if i < len(dynamic) else str(i) for i in indices)

@@ -1,7 +1,7 @@
 """Whole operator schemas, parsed with errors that point at the place.
 
-A recursive-descent parser of the notation ``ns::name.overload(Tensor(a!) x, *, int[2] y=1) -> (Tensor, int n)``. The
-quick parser of ``_decl.schema`` serves the declarations at import; this one serves what users write and look at.
+A recursive-descent parser of the notation ``ns::name.overload(Tensor(a!) x, *, int[2] y=1) -> (Tensor, int n)``, of
+declarations (``_decl.schema``) and of what users write.
 """
 
 import re
@@ -27,9 +27,10 @@ _REAL = {"ScalarType", "Layout", "MemoryFormat"}
 _SPELT = {"DeviceIndex": "int", "ConstQuantizerPtr": "int"}
 
 _TOKEN = re.compile(
-    r"(?P<space>(?:\s|#[^\n]*)+)|(?P<ident>[A-Za-z_]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?j?)"
-    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<arrow>->)|(?P<dots>\.\.\.)|(?P<mark>[-()\[\]{},:.=*?!|+@/<>&^%~])"
+    r"(?:\s|#[^\n]*+)*+(?:(?P<ident>[A-Za-z_]\w*)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?j?)"
+    r"|(?P<string>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<arrow>->)|(?P<dots>\.\.\.)|(?P<mark>[-()\[\]{},:.=*?!|+@/<>&^%~]))"
 )
+_SPACE = re.compile(r"(?:\s|#[^\n]*)*")
 _RESERVED = frozenset(
     "False None True and as assert break class continue def del elif else for global if import in is not or pass "
     "raise return while with".split()
@@ -46,25 +47,23 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.kind = self.value = ""
-        self.start = 0
+        self.start = self.end = 0  # of the current token, and of the one before
         self.advance()
 
     def advance(self) -> str:
         """The token that was current; the next one becomes it."""
-        before = self.value
+        before, self.end = self.value, self.at
         match = _TOKEN.match(self.text, self.at)
-        if match is not None and match.lastgroup == "space":
-            self.at = match.end()
-            match = _TOKEN.match(self.text, self.at)
-        self.start = self.at
         if match is None:
+            self.start = self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
             if self.at < len(self.text):
                 self.value = self.text[self.at]
                 self.at += 1
                 self.expected("a valid token", repr(self.value))
             self.kind, self.value = "eof", ""
             return before
-        self.kind, self.value, self.at = match.lastgroup or "", match[0], match.end()
+        self.kind = match.lastgroup or ""
+        self.value, self.start, self.at = match[self.kind], match.start(self.kind), match.end()
         if self.kind == "ident" and self.value in _RESERVED or self.kind == "mark":
             self.kind = self.value
         return before
@@ -183,8 +182,9 @@ class _Parser:
         name = "" if result and self.kind != "ident" else self.take("ident")
         arg = Argument(name, spelt, (kind, real), length, alias)
         if not result and self.took("="):
-            arg._has_default = True
+            arg._has_default, start = True, self.start
             arg.default_value = self.default(arg)
+            arg._written = self.text[start : self.end]
         return arg
 
     def type(self) -> tuple[str, SchemaType, SchemaType, int | None, AliasInfo | None]:

@@ -31,6 +31,11 @@ class Op(Kernel):
     def full_name(self):
         return self.schema.full_name
 
+    def identity(self):
+        module = self.kernel.__module__ or "torchlike."  # kernels that are made as text have none
+        own = REGISTRY.get(self.full_name) is self and module.startswith("torchlike.")
+        return ("op", self.full_name) if own else None
+
     def forward(self, static):
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
         lens = static[len(self.static)] if self.lists else None
@@ -86,12 +91,12 @@ class Op(Kernel):
                 continue
             if value is None and not arg.optional:
                 raise TypeError(
-                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not NoneType"
+                    f"{self.name}(): argument '{arg.public_name}' (position {position}) must be Tensor, not NoneType"
                 )
             if value is not None and arg.name not in self.numbers and getattr(value, "weak_type", False):
                 kind = {"i": "int", "f": "float", "c": "complex", "b": "bool"}[value.dtype.kind]
                 raise TypeError(
-                    f"{self.name}(): argument '{arg.name}' (position {position}) must be Tensor, not {kind}"
+                    f"{self.name}(): argument '{arg.public_name}' (position {position}) must be Tensor, not {kind}"
                 )
 
     def derivative(self, static, avals, wanted):
@@ -111,7 +116,8 @@ class Op(Kernel):
         found = self.derived.get(key)
         if found is None:
             function = derive.formula_jvp(self, static, tangents)
-            found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function)
+            origin = self.part(("formula", *key))
+            found = self.derived[key] = derive.Derived(f"{self.name}_jvp", self.node, function, origin)
         return found
 
 
@@ -139,6 +145,14 @@ class Inplace(Kernel):
         super().__init__(op.name + "_", op.inplace_node)
         self.op = op
         self.verdict, self.examine = op.verdict, op.examine
+
+    @property
+    def declaration(self):
+        return self.op
+
+    def identity(self):
+        origin = self.op.identity()
+        return None if origin is None else ("inplace", origin)
 
     @property
     def checked(self):

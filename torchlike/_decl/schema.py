@@ -1,4 +1,4 @@
-"""Operator schemas: PyTorch's signature notation, parsed once at import.
+"""Operator schemas of declarations: PyTorch's signature notation, as kernels and fronts need it.
 
 ``add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`` names the operator and its
 overload, its arguments with kinds and defaults, and its returns. ``(a)`` marks an alias, ``(a!)`` a
@@ -7,13 +7,12 @@ mutated argument.
 
 import ast
 import re
+from functools import cache
 from typing import NamedTuple
 
 from torchlike._decl.function_schema import parse_schema
 
-_HEAD = re.compile(r"(\w+)(?:\.(\w+))?\((.*)\) -> (.+)", re.DOTALL)
-_ARG = re.compile(r"(\S+) (\w+)(?:=(.+))?")
-_KIND = re.compile(r"(\w+)(\((\w+!?)\))?(.*)")
+_KIND = re.compile(r"(\w+)(\(.*?\))?(.*)")
 
 _KINDS = frozenset(
     "Tensor Scalar float int SymInt bool str ScalarType dtype Device Layout MemoryFormat Generator".split()
@@ -42,6 +41,11 @@ class Arg(NamedTuple):
     def is_tensor(self):
         return self.kind == "Tensor"
 
+    @property
+    def public_name(self):
+        """The name under which functions take it and errors speak of it."""
+        return "input" if self.name == "self" else self.name
+
     def __str__(self):
         text = f"{self.type} {self.name}"
         return f"{text}={_spell(self.default, self)}" if self.has_default else text
@@ -55,21 +59,7 @@ def _spell(value, arg):
     return str(value)
 
 
-def _split(text):
-    """Split on the commas that are outside brackets and parentheses."""
-    parts, depth, start = [], 0, 0
-    for i, c in enumerate(text):
-        if c in "([":
-            depth += 1
-        elif c in ")]":
-            depth -= 1
-        elif c == "," and not depth:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    tail = text[start:].strip()
-    return [*parts, tail] if tail else parts
-
-
+@cache
 def _default(text):
     if text in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[text]
@@ -79,30 +69,17 @@ def _default(text):
     return text
 
 
-def _parse_arg(text, kwarg_only):
-    match = _ARG.fullmatch(text)
-    if match is None:
-        raise SchemaError(f"not an argument: {text!r}")
-    full, name, default = match.groups()
-    kind, _, alias, suffix = _KIND.fullmatch(full).groups()
+def _arg(parsed):
+    """An argument of the parsed schema as kernels see it: its default is the value that a Python call leaves out."""
+    kind, _, suffix = _KIND.fullmatch(parsed._spelt).groups()
     if kind not in _KINDS:
         raise SchemaError(f"unknown kind {kind!r}; known: {sorted(_KINDS)}")
-    length = re.search(r"\[(\d+)\]", suffix)
-    kind = {"SymInt": "int", "ScalarType": "dtype"}.get(kind, kind)
+    given = parsed.has_default_value()
     return Arg(
-        full, kind, name, None if default is None else _default(default), default is not None, kwarg_only,
-        "[" in suffix, suffix.endswith("?") or suffix.startswith("?"),
-        int(length[1]) if length else None, bool(alias and alias.endswith("!")),
+        parsed._spelt, {"SymInt": "int", "ScalarType": "dtype"}.get(kind, kind), parsed.name,
+        _default(parsed._written) if given else None, given, parsed.kwarg_only, "[" in suffix,
+        suffix.endswith("?") or suffix.startswith("?"), parsed.N, parsed.is_write,
     )  # fmt: skip
-
-
-def _refusal(text, error):
-    """What is wrong with the schema, with the place where the whole parser finds it."""
-    try:
-        parse_schema(text)
-    except (RuntimeError, IndexError) as found:
-        error = f"{error}; {found}"
-    return f"not a schema: {text!r}: {error}"
 
 
 class Schema:
@@ -119,26 +96,12 @@ class Schema:
 
     def __init__(self, text):
         try:
-            self._parse(text)
-        except (SchemaError, ValueError, SyntaxError, AttributeError) as error:
-            raise SchemaError(_refusal(text, error)) from None
-
-    def _parse(self, text):
-        match = _HEAD.fullmatch(text)
-        if match is None:
-            raise SchemaError("its form is 'name.overload(type argument=default, ...) -> type'")
-        self.text = text
-        self.name, overload, args, returns = match.groups()
-        self.overload = overload or ""
-        found, kwarg_only = [], False
-        for part in _split(args):
-            if part == "*":
-                kwarg_only = True
-            else:
-                found.append(_parse_arg(part, kwarg_only))
-        self.args = tuple(found)
-        inner = returns[1:-1] if returns.startswith("(") else returns
-        self.returns = tuple(tuple((p.split(" ") + [None])[:2]) for p in _split(inner))
+            parsed = parse_schema(text)
+            self.args = tuple([_arg(a) for a in parsed.arguments])
+        except (RuntimeError, IndexError, SchemaError, ValueError) as error:
+            raise SchemaError(f"not a schema: {text!r}: {error}") from None
+        self.text, self.name, self.overload = text, parsed.name, parsed.overload_name
+        self.returns = tuple([(r._spelt, r.name or None) for r in parsed.returns])
 
     @property
     def full_name(self):

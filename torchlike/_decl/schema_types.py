@@ -75,6 +75,7 @@ class Argument:
 
     __slots__ = (
         "name", "type", "real_type", "N", "kwarg_only", "alias_info", "default_value", "_has_default", "_spelt",
+        "_written",
     )  # fmt: skip
 
     def __init__(self, name: str, spelt: str, kinds: tuple, length: int | None, alias: AliasInfo | None) -> None:

@@ -30,7 +30,13 @@ def set_default_dtype(d):
             kernel.select(old, d)
 
 
-def reset_kernels():
-    """Forget every compiled kernel, after a setting that kernels read has changed."""
+READ: dict[str, str] = {}  # the settings beside the default dtype that kernels read, where they are not the usual ones
+
+
+def reset_kernels(setting, value, usual):
+    """Forget every compiled kernel: a setting that kernels read is ``value`` from now on."""
+    READ.pop(setting, None)
+    if value != usual:
+        READ[setting] = value
     for kernel in kernels():
         kernel.reset()

@@ -33,6 +33,6 @@ from torchlike.compiler._controls import substitute_in_graph as substitute_in_gr
 from torchlike.compiler._explain import explain as explain
 from torchlike.compiler._module import OptimizedModule as OptimizedModule
 from torchlike.compiler._stance import set_stance as set_stance
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

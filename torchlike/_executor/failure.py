@@ -9,7 +9,7 @@ from torchlike._executor.pending import Pending, all_settled
 
 def _demand_all_abstract(op, values):
     """A meta tensor computes with meta tensors, 0-dim ones and indices only."""
-    if not hasattr(getattr(op, "op", op), "schema"):
+    if op.declaration.schema is None:
         return  # a backward, whose zeros for missing gradients have numbers
     for v in values:
         if isinstance(v, jax.Array) and v.ndim and v.dtype.kind not in "biu":

@@ -2,14 +2,17 @@
 
 import functools
 import itertools
-import sys
+import threading
+from sys import getrefcount
 
 import jax
 
 from torchlike._base.state import state
 from torchlike._executor import level
 from torchlike._executor.immediate import Abstract
-from torchlike._executor.pending import Array, Pending, settled
+from torchlike._executor.kernels import jit
+from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
+from torchlike._executor.references import SLOT, TWO
 
 
 @functools.lru_cache(1024)
@@ -17,7 +20,8 @@ def compiled(function, static, donated=()):
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
     jax.jit. The arguments ``donated`` are overwritten.
     """
-    return jax.jit(functools.partial(function, **dict(static)), donate_argnums=donated)
+    whole = functools.partial(function, **dict(static))
+    return jit(whole, ("fused", whole), donated)
 
 
 def run(function, static, *trees):
@@ -40,18 +44,32 @@ def run(function, static, *trees):
         raise
 
 
-def replace(function, static, owned, trees, keep):
+def replace(function, static, owned, trees, keep, storages=()):
     """``keep(run(function, static, *trees))``, for results that take the place of the trees ``owned``.
 
     A tree is a list of arrays or of tuples of arrays (a dict of numbers, where it is not owned). If each array of the
     owned ones is held by one storage and its list only, they are overwritten, and ``keep`` is called even if a signal
     interrupts the run. It is called a second time if a signal interrupts it.
+
+    ``storages``: those that hold the arrays of the owned trees, in order: while other threads run they hold tokens, so
+    that nobody is left with an array that is overwritten.
     """
     recorder = state.recorder
     if recorder is not None:
         if recorder.calls:
             return _certainly(keep, run(function, static, *trees))
         trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
+    if threading.active_count() == 1 or {type(s.value) for s in storages} - {Array, Pending}:
+        return _replace(function, static, owned, trees, keep)
+    loan = Loan(storages)
+    try:
+        _replace(function, static, owned, trees, keep)
+    finally:
+        loan.end()
+
+
+def _replace(function, static, owned, trees, keep):
+    recorder = state.recorder
     alone = all([_alone(trees[i]) for i in owned])
     if recorder is not None:
         trees = [_arrays(t) if t.__class__ is list else t for t in trees]
@@ -66,6 +84,32 @@ def replace(function, static, owned, trees, keep):
             _certainly(keep, results[0])
 
 
+class Loan:
+    """Tokens in the place of arrays that are being overwritten; who reads one waits for the new array."""
+
+    def __init__(self, storages):
+        self.lock = threading.RLock()
+        self.lock.acquire()
+        self.storages, self.values = storages, [s.value for s in storages]
+        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in self.values]
+        for storage, token in zip(storages, self.tokens, strict=True):
+            storage.value = token
+
+    def settle(self, token):
+        """Wait for what takes the token's place."""
+        with self.lock:
+            if token.array is None:
+                raise RuntimeError("this value is being computed by the optimizer's step that this code interrupts")
+
+    def end(self):
+        """The new arrays are there, or the old ones still."""
+        for storage, token, value in zip(self.storages, self.tokens, self.values, strict=True):
+            if storage.value is token:
+                storage.value = value
+            token.array = settled(storage.value)
+        self.lock.release()
+
+
 def _certainly(keep, results):
     try:
         keep(results)
@@ -74,20 +118,17 @@ def _certainly(keep, results):
         raise
 
 
-_HELD = 3  # references: the storage, the list, the call of getrefcount
-
-
 def _leaves(tree):
     return itertools.chain.from_iterable(tree) if tree and tree[0].__class__ is tuple else tree
 
 
 def _alone(tree):
-    """Whether each value of a tree is an array that only a storage and the tree hold."""
+    """Whether each value of a tree is an array that only a storage (or loan) and the tree hold."""
     classes = {*map(type, _leaves(tree))}
-    if classes - {Array, Pending} or max(map(sys.getrefcount, _leaves(tree)), default=0) > _HELD:
+    if classes - {Array, Pending} or max(map(getrefcount, _leaves(tree)), default=0) > TWO:
         return False
     return Pending not in classes or all(
-        [v.array is None or sys.getrefcount(v.array) < _HELD for v in _leaves(tree) if v.__class__ is Pending]
+        [v.array is None or getrefcount(v.array) <= SLOT for v in _leaves(tree) if v.__class__ is Pending]
     )
 
 
@@ -109,7 +150,7 @@ def _recorded(recorder, function, static, trees):
 @functools.lru_cache(1024)
 def _flat(function, static, tree):
     whole = functools.partial(function, **dict(static))
-    return jax.jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)))
+    return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)))
 
 
 def device_of(value):

@@ -13,6 +13,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.state import state
 from torchlike._executor import level
+from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
 
 try:
@@ -31,8 +32,14 @@ def compiled(op, static):
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jax.jit(function)
+        found = op.kernels[static] = jit(function, named(op, static))
     return found
+
+
+def named(op, static):
+    """What tells the kernel of ``op`` for ``static`` from all others; None if that is not known."""
+    identity = op.identity()
+    return None if identity is None else (identity, static)
 
 
 def _with_verdict(forward, verdict):
@@ -86,13 +93,13 @@ def cast(value, dtype):
 
 @functools.lru_cache(None)
 def _caster(dtype):
-    return jax.jit(lambda value: value.astype(dtype))
+    return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
 @functools.lru_cache(4096)
 def _filler(shape, dtype, one):
     make = jnp.ones if one else jnp.zeros
-    return jax.jit(lambda: make(shape, dtype))
+    return jit(lambda: make(shape, dtype), ("filler", shape, np.dtype(dtype), one))
 
 
 def zeros(shape, dtype):
@@ -133,13 +140,8 @@ _ones: dict = {}
 def one(shape, dtype):
     """The array of ones of a shape with one element; made once, since arrays never change."""
     found = _ones.get((shape, dtype))
-    if found is None:
+    if found is None or state.capture is not None:  # a program must not take a shared array for that of a tensor
         found = ones(shape, dtype)
         if not isinstance(found, jax.core.Tracer):
             _ones[shape, dtype] = found
     return found
-
-
-def shared_arrays():
-    """The arrays that this module hands out again and again."""
-    return _ones.values()

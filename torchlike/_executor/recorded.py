@@ -7,8 +7,8 @@ to which one append adds a call: an exception or signal between two bytecodes le
 
 import itertools
 import os
-import sys
 import threading
+from sys import getrefcount
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,12 @@ import numpy as np
 from torchlike._base.frames import user_frame
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled, trace_state_clean
+from torchlike._executor.references import ONE, SLOT, TWO
 from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind
 
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive
 PATIENCE = 3
-# References to an input that only its trace holds: of the trace, a variable, and the call of getrefcount. No function
-# of ours may be called with it meanwhile: debuggers and PyTorch's compiler evaluate frames so that this is one more.
-_ALONE = 3
 
 
 class Recorder:
@@ -104,7 +102,7 @@ class Recorder:
                 self.held += k.nbytes
         if self.held <= self.bound:
             return False
-        alone = sum([v.nbytes for call in self.calls for v in call[2] if sys.getrefcount(v) <= 3 and _large(v)])
+        alone = sum([v.nbytes for call in self.calls for v, n in _counted(call[2]) if n <= ONE and _large(v)])
         self.bound = self.held + HELD - alone  # count again when it may have come to so much
         return alone > HELD
 
@@ -236,25 +234,30 @@ def _enter(v, new, end, seen):
 
 def _live(calls):
     """[(slot, value)] of the results that somebody still holds."""
-    count, live = sys.getrefcount, []
+    live = []
     for _, _, _, outs, _, end in calls:
         slot = end - len(outs)
-        for v in outs:
-            if count(v) > 3:
-                live.append((slot, v))
+        for count in map(getrefcount, outs):
+            if count > ONE:
+                live.append((slot, outs[slot - end]))
             slot += 1
     return live
 
 
 def _free(calls):
     """(position, kind) of the large inputs that nobody else holds."""
-    count, position, free = sys.getrefcount, 0, []
+    position, free = 0, []
     for _, _, new, _, _, _ in calls:
-        for v in new:
-            if v.__class__ is Pending and v.kind.nbytes >= DONATED and count(v) <= _ALONE and count(v.array) <= 2:
+        for v, n in _counted(new):
+            if n <= ONE and v.__class__ is Pending and v.kind.nbytes >= DONATED and getrefcount(v.array) <= SLOT:
                 free.append((position, v.kind))
             position += 1
     return free
+
+
+def _counted(values):
+    """Pairs of values and their references, counted before anything here holds them."""
+    return zip(values, [*map(getrefcount, values)], strict=True)
 
 
 def _large(v):
@@ -267,6 +270,7 @@ def _inputs(calls, program):
     What may be overwritten is copied if somebody else holds it.
     """
     new = [v for call in calls for v in call[2]]
+    counts = [*map(getrefcount, new)]
     arrays = [v.array if v.__class__ is Pending else v for v in new]
     for i, (before, array) in program.numbers.items():
         v = new[i]
@@ -277,11 +281,9 @@ def _inputs(calls, program):
             array = jax.device_put(v)
             program.numbers[i] = before, array
         arrays[i] = array
-    count = sys.getrefcount
     for i in program.donated:
         v, arrays[i] = new[i], None
-        new[i] = None
-        alone = v.__class__ is Pending and count(v) <= _ALONE and count(v.array) <= 2
+        alone = counts[i] <= TWO and v.__class__ is Pending and getrefcount(v.array) <= SLOT
         arrays[i] = v.array if alone else jnp.array(settled(v))
     return arrays
 
@@ -303,8 +305,8 @@ def _step(calls, start=0, every=False):
             raise
         env += fresh
         env += [results] if point.single else jax.tree.leaves(results)
-        for v, array in zip(outs, env[len(env) - len(outs) :], strict=True):
-            if every or sys.getrefcount(v) > 3:
+        for n, v, array in zip([*map(getrefcount, outs)], outs, env[len(env) - len(outs) :], strict=True):
+            if every or n > ONE:
                 v.array, v.recorder = array, None
         for slot in last.get(i, ()):
             env[slot] = None

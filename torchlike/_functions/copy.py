@@ -7,6 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import state
 from torchlike._core._overrides_subclass import give, slots_of, state_of
+from torchlike._core.autograd import mark
 from torchlike._core.convert import host, place
 from torchlike._core.dispatch import call
 from torchlike._core.factories import formatted
@@ -14,10 +15,11 @@ from torchlike._core.follow import restride
 from torchlike._core.hooks import warn_if_has_hooks
 from torchlike._core.moving import move
 from torchlike._core.mutation import grad_of
-from torchlike._core.overrides import refused
-from torchlike._core.seen import watched
-from torchlike._core.storage import UNTRACKED, Storage, Version
-from torchlike._core.tensor import Tensor, alias, contiguous_format, fresh, preserve_format
+from torchlike._core.node import requires_grad
+from torchlike._core.overrides import unseen
+from torchlike._core.seen import seen, subclassed, watched
+from torchlike._core.storage import UNTRACKED, Outer, Storage, Version
+from torchlike._core.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
@@ -54,10 +56,7 @@ def to(self, *args, **kwargs):
     >>> torch.ones(1).to(torch.int64)
     tensor([1])
     """
-    try:
-        device, dtype, copy = parse_to(*args, **kwargs)
-    except TypeError as error:
-        return refused(error)
+    device, dtype, copy = parse_to(*args, **kwargs)
     out = _to(self, device, dtype, copy)
     asked = kwargs.get("memory_format") or preserve_format
     if asked is preserve_format or out.is_contiguous(asked):
@@ -89,16 +88,16 @@ def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, mem
 
 
 def _to(self, device=None, dtype=None, copy=False):
-    here = self.device
+    here = device_of(self)
     moves = device is not None and device != here and not (device.type == here.type and device.index is None)
-    casts = dtype is not None and dtype is not self.dtype
+    casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):
         return self
     out = self
     if moves:
         out = move(out, device)
     if casts or not moves:
-        out = call(to_copy, (out,), (dtype or self.dtype,))
+        out = call(to_copy, (out,), (dtype or dtype_of(self),))
     return out
 
 
@@ -146,10 +145,11 @@ method("char")(_caster("char", dtypes.int8))
 
 
 @method()
+@unseen
 def __copy__(self):
     warn_if_has_hooks(self)
     new = alias(self, type(self))
-    new._rg = self.requires_grad
+    new._rg = requires_grad(self)
     give(new, self.__dict__, slots_of(self))
     return new
 
@@ -179,6 +179,12 @@ def _copied(t, memo):
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
         )
+    if subclassed(t):
+        wrapper = isinstance(t._storage.value, Outer)
+        new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)
+        _demand_copy(t, new, "clone" if wrapper else "new_empty")
+        if wrapper:
+            return mark(new, True) if requires_grad(t) else new
     key = "storage", id(t._storage)
     if key not in memo:
         memo[key] = Storage(t._storage.value)
@@ -187,6 +193,18 @@ def _copied(t, memo):
     new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
     return new
+
+
+def _demand_copy(t, new, method):
+    """Refuse to copy a tensor whose class makes another class of it."""
+    if type(new) is not type(t):
+        kind = "wrapper" if method == "clone" else "non-wrapper"
+        raise RuntimeError(
+            f"The default implementation of __deepcopy__() for {kind} subclasses only works for subclass types that "
+            f"implement {method}() and for which that function returns another instance of the same subclass: for "
+            f"{type(t).__name__} it gave a {type(new).__name__}. Implement it in __torch_dispatch__, or override "
+            "__deepcopy__()."
+        )
 
 
 def _restored(cls, value, strides, requires_grad):

@@ -6,7 +6,6 @@ import torchlike._ops.bitwise as bitwise
 import torchlike._ops.power as power
 from torchlike._core import bind
 from torchlike._core.dispatch import call
-from torchlike._core.overrides import stranger
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, both, method
 from torchlike._functions.pointwise import NUMBERS, power_call, write
@@ -15,13 +14,13 @@ from torchlike._functions.pointwise import NUMBERS, power_call, write
 @method()
 def __pow__(self, exponent):
     found = power_call(self, exponent)
-    return stranger(self, exponent) if found is None else call(*found)
+    return NotImplemented if found is None else call(*found)
 
 
 @method()
 def __ipow__(self, exponent):
     found = power_call(self, exponent)
-    return stranger(self, exponent) if found is None else write(*found)
+    return NotImplemented if found is None else write(*found)
 
 
 def _modulo(self, other, runner):
@@ -29,7 +28,7 @@ def _modulo(self, other, runner):
         return runner(arithmetic.remainder, (self, other), ())
     if isinstance(other, NUMBERS):
         return runner(arithmetic.remainder_scalar, (self, other), ())
-    return stranger(self, other)
+    return NotImplemented
 
 
 @method()
@@ -48,7 +47,7 @@ def _reflected(name, of_number, of_tensor):
     def reflected(self, other):
         if isinstance(other, Tensor):
             return of_tensor(self, other)
-        return of_number(self, other) if isinstance(other, NUMBERS) else stranger(self, other)
+        return of_number(self, other) if isinstance(other, NUMBERS) else NotImplemented
 
     reflected.__name__, reflected.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, reflected)

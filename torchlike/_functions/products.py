@@ -3,7 +3,6 @@
 from torchlike._core import arguments
 from torchlike._core.dispatch import call
 from torchlike._core.out import call_out
-from torchlike._core.overrides import stranger
 from torchlike._core.tensor import Tensor
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import linalg
@@ -96,7 +95,7 @@ def tensordot(a, b, dims=2, out=None):
 
 @method()
 def __rmatmul__(self, other):
-    return other @ self if isinstance(other, Tensor) else stranger(self, other)
+    return other @ self if isinstance(other, Tensor) else NotImplemented
 
 
 _COMPUTE_MODES = {

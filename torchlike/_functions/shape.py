@@ -10,7 +10,6 @@ from torchlike._core import arguments
 from torchlike._core._overrides_subclass import as_subclass as make_instance
 from torchlike._core._overrides_subclass import demand_class
 from torchlike._core.dispatch import call
-from torchlike._core.overrides import refused
 from torchlike._core.tensor import Tensor
 from torchlike._core.viewing import call_view, call_views
 from torchlike._functions._install import both, function, method, prop
@@ -42,10 +41,7 @@ def view(self, *args, size=None, dtype=None):
         dtype = args[0]
     if dtype is not None:
         return call_view(views.view_dtype, (self,), (dtype,))
-    try:
-        shape = _ints("view", args, size, "size")
-    except TypeError as error:
-        return refused(error)
+    shape = _ints("view", args, size, "size")
     return call_view(views.view_, (self,), (shape,))
 
 
@@ -63,10 +59,7 @@ def _reshape(self, size):
 @method("reshape")
 def reshape(self, *shape, **kwargs):
     """The same values as another shape: a view where the strides allow it, else a copy."""
-    try:
-        size = _ints("reshape", shape, kwargs.get("shape"), "shape")
-    except TypeError as error:
-        return refused(error)
+    size = _ints("reshape", shape, kwargs.get("shape"), "shape")
     return _reshape(self, size)
 
 

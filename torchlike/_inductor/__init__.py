@@ -2,6 +2,6 @@
 
 from torchlike._inductor import config as config
 from torchlike.compiler._controls import cudagraph_mark_step_begin as cudagraph_mark_step_begin
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

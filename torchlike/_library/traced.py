@@ -10,7 +10,7 @@ import numpy as np
 
 from torchlike._base.state import no_grad, state
 from torchlike._core.convert import from_numpy
-from torchlike._core.mutation import write, write_silently
+from torchlike._core.mutation import enter, store, write, write_silently
 from torchlike._core.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
@@ -52,24 +52,23 @@ class _Attempt:
     def __init__(self, given: list[Tensor]) -> None:
         self.before = []
         for storage in {id(t._storage): t._storage for t in given}.values():
+            enter(storage)
             value = storage.value
             tracer = value if isinstance(value, jax.core.Tracer) else jnp.copy(settled(value))
             self.before.append((storage, value, storage.version, tracer))
-            storage.value = tracer
-            storage.epoch += 1
+            store(storage, tracer)
 
     def keep(self) -> None:
         """What was not written has its value back."""
         for storage, value, _, tracer in self.before:
             if storage.value is tracer:
-                storage.value = value
-                storage.epoch += 1
+                store(storage, value)
 
     def undo(self) -> None:
         """Nothing has happened."""
         for storage, value, version, _ in self.before:
-            storage.value, storage.version = value, version
-            storage.epoch += 1
+            store(storage, value)
+            storage.version = version
 
 
 def _refusal(operator: Any) -> Exception:

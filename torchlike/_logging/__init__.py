@@ -1,8 +1,8 @@
 """torch._logging: what is logged of compilation."""
 
 from torchlike._base.logs import set_logs as set_logs
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = ["set_logs"]

@@ -1,8 +1,9 @@
 """Linear functions whose adjoint is known: jax differentiates them by it, and maps both over further axes."""
 
 import jax
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from torchlike._base.jaxprs import Primitive
 
 _linear_p = Primitive("linear_map")
 

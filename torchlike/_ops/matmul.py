@@ -46,7 +46,7 @@ def set_float32_matmul_precision(precision):
         )
     elif precision != _precision:
         _precision = precision
-        reset_kernels()
+        reset_kernels("float32_matmul_precision", precision, "highest")
 
 
 def precision():

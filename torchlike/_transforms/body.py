@@ -15,19 +15,19 @@ import weakref
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jax.interpreters.partial_eval import dce_jaxpr
 
+from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from torchlike._base.state import LIFTING, state
 from torchlike._core import engine
 from torchlike._core import node as nodes
-from torchlike._core.inplace import call_inplace
-from torchlike._core.slow import install_layer
+from torchlike._core.layers import BODY
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._decl import rules
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
-from torchlike._transforms.recording import Recording, recording
+from torchlike._transforms.overlay import capturing
+from torchlike._transforms.recording import Capture
 
 
 class Lifting(threading.local):
@@ -39,23 +39,20 @@ class Lifting(threading.local):
 _lifting = Lifting()
 
 
-def _layer(run, op, inputs, static):
+@BODY.install
+def _layer(call):
     """Replace tensors from outside by their stand-ins."""
     trace = _lifting.current
-    state.slow &= ~LIFTING
-    try:
-        if run is call_inplace:
-            trace.demand_own(op.name, inputs[0])
-        return run(op, tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in inputs]), static)
-    finally:
-        state.slow |= LIFTING
+    if call.form.writes:
+        trace.demand_own(call.op.name, call.inputs[0])
+    return call.run(tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in call.inputs]))
 
 
-install_layer(LIFTING, _layer)
+class BodyCapture(Capture):
+    """What a body needs of the outside beside tensors: random keys, which ``outer``, if any, gives anew.
 
-
-class BodyRecording(Recording):
-    """What a body needs of the outside beside tensors: random keys, which ``outer``, if any, gives anew."""
+    What it touches of the outside is the affair of ``outer``; without one it is touched as in eager code.
+    """
 
     def __init__(self, title, outer, random):
         super().__init__(nodes.next_sequence())
@@ -75,6 +72,41 @@ class BodyRecording(Recording):
     def check(self, getter):
         return getter() if self.outer is None else self.outer.check(getter)
 
+    def reads(self, t):
+        """What a body reads are tracers, which refuse."""
+
+    def made(self, what):
+        if self.outer is not None:
+            self.outer.made(what)
+
+    def enter(self, cell):
+        if self.outer is not None:
+            self.outer.enter(cell)
+
+    def read_by(self, t):
+        if self.outer is not None:
+            self.outer.read_by(t)
+
+    def change(self, t):
+        if self.outer is not None:
+            self.outer.change(t)
+
+    def restarted(self, source, seed, counter):
+        if self.outer is not None:
+            self.outer.restarted(source, seed, counter)
+
+    def unite(self, storages):
+        """Each is an input of its own."""
+
+    def grad_of(self, t):
+        return t._grad if self.outer is None else self.outer.grad_of(t)
+
+    def set_grad(self, t, grad):
+        if self.outer is None:
+            t._grad = grad
+        else:
+            self.outer.set_grad(t, grad)
+
 
 class Tracing:
     """One run of a function of tensors on tracers, and the jaxpr of its results and of their gradients.
@@ -91,14 +123,14 @@ class Tracing:
         self.title, self.alone = title, alone
         self.stand_ins, self.captured, self.placeholders, self.seeds = {}, [], [], []
         self.fixed, self.custom = fixed, ()
-        self.record = BodyRecording(title, state.capture, random)
+        self.record = BodyCapture(title, state.capture, random)
         before = _lifting.current, state.slow
 
         def body(*values):
             self.trace = immediate.zeros((), np.dtype("float32"))._trace
             return self._results(run, [_leaf(v, rg) for v, rg in zip(values, requires, strict=True)])
 
-        with recording(self.record):
+        with capturing(self.record):
             _lifting.current, state.slow = self, state.slow | LIFTING
             try:
                 closed = jax.make_jaxpr(body)(*avals)

@@ -1,9 +1,8 @@
 """Capture: a function is traced once, with what it reads as inputs and what it writes as outputs.
 
-The function runs under ``jax.make_jaxpr``. Every array of the outside that a kernel reads appears as a
-constant of the jaxpr, under its identity; the storages that hold those arrays are the inputs of the
-program. What the function wrote is found by comparing the storages and tensors with what they held
-before, and put back: a trace leaves no trace. Each call then runs the program and does the writing.
+The function runs under ``jax.make_jaxpr``, within a capture: what it reads from outside are tracers, each with an
+equation of the jaxpr that says which storage; what it writes is seen by this thread alone, and gone at the end (see
+Note [Captures]). Each call then runs the program and does the writing.
 """
 
 import weakref
@@ -19,9 +18,12 @@ from torchlike._core.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.boundary import explore
 from torchlike._transforms.outputs import Alias, Constant, New, Same
-from torchlike._transforms.recording import Recording, Unsupported, recording
+from torchlike._transforms.overlay import Abandoned, capturing
+from torchlike._transforms.recording import Capture, Unsupported
+from torchlike._transforms.split import with_reads
 from torchlike._transforms.structure import flatten
-from torchlike._transforms.world import ANY, World, collection_paused
+
+ANY = object()  # stands for any ``.grad`` but None
 
 
 def substitute(t):
@@ -41,8 +43,9 @@ class Trace:
     """One trace: what went in and what came out.
 
     Attributes:
-        jaxpr: from the arrays read (``consts``) to the values of ``slots``. result: the structure of the
-            results, and how each is made. writes: (storage, slot). arg_writes: (argument, slot).
+        jaxpr: from constants (``consts``) and the values of storages (``sources``) to those of ``slots``.
+        result: the structure of the results, and how each is made.
+        writes: (storage, slot). arg_writes: (argument, slot).
         grads: (holder, how its ``.grad`` is made).
         demanded: (holder, ``.grad`` that it must have had, or ANY). bumps: (version counter, how often it was bumped).
         roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
@@ -56,16 +59,15 @@ class Trace:
             raise Unsupported("computes on the meta device")
         self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.positions = {id(t): i for i, t in self.stand_ins.items()}
-        self.world = World()
-        self.record = Recording(nodes.next_sequence())
+        self.record = Capture(nodes.next_sequence())
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
-        self.record.outside = self.world.storages
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
         self.root_of: dict[int, int] = {}
 
         def body():
+            self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
             given = jax.tree.unflatten(tree, arguments)
             out = function(*given[0], **given[1])
@@ -75,19 +77,33 @@ class Trace:
             self._describe(out)
             return tuple(self.slots)
 
+        failed = True
         try:
-            with recording(self.record), collection_paused():
+            with capturing(self.record):
                 closed = jax.make_jaxpr(body)()
-            self.record.settle()
+                self.record.settle()
+            failed = False
         except BaseException:
             self.record.rewind()
             raise
         finally:
-            self.world.restore()
-            for storage, value in self.record.adopted:
-                storage.value = value
-        self.jaxpr, self.consts = closed.jaxpr, closed.consts
+            self.record.close(failed)
+        self._read(closed)
         self.slots = self.roots = self.stand_ins = None
+
+    def _read(self, closed):
+        """Sort what the jaxpr reads: constants, and storages."""
+        jaxpr, numbers = with_reads(closed.jaxpr)
+        self.jaxpr = jaxpr.replace(constvars=[*jaxpr.constvars, *jaxpr.invars], invars=[])
+        self.sources = [self.record.sources[k] for k in numbers]
+        self.consts = closed.consts
+
+    def abandon(self):
+        """No program came of the trace: what it made and somebody keeps can no longer be read."""
+        for reference, _ in self.survivors:
+            storage = reference()
+            if storage is not None:
+                storage.value = Abandoned(storage.value)
 
     # -- inside the trace ------------------------------------------------------------------------
     def slot(self, storage):
@@ -99,13 +115,12 @@ class Trace:
         return found
 
     def _describe(self, out):
-        self.outside = {id(t): t for t, _ in self.world.tensors}
         self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
         self.grad_storages = {}
-        for t, fields in self.world.tensors:
-            grad = fields[World.GRAD]
-            if grad is not None and grad._view is None and id(t) not in self.positions:
-                self.grad_storages.setdefault(id(grad._storage), t)
+        for found in self.record.grads.values():
+            grad = found.before
+            if found.asked and grad is not None and grad._view is None:
+                self.grad_storages.setdefault(id(grad._storage), self._holder(found.tensor))
         self._writes()
         self._fields()
         out_leaves, self.out_tree = flatten(out)
@@ -115,46 +130,45 @@ class Trace:
         if self.errors:
             self.slots.append(jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags]))
         self.n_kept = len(self.slots)
-        for storage in self.world.traced():
-            if id(storage) not in self.index and id(storage) not in self.world.storages:
+        for storage in self.record.survivors():
+            if id(storage) not in self.index:
                 self.survivors.append((weakref.ref(storage), self.slot(storage)))
         self._gradients()
 
     def _writes(self):
         self.writes, self.arg_writes = [], []
-        adopted = [s for s, value in self.record.adopted if s.value is not value]
-        for storage in [*self.world.written(), *adopted]:
+        for storage in self.record.written():
             arg = self.argument_storages.get(id(storage))
             if arg is None:
                 self.writes.append((storage, self.slot(storage)))
             else:
                 self.arg_writes.append((arg, self.slot(storage)))
         of_arguments = {id(t._vc) for t in self.stand_ins.values()}
-        self.bumps = [(c, n) for c, n in self.world.bumped() if id(c) not in of_arguments]
+        self.bumps = [(c, n) for c, n in self.record.bumped() if id(c) not in of_arguments]
 
     def _fields(self):
         self.grads, self.demanded = [], []
-        if self.world.hooked():
-            raise Unsupported("registers or removes hooks of a tensor that was made outside")
-        for t, before in self.world.changed():
-            others = set(before) - {"_grad"}
-            if others:
-                raise Unsupported(f"changes {sorted(others)} of a tensor that was made outside")
-            arg = self.positions.get(id(t))
-            holder = Same(arg, t if arg is None else None)
-            if id(t) not in self.record.cleared:
-                self.demanded.append((holder, before["_grad"]))
-            self.grads.append((holder, None if t._grad is None else self._made(t._grad)))
-            del before
-        replaced = [grad for _, grad in self.demanded if grad is not None]
-        known = self.world.known_elsewhere(replaced, (replaced, self.outside, *self.demanded))
-        self.demanded = [(h, grad if grad is None or id(grad) in known else ANY) for h, grad in self.demanded]
+        for _, names in self.record.changed():
+            if "_ex" in names:
+                raise Unsupported("registers or removes hooks of a tensor that was made outside")
+            raise Unsupported(f"changes {sorted(names)} of a tensor that was made outside")
+        for found in self.record.grads.values():
+            holder, replaced = self._holder(found.tensor), found.now is not found.before
+            if found.asked:
+                by_identity = found.before is None or (replaced and found.known)
+                self.demanded.append((holder, found.before if by_identity else ANY))
+            if replaced:
+                self.grads.append((holder, None if found.now is None else self._made(found.now)))
+
+    def _holder(self, t):
+        arg = self.positions.get(id(t))
+        return Same(arg, t if arg is None else None)
 
     def _made(self, x):
         if not isinstance(x, Tensor):
             return Constant(x)
         arg = self.positions.get(id(x))
-        if arg is not None or id(x) in self.outside:
+        if arg is not None or not self.record.owns(x):
             return Same(arg, None if arg is not None else x)
         root = self.root_of.get(id(x))
         storage = x._storage
@@ -164,20 +178,22 @@ class Trace:
             if given is not None and given.steps and not is_dense(given.layout):
                 raise Unsupported("returns a view of an argument that does not fill its memory")
             return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]))
-        if id(storage) in self.world.storages:
-            owner = self._owner(storage)
+        if id(storage) not in self.record.own:
+            owner = self._owner(x)
             return Alias(None, owner, x._view, root, _tied(x, owner))
         return New(self.slot(storage), storage.strides, x._view, root)
 
-    def _owner(self, storage):
-        """A tensor from outside over the storage."""
-        for t, fields in self.world.tensors:
-            if fields[0] is storage:
-                return t
-        raise Unsupported("returns a view of a tensor that is no more")
+    def _owner(self, x):
+        """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
+        base = None if x._diff is None else x._diff.base
+        if base is not None and not self.record.owns(base):
+            return base
+        owner = alias(x)
+        owner._view = owner._cache = None
+        return owner
 
     def _graph(self, out_leaves):
-        tensors = [t for t in out_leaves if isinstance(t, Tensor) and id(t) not in self.outside]
+        tensors = [t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)]
         roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
         self.root_of = {id(t): k for k, t in enumerate(roots)}
         self.roots = [t._edge for t in roots]
@@ -193,14 +209,10 @@ class Trace:
             return
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
-        outer = [(node, node._ex) for node in {edge[0] for edge in self.edges} if node._ex]
-        for node, _ in outer:  # hooks of tensors from outside run when their gradients arrive there
-            node._ex = None
-        try:
-            found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges)
-        finally:
-            for node, extras in outer:
-                node._ex = extras
+        # hooks of tensors from outside run when their gradients arrive there
+        found = engine.run(
+            self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False
+        )
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:

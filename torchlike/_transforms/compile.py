@@ -3,6 +3,7 @@
 import copy
 import enum
 import functools
+import threading
 import types
 import warnings
 import weakref
@@ -20,13 +21,12 @@ from torchlike._executor.recorded import cut
 from torchlike._transforms import pieces
 from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
-from torchlike._transforms.program import Program
+from torchlike._transforms.program import Moved, Program
 from torchlike._transforms.recording import Unsupported
 from torchlike._transforms.structure import flatten_call
-from torchlike._transforms.world import LOCK
 
 LIMIT = 8  # programs of one function before it is left to eager execution
-_SHARED = "which tensors share a value, or have a .grad"
+_SHARED = "which tensors have a .grad"
 _EAGER = object()  # the reason of a function that was given up
 _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -69,6 +69,7 @@ class CompiledFunction:
 
     def __init__(self, function, fullgraph=False, limit=None):
         self.function, self.fullgraph, self.limit = function, fullgraph, limit or LIMIT
+        self.compiling = threading.RLock()  # two threads that call it for the first time trace it once
         functools.update_wrapper(self, function, updated=())
         self.reset()
         _compiled.add(self)
@@ -92,16 +93,21 @@ class CompiledFunction:
         if self.eager is not None:
             return self.function(*args, **kwargs)
         cut()
-        with LOCK:
-            leaves, tree = flatten_call(args, kwargs)
-            aliases = _aliases(leaves)
-            key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
-            found = self.programs.get(key, ())
-            for guards, program in found:
-                if guards.hold() and program.holds():
-                    return program(leaves)
+        leaves, tree = flatten_call(args, kwargs)
+        aliases = _aliases(leaves)
+        key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        try:
+            return self._run(key, leaves, tree, args, kwargs)
+        except Moved:
+            return self(*args, **kwargs)
+
+    def _run(self, key, leaves, tree, args, kwargs):
+        for guards, program in self.programs.get(key, ()):
+            if guards.hold() and program.holds():
+                return program(leaves)
+        with self.compiling:
             failed = None
-            for guards, program in found:
+            for guards, program in self.programs.get(key, ()):
                 failed = guards.failed() or (None if program.holds() else _SHARED)
                 if failed is None:
                     return program(leaves)
@@ -119,10 +125,13 @@ class CompiledFunction:
             return None, _EAGER
         try:
             trace = Trace(self.function, leaves, tree)
-            program = Program(trace)
         except Exception as error:
             return None, error
-        guards = self._guards(trace, leaves)
+        try:
+            program, guards = Program(trace), self._guards(trace, leaves)
+        except Exception as error:
+            trace.abandon()
+            return None, error
         del trace
         self.count += 1
         if program.again:

@@ -8,20 +8,21 @@ in plain numbers and texts that a file can hold.
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
+from torchlike._base.jaxprs import ClosedJaxpr, jaxpr_as_fun
 from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core import engine
 from torchlike._core import node as nodes
+from torchlike._core.mutation import become, set_history
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, array_of, value_of, wrap
-from torchlike._executor import immediate
+from torchlike._executor.pending import settled
 from torchlike._transforms.boundary import explore
-from torchlike._transforms.recording import Recording, Unsupported, last_line, recording
-from torchlike._transforms.split import bind, split
+from torchlike._transforms.overlay import capturing
+from torchlike._transforms.recording import Capture, Unsupported, last_line
+from torchlike._transforms.split import bind, split, with_reads
 from torchlike._transforms.stored import packed_view
-from torchlike._transforms.world import World
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -38,8 +39,11 @@ class Wanted:
         self.state, self.arguments, self.seeds = frozenset(state), frozenset(arguments), seeds
 
 
-class _Recording(Recording):
-    """A recording whose value checks raise what eager code would raise, by type if not in the very words."""
+class ExportCapture(Capture):
+    """A capture whose value checks raise what eager code would raise, by type if not in the very words."""
+
+    def reads(self, t):
+        """What is read are tracers, which refuse."""
 
     def examine(self, bad, op, static, values):
         error = _raised(op, static, values)
@@ -97,7 +101,7 @@ class ExportTrace:
 
     def __init__(self, function, leaves, avals, state, current, wanted=None):
         self.leaves, self.state, self.wanted = leaves, state, wanted or Wanted((), (), [])
-        self.world, self.record = World(), _Recording(nodes.next_sequence())
+        self.record = ExportCapture(nodes.next_sequence())
         self.slots, self.places = [], {}
         self.order = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
         inputs = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in map(value_of, state)]
@@ -106,20 +110,21 @@ class ExportTrace:
         _demand_apart(state)
 
         def body(*values):
+            self.record.begin()
             self._install(values)
             self._describe(function([self.stand_ins.get(i, x) for i, x in enumerate(leaves)]), current)
             return tuple(self.slots)
 
         try:
-            with recording(self.record), enable_grad():
+            with capturing(self.record), enable_grad():
                 closed = jax.make_jaxpr(body)(*inputs)
-            self.record.settle()
+                self.record.settle()
             self._refuse_what_stays()
+            self.inputs = inputs
+            self._finish(closed)
         finally:
             self.record.rewind()
-            self.world.restore()
-        self.inputs = inputs
-        self._finish(closed)
+            self.record.close(failed=True)
 
     # -- inside the trace ------------------------------------------------------------------------
     def _install(self, values):
@@ -127,12 +132,11 @@ class ExportTrace:
         n, m = len(self.state), len(self.state) + len(self.order)
         for k, (t, value) in enumerate(zip(self.state, values, strict=False)):
             if t._view is not None and t._view.steps:
-                t._storage, t._view = Storage(value), None
+                become(t, Storage(value), None)
             else:
-                t._storage.value = value
-                t._storage.epoch += 1
-            t._cache = t._acc = t._edge = t._ex = None
-            t._rg = t._rg or k in self.wanted.state
+                self.record.begin_with(t._storage, value)
+            set_history(t, None, t._rg or k in self.wanted.state)
+            t._acc = t._ex = None
         self.stand_ins = {i: self._stand_in(i, v) for i, v in zip(self.order, values[n:m], strict=True)}
         self.given = list(values[:n]), dict(zip(self.order, values[n:m], strict=True))
         rest = iter(values[m:])
@@ -149,7 +153,7 @@ class ExportTrace:
         return new
 
     def _describe(self, out, current):
-        self.written = self.world.written()
+        self.written = self.record.written()
         self._refuse_fields()
         self._writes(current())
         self.outs = out
@@ -250,25 +254,22 @@ class ExportTrace:
     # -- what cannot be exported -----------------------------------------------------------------
     def _refuse_fields(self):
         """Refuse changes of tensors from outside other than of their values."""
-        if self.record.optimizers or self.record.adopted:
+        if self.record.optimizers:
             raise Unsupported("takes a step of an optimizer; torch.compile is for training steps")
-        if self.world.hooked():
-            raise Unsupported("registers or removes hooks of a tensor that was made outside")
         own = {id(t) for t in self.state}
-        for t, before in self.world.changed():
-            changed = sorted(set(before) & {"_grad"} if id(t) in own else set(before))
-            if changed == ["_grad"]:
-                raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
-            if changed == ["_ex"]:
-                raise Unsupported("registers hooks of a tensor that was made outside")
-            if changed:
-                raise Unsupported(f"changes {changed} of a tensor that was made outside")
-        if any(t._grad is not None for t in self.stand_ins.values()):
+        for t, changed in self.record.changed():
+            if id(t) in own:
+                continue
+            if "_ex" in changed:
+                raise Unsupported("registers or removes hooks of a tensor that was made outside")
+            raise Unsupported(f"changes {sorted(changed)} of a tensor that was made outside")
+        replaced = any(found.now is not found.before for found in self.record.grads.values())
+        if replaced or any(t._grad is not None for t in self.stand_ins.values()):
             raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
 
     def _refuse_what_stays(self):
-        for source, _, start, end in self.record.sources.values():
-            if source is not default_generator and end != start:
+        for draws in self.record.generators.values():
+            if draws.source is not default_generator and draws.end != draws.start:
                 raise Unsupported("draws from a generator of its own; an exported program draws from the default one")
 
     # -- after the trace -------------------------------------------------------------------------
@@ -276,28 +277,23 @@ class ExportTrace:
         """Sort the constants of the jaxpr: draws are inputs, tensors from outside have to be, the rest stays."""
         drawn = {id(array): k for k, array in enumerate(self.record.drawn.values())}
         self.draws = len(drawn)
-        shared = {id(a) for a in immediate.shared_arrays()}
-        pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        random = [(drawn[id(c)], v) for v, c in pairs if id(c) in drawn]
-        storages = {id(s): s for _, c in pairs if id(c) not in shared for s in self.world.owners.get(id(c), ())}
+        jaxpr, numbers = with_reads(closed.jaxpr)
+        read = [self.record.sources[k] for k in numbers]
         own = {id(t._storage) for t in self.state}
-        storages |= {id(s): s for s in self.written if id(s) not in own}
-        self.found = [t for t in map(self._tensor_over, storages.values()) if t is not None]
+        storages = {id(s): s for s in (*read, *self.written) if id(s) not in own}
+        self.found = [self.record.readers[key] for key in storages if key in self.record.readers]
+        pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
+        random = [(drawn[id(c)], v) for v, c in pairs if id(c) in drawn]
         fixed = [(v, c) for v, c in pairs if id(c) not in drawn]
+        fixed += zip(jaxpr.invars[len(self.inputs) :], [settled(s.value) for s in read], strict=True)
         self.used_draws = [k for k, _ in random]
-        self.jaxpr = closed.jaxpr.replace(
+        self.jaxpr = jaxpr.replace(
             constvars=[v for v, _ in fixed],
-            invars=[*closed.jaxpr.invars, *[v for _, v in random]],
-            debug_info=_unnamed(closed.jaxpr),
+            invars=[*jaxpr.invars[: len(self.inputs)], *[v for _, v in random]],
+            debug_info=_unnamed(jaxpr),
         )
         self.consts = [c for _, c in fixed]
-        del self.made, self.stand_ins, self.given, self.outs, self.seeds, self.slots, self.world
-
-    def _tensor_over(self, storage):
-        """A tensor from outside over the storage, the base if there is one."""
-        tensors = [t for t, fields in self.world.tensors if fields[0] is storage]
-        whole = [t for t in tensors if t._view is None]
-        return next(iter(whole + tensors), None)
+        del self.made, self.stand_ins, self.given, self.outs, self.seeds, self.slots
 
     def forward(self):
         """(function of state, arguments and used draws; its avals): the outputs without gradients."""

@@ -41,15 +41,16 @@ class JvpLevel(Level):
         super().__init__()
         self.functional = functional
 
-    def handle(self, run, op, inputs, static):
+    def handle(self, made):
+        op, form, inputs, static = made
         tangents = [self.of(x) for x in inputs]
         if all(t is None for t in tangents) or not self.thread.enabled:
-            return run(op, inputs, static)
-        if run is call_inplace:
+            return made.run()
+        if form.writes:
             return self.inplace(op, inputs, static, tangents)
-        out = run(op, inputs, static)
-        if run is not call:
-            dots = run(op, (self.alike(inputs[0], tangents[0]),), static)
+        out = made.run()
+        if not form.fresh:
+            dots = made.run((self.alike(inputs[0], tangents[0]),))
             for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
                 self.put(o, dot)
             return out

@@ -8,7 +8,7 @@ closes over is recorded outside of the transform, and transforms nest in any ord
 import contextlib
 
 from torchlike._base.state import LEVELS, state
-from torchlike._core.slow import install_layer
+from torchlike._core.layers import TRANSFORMS
 
 
 class Level:
@@ -24,8 +24,8 @@ class Level:
     def __init__(self):
         self.depth = len(state.levels) + 1
 
-    def handle(self, run, op, inputs, static):
-        """The result of ``run(op, inputs, static)``, from calls at the level below, where it is called."""
+    def handle(self, call):
+        """The result of a call, from calls at the level below, where it is handled."""
         raise NotImplementedError
 
     def detach(self, t):
@@ -65,14 +65,13 @@ def below(level):
         _set(before, LEVELS)
 
 
-def _layer(run, op, inputs, static):
+@TRANSFORMS.install
+def _layer(call):
     before = state.levels
     outer = before[:-1]
     _set(outer, LEVELS if outer else 0)
     try:
-        return before[-1].handle(run, op, inputs, static)
+        return before[-1].handle(call)
     finally:
         _set(before, LEVELS)
 
-
-install_layer(LEVELS, _layer)

@@ -1,31 +1,41 @@
-"""Programs: a traced function as one XLA program, and what each call does around it."""
+"""Programs: a traced function as one XLA program, and what each call does around it.
+
+Note [Donation]
+~~~~~~~~~~~~~~~
+A program that replaces the values of parameters computes them in the memory of the old ones, which are gone then. No
+other thread may be left with one of those. So a call first puts tokens into the storages: recorded values (Pending)
+that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
+value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
+"""
 
 import gc
-from itertools import islice
-from operator import attrgetter
+import threading
 from sys import getrefcount
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal, jaxpr_as_fun
 
+from torchlike._base.jaxprs import Literal, jaxpr_as_fun
+from torchlike._base.state import state
+from torchlike._core import engine
 from torchlike._core import node as nodes
-from torchlike._core.mutation import write
 from torchlike._core.tensor import value_of
-from torchlike._executor import immediate
-from torchlike._executor.pending import Pending, all_settled, settled
+from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
+from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.boundary import CompiledFunctionBackward
-from torchlike._transforms.outputs import Maker, placed
+from torchlike._transforms.calling import Unsettled, straight
+from torchlike._transforms.capture import ANY
+from torchlike._transforms.outputs import placed
 from torchlike._transforms.recording import Entry
-from torchlike._transforms.split import bind, split, without_constants
-from torchlike._transforms.world import ANY
+from torchlike._transforms.split import bind, calls_host, split, used, without_constants
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _SMALL = 4096  # bytes below which equal outputs become one array
-_HELD = 3  # references to an array that only its storage holds, as counted here
-_value = attrgetter("value")
-_grad_value = attrgetter("_grad._storage.value")
+
+
+class Moved(Exception):
+    """What the program takes for granted has just changed; it has done nothing."""
 
 
 class Program:
@@ -34,39 +44,47 @@ class Program:
     Attributes:
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
-        errors, failed: what its value checks raise, and the flags of the last call, which the next call reads:
+        errors, failed: what its value checks raise, and the flags of former calls, which the next call reads:
             so that no call waits for its own results.
+        tokens: what the storages hold while their arrays are overwritten. lock: held meanwhile; see Note [Donation].
+        adding: what is held by all that add to ``.grad``, if the program does.
         again: whether it may run again; else only for the call that was traced.
     """
 
     def __init__(self, trace):
         alive = _alive(trace.survivors)
         self.again = not alive
-        kinds = self._sources(trace)
+        kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
+        gradients = list(range(trace.n_early, len(trace.jaxpr.outvars)))
+        jaxpr, kinds = used(without_constants(trace.jaxpr, kept + gradients), self._sources(trace))
         inputs = [k for k in kinds if k[0] != "seed"]
-        slots = self._outputs(trace, [slot for _, slot in alive], [x for kind, x in inputs if kind == "storage"])
+        slots = self._outputs(trace, kept, [x for kind, x in inputs if kind == "storage"])
         self.n_early = len(slots)
-        jaxpr = without_constants(trace.jaxpr, slots + list(range(trace.n_early, len(trace.jaxpr.outvars))))
+        jaxpr = jaxpr.replace(outvars=[trace.jaxpr.outvars[k] for k in slots + gradients])
         self._effects(trace, alive)
         late = [kind == "seed" for kind, _ in kinds]
         early, after = split(jaxpr, late, self.n_early)
+        self.base = [trace.leaves[i]._view is None for kind, i in inputs if kind == "arg"]
         self._compile(early, inputs)
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
+        asked = trace.demanded and (self.grads or self.grad_writes)
+        self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
+        self.run = straight(self, state.inference)
 
-    def _outputs(self, trace, alive, storages):
+    def _outputs(self, trace, slots, storages):
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
 
         XLA gives the memory of donated inputs to outputs of their shape in this order, so that every value is
         computed in its own place. Sets ``places``, the output of each slot, and ``replaced``, {id of a storage
         that is donated: its place}.
         """
-        slots, variables = [*range(trace.n_kept), *alive], trace.jaxpr.outvars
+        variables = trace.jaxpr.outvars
         same = {}
         for slot in slots:
             same.setdefault(_identity(variables[slot], slot), []).append(slot)
         alone = {found[0] for found in same.values() if len(found) == 1}
         written = {id(s): slot for s, slot in trace.writes if slot in alone}
-        together = {id(s) for group in self.together for s in group}
+        together = {id(s) for pair in trace.record.together for s in pair}
         first = [written[id(s)] for s in storages if id(s) in written and id(s) not in together]
         taken = set(first)
         order = first + [found[0] for found in same.values() if found[0] not in taken]
@@ -86,39 +104,29 @@ class Program:
         self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in writes if id(s) in trace.grad_storages]
         self.result, self.out_tree = [placed(x, places) for x in trace.result], trace.out_tree
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
-        self.errors, self.failed = trace.errors, None
+        self.errors, self.failed = trace.errors, []
         self.flags = places[trace.n_kept - 1] if trace.errors else None
         self.alive = [(storage, places[slot]) for storage, slot in alive]
 
     def _sources(self, trace):
         """For each array the jaxpr read: ("storage", it), ("arg", position), ("dynamic", getter) ..."""
         seeds = {id(s): k for k, s in enumerate(trace.seeds)}
-        owners = dict(trace.world.owners)
-        for storage, value in trace.record.adopted:
-            owners.setdefault(id(value), []).append(storage)
-        shared = {id(a) for a in immediate.shared_arrays()}
-        kinds, self.together = [], []
+        kinds, self.together = [], trace.record.together
         for const in trace.consts:
-            key = id(const)
-            if key in trace.record.dynamic:
-                kinds.append(("dynamic", trace.record.dynamic[key]))
-            elif key in seeds:
-                kinds.append(("seed", seeds[key]))
-            elif key in owners and key not in shared:
-                kinds.append(self._owned(owners[key], trace))
+            if id(const) in trace.record.dynamic:
+                kinds.append(("dynamic", trace.record.dynamic[id(const)]))
+            elif id(const) in seeds:
+                kinds.append(("seed", seeds[id(const)]))
             else:
                 kinds.append(("constant", const))
-        return kinds
+        return kinds + [self._owned(storage, trace) for storage in trace.sources]
 
-    def _owned(self, storages, trace):
-        for storage in storages:
-            if id(storage) in trace.argument_storages:
-                return "arg", trace.argument_storages[id(storage)]
-            if id(storage) in trace.grad_storages:
-                return "grad", trace.grad_storages[id(storage)]
-        if len(storages) > 1:
-            self.together.append(tuple(storages))
-        return "storage", storages[0]
+    def _owned(self, storage, trace):
+        if id(storage) in trace.argument_storages:
+            return "arg", trace.argument_storages[id(storage)]
+        if id(storage) in trace.grad_storages:
+            return "grad", trace.grad_storages[id(storage)]
+        return "storage", storage
 
     def _compile(self, early, kinds):
         """The first half; its inputs are fixed (the donated ones first), arguments, gradients and dynamic ones."""
@@ -126,92 +134,115 @@ class Program:
         left = [k for k in kinds if k[0] != "constant"]
         places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
         places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
-        self.donated = len(self.replaced)
         run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
 
         def program(*values):
             return run(*values)
 
-        self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
         self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
+        self.calls_host = calls_host(early)
+        values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
+        self.donated = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
+        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.donated]]
+        self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
         self.first = [array for array, _ in dynamic]
         self.numbers = Numbers([getter for _, getter in dynamic])
 
     # -- calls -----------------------------------------------------------------------------------
     def holds(self):
-        """Whether storages that held one array when the program was made still do."""
+        """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
+        return all([a.value is b.value for a, b in self.together]) and self._grads_hold()
+
+    def _grads_hold(self):
         return (
-            all(s.value is group[0].value for group in self.together for s in group)
-            and all(t._grad is not None and t._grad._view is None for t in self.with_grad)
-            and all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
+            all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
+            and all(h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad)
         )
 
     def __call__(self, leaves, first=False):
-        """Run on the arguments: returns what the function returns, and does what it does."""
-        if self.failed is not None:
+        """Run on the arguments: returns what the function returns, and does what it does.
+
+        Raises Moved, with nothing done, where another thread has just changed a ``.grad`` that the program adds to.
+        """
+        if self.failed:
             self.examine()
-        values = self._values(leaves, self.first if first else None)
-        try:
-            outs = self._run(values)
-        except (TypeError, ValueError):  # what a storage holds may still have to be computed
-            if all_settled(values) is values:
-                raise
-            del values
-            for storage in self.fixed:
-                storage.value = settled(storage.value)
-            outs = self._run(self._values(leaves, self.first if first else self.numbers.arrays))
         if first:
-            self.first = None
-        if self.errors:
-            self.failed = outs[self.flags]
-        return self._finish(outs, leaves)
+            numbers, self.first = self.first, None
+        else:
+            numbers = self.numbers()
+        while True:
+            try:
+                return self._call(leaves, numbers)
+            except Unsettled as missing:
+                waiting = missing.args
+            all_settled(waiting)  # with no lock held: others compute them
 
-    def _run(self, values):
-        donated = self.donated
-        if donated and max(map(getrefcount, islice(values, donated))) > _HELD:  # somebody else holds an array
-            for i in range(donated):
-                if getrefcount(values[i]) > _HELD:
-                    values[i] = jnp.array(values[i])
-        return self.early(*values)
+    def _call(self, leaves, numbers):
+        if self.adding is None:
+            with self.lock:
+                return self.run(leaves, numbers)
+        with self.adding, self.lock:
+            if not self._grads_hold():
+                raise Moved
+            return self.run(leaves, numbers)
 
-    def _values(self, leaves, dynamic=None):
-        values = list(map(_value, self.fixed))
-        taken = [value_of(leaves[i]) for i in self.arguments]
-        taken += map(_grad_value, self.with_grad)
-        values += map(settled, taken) if Pending in map(type, taken) else taken
-        values += self.numbers() if dynamic is None else dynamic
-        return values
+    # -- memory that is overwritten; see Note [Donation] -------------------------------------------
+    def unshare(self, values):
+        """Copy those arrays to be overwritten that somebody else holds."""
+        for i in range(self.donated):
+            if max(map(getrefcount, values[i : i + 1])) > TWO:
+                values[i] = jnp.array(settled(values[i]))
+
+    def recover(self, values, error):
+        """Run once more where a storage held what was recorded; else everything is as it was, and ``error`` raised."""
+        found = [v for v in values if v.__class__ is Pending] if isinstance(error, TypeError | ValueError) else []
+        missing = [v for v in found if v.array is None]
+        if found and not missing:
+            whole = all_settled(values)
+            for i in range(self.donated):
+                whole[i] = jnp.array(whole[i])
+            try:
+                return self.early(*whole)
+            except BaseException as again:
+                error = again
+        for storage, token, value in zip(self.fixed, self.tokens, values, strict=False):
+            storage.value = token.array = value
+        self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
+        raise Unsettled(*missing) if missing else error
+
+    def redeem(self, outs):
+        """Other threads took tokens: they stand for the new values from now on."""
+        taken = [count > ONE for count in map(getrefcount, self.tokens)]
+        for i, storage in enumerate(self.fixed[: self.donated]):
+            if taken[i]:
+                self.tokens[i].array = outs[self.replaced[id(storage)]]
+                self.tokens[i] = pending(self.tokens[i].kind, self)
+
+    def settle(self, token):
+        """Wait for the value that takes the place of one that is being overwritten."""
+        with self.lock:
+            if token.array is None:
+                raise RuntimeError("this value is being computed by the compiled function that this code interrupts")
 
     def lowered(self, leaves):
         """The program as jax lowers it, for the values that a call would give it now."""
-        return self.early.lower(*all_settled(self._values(leaves)))
+        return self.early.lower(*self.values(leaves))
+
+    def values(self, leaves):
+        """The values that a call would give it now."""
+        values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
+        values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
+        return all_settled([*values, *self.numbers()])
 
     def examine(self):
-        """Raise the error of a value check that failed in the last call."""
-        failed, self.failed = np.asarray(self.failed), None
-        if b"\1" in failed.tobytes():
-            raise self.errors[int(failed.argmax())].with_traceback(None)
+        """Raise the error of a value check that failed in a former call."""
+        while self.failed:
+            failed = np.asarray(self.failed.pop(0))
+            if b"\1" in failed.tobytes():
+                raise self.errors[int(failed.argmax())].with_traceback(None)
 
-    def _finish(self, outs, leaves):
-        for storage, k, n in self.writes:
-            storage.value = outs[k]
-            storage.epoch += 1
-            storage.version += n
-        for counter, n in self.bumps:
-            counter.version += n
-        for i, k in self.arg_writes:
-            write(leaves[i], outs[k])
-        for t, k in self.grad_writes:
-            write(t._grad, outs[k])
-        for storage, k in self.alive:
-            storage.value = outs[k]
-        node = self._node(outs, leaves) if self.metas else None
-        maker = Maker(outs, leaves, lambda root: (node, root))
-        for holder, made in self.grads:
-            maker.make(holder)._grad = None if made is None else maker.make(made)
-        return jax.tree.unflatten(self.out_tree, [maker.make(x) for x in self.result])
-
-    def _node(self, outs, leaves):
+    def history(self, outs, leaves):
+        """The node of the results."""
         if self.freed:
             return CompiledFunctionBackward(None, None, self.metas, [])
         edges = []
@@ -225,35 +256,35 @@ class Numbers:
     """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
 
     def __init__(self, getters):
-        self.getters, self.arrays = [], [None] * len(getters)
+        self.getters, self.held = [], [(None, None)] * len(getters)
         tables = {}
         for i, getter in enumerate(getters):
             if isinstance(getter, Entry):
                 tables.setdefault(getter.source, []).append((i, getter.key))
             else:
                 self.getters.append((i, getter))
-        self.tables = [(source, [key for _, key in found], [i for i, _ in found]) for source, found in tables.items()]
-        self.before = [None] * len(getters)
+        self.tables = list(tables.items())
 
     def __call__(self):
-        for source, keys, places in self.tables:
+        held = self.held.copy()  # other threads call too
+        for source, entries in self.tables:
             table = source()
-            for i, key in zip(places, keys, strict=True):
-                if table[key] is not self.before[i]:
-                    self._changed(i, table[key])
+            for i, key in entries:
+                if table[key] is not held[i][0]:
+                    self._changed(held, i, table[key])
         for i, getter in self.getters:
             value = getter()
-            if value is not self.before[i] or isinstance(value, jax.Array):
-                self._changed(i, value)
-        return self.arrays
+            if value is not held[i][0] or isinstance(value, jax.Array):
+                self._changed(held, i, value)
+        return [array for _, array in held]
 
-    def _changed(self, i, value):
-        before = self.before[i]
+    def _changed(self, held, i, value):
+        before, array = held[i]
         if isinstance(value, jax.Array):
-            self.arrays[i] = value
+            array = value
         elif not (type(value) is type(before) is float and repr(value) == repr(before)):  # 0.0 == -0.0
-            self.arrays[i] = jax.device_put(value)
-        self.before[i] = value
+            array = jax.device_put(value)
+        self.held[i] = held[i] = value, array
 
 
 def _identity(variable, slot):
@@ -261,6 +292,10 @@ def _identity(variable, slot):
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
         return slot
     return variable
+
+
+def _has_base(grad):
+    return grad is not None and grad._view is None
 
 
 def _has(grad, demanded):

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
-from torchlike._base.state import state
+from torchlike._transforms.overlay import Overlay
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
 _TRACED = " [found after a compiled program had run; the call is:{}]"
@@ -33,31 +33,41 @@ class Entry(NamedTuple):
         return self.source()[self.key]
 
 
-class Recording:
-    """The inputs of a program that are not tensors, collected while its function is traced.
+class Draws:
+    """What a function draws from a random generator.
+
+    Attributes:
+        seed, start: as it was before. end: the count after the last draw. moved: None, or where the function has set
+            the generator, -1 with another seed.
+    """
+
+    __slots__ = ("source", "seed", "start", "end", "moved")
+
+    def __init__(self, source, seed, counter):
+        self.source, self.seed, self.start, self.end, self.moved = source, seed, counter, counter, None
+
+
+class Capture(Overlay):
+    """What a function reads and changes while it is traced, and what later calls need beside tensors.
 
     Attributes:
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
-        arguments, outside: ids of the storages of the tensor arguments, and of all that there were before.
-        cleared: ids of the tensors whose ``.grad`` was dropped before anything was added to it.
-        adopted: (storage, its array) of the storages made while tracing that hold no tracer: state made
-            on first use.
+        arguments: ids of the storages of the tensor arguments.
         flags, errors: whether each value check failed (tracers), and what it then raises.
         optimizers: those that took a step.
-        drawn: {generator and words: the array that stands for them}. sources: {id of a generator: [it, its seed,
-            its count of draws at the start, and as later calls will leave it]}.
+        drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
         start: nodes with a lower number existed before.
     """
 
     def __init__(self, start):
-        self.dynamic, self.checks, self.adopted = {}, [], []
-        self.cleared = set()
-        self.arguments = self.outside = frozenset()
+        super().__init__()
+        self.dynamic, self.checks = {}, []
+        self.arguments = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.start = start
-        self.drawn, source = {}, default_generator
-        self.sources = {id(source): [source, source.initial_seed(), source.counter, source.counter]}
+        self.drawn, self.generators, source = {}, {}, default_generator
+        self._draws(source, source.initial_seed(), source.counter)
 
     def input(self, value, getter):
         """An array that stands for a number or array which ``getter`` gives anew in every later call."""
@@ -68,28 +78,39 @@ class Recording:
 
     def _draw(self, words, source):
         """The words of a draw. Drawn again from the same state, as a checkpoint does, they are the same input."""
-        key = (id(source), *words.tolist())
-        found = self.drawn.get(key)
+        seed, counter = (int(high) << 32 | int(low) for high, low in words.reshape(2, 2).tolist())
+        draws = self._draws(source, seed, counter)
+        found = self.drawn.get((id(source), seed, counter))
+        if draws.moved is not None:
+            draws.moved = counter + 1
         if found is not None:
             return found
-        seed, counter = (int(high) << 32 | int(low) for high, low in words.reshape(2, 2).tolist())
-        expected = self.sources.setdefault(id(source), [source, seed, counter, counter])
-        if [seed, counter] != [expected[1], expected[3]]:
+        if seed != draws.seed or (draws.moved is not None and counter != draws.end):
             self.refuse(_RESEEDS)
-        expected[3] += 1
-        found = self.drawn[key] = self._input(words, source.draw)
+        draws.end = counter + 1  # other threads may have drawn in between
+        found = self.drawn[id(source), seed, counter] = self._input(words, source.draw)
         return found
+
+    def _draws(self, source, seed, counter):
+        if id(source) not in self.generators:
+            self.generators[id(source)] = Draws(source, seed, counter)
+        return self.generators[id(source)]
+
+    def restarted(self, source, seed, counter):
+        """The function sets the state of a random generator."""
+        draws = self._draws(source, source.initial_seed(), source.counter)
+        draws.moved = counter if seed == draws.seed else -1
 
     def settle(self):
         """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
-        for source, seed, _, counter in self.sources.values():
-            if (source.initial_seed(), source.counter) != (seed, counter):
-                self.refuse(_RESEEDS)
+        if any(draws.moved not in (None, draws.end) for draws in self.generators.values()):
+            self.refuse(_RESEEDS)
 
     def rewind(self):
-        """Put the random generators back: the function will run once more, in eager code."""
-        for source, seed, start, _ in self.sources.values():
-            source._restart(seed, start)
+        """Put the random generators back, for the function that will run once more, if nobody else uses them."""
+        for draws in self.generators.values():
+            if draws.source.counter == draws.end or draws.moved is not None:
+                draws.source._restart(draws.seed, draws.start)
 
     def _input(self, value, getter):
         with jax.ensure_compile_time_eval():
@@ -107,12 +128,13 @@ class Recording:
         """Numbers of ``t`` are asked for: what was not made while tracing has others in the next call."""
         if id(t._storage) in self.arguments:
             self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
-        if id(t._storage) in self.outside:
+        if id(t._storage) not in self.own:
             self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
 
     def adopt(self, storage):
-        """Let the program read and write ``storage``, whose value is an array made while tracing."""
-        self.adopted.append((storage, storage.value))
+        """Let the program read and write ``storage``, made while tracing, as if it had been there before."""
+        self.own.pop(id(storage), None)
+        self.enter(storage)
 
     def refuse(self, what):
         """The function does something that a program cannot."""
@@ -133,18 +155,3 @@ class Recording:
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
             return jax.device_put(np.array(value))
-
-
-class recording:
-    """The context in which ``state.capture`` is ``rec``."""
-
-    def __init__(self, rec):
-        self.rec = rec
-
-    def __enter__(self):
-        self._before = state.capture, state.recorder
-        state.capture, state.recorder = self.rec, None
-        return self.rec
-
-    def __exit__(self, *exc):
-        state.capture, state.recorder = self._before

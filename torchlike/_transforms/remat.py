@@ -20,8 +20,9 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.state import REMAT, state
+from torchlike._core.layers import AGAIN
 from torchlike._core.mutation import become, store
-from torchlike._core.slow import install_layer
+from torchlike._core.overrides import unseen
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Pending, all_settled
@@ -66,6 +67,7 @@ def _in_program(value):
     return state.recorder is not None or isinstance(value, jax.core.Tracer)
 
 
+@unseen
 def words_of(results):
     """{node: word} of those of these tensors that belong to a program; the node is None without a history."""
     found = {}
@@ -194,15 +196,9 @@ def replayed(make, inputs, results):
     return again.made(make(again.read(inputs), results if several else results[0]))
 
 
-def _layer(run, op, inputs, static):
+@AGAIN.install
+def _layer(call):
     again = _rerun.current
-    state.slow &= ~REMAT
-    try:
-        if again is None:  # a backward that went on in another thread
-            return run(op, inputs, static)
-        return again.made(run(op, again.read(inputs), static))
-    finally:
-        state.slow |= REMAT
-
-
-install_layer(REMAT, _layer)
+    if again is None:  # a backward that went on in another thread
+        return call.run()
+    return again.made(call.run(again.read(call.inputs)))

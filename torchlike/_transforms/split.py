@@ -1,6 +1,9 @@
 """Cutting jaxprs: into what does not depend on some of the inputs and the rest, and down to some outputs."""
 
-from jax.extend.core import ClosedJaxpr, Literal
+import jax
+
+from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal
+from torchlike._transforms.overlay import read_p
 
 
 def split(jaxpr, late, n_early):
@@ -32,6 +35,35 @@ def without_constants(jaxpr, outs):
     """``jaxpr`` with its constants as inputs, and only the outputs with these numbers."""
     outs = [jaxpr.outvars[i] for i in outs]
     return _with(jaxpr, list(jaxpr.constvars), outs, _pruned(jaxpr.eqns, outs)[0])
+
+
+def with_reads(jaxpr):
+    """(``jaxpr`` with the storages that it reads as inputs behind the others, the numbers of these storages)."""
+    reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p and eqn.params["number"] >= 0]
+    others = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
+    invars = [*jaxpr.invars, *[eqn.outvars[0] for eqn in reads]]
+    new = jaxpr.replace(invars=invars, eqns=others, debug_info=_no_names(jaxpr))
+    return new, [eqn.params["number"] for eqn in reads]
+
+
+def calls_host(jaxpr):
+    """Whether the program calls Python while it runs."""
+    inner = [p for eqn in jaxpr.eqns for p in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=_is_jaxpr)]
+    return any("callback" in eqn.primitive.name for eqn in jaxpr.eqns) or any(
+        calls_host(getattr(p, "jaxpr", p)) for p in inner if _is_jaxpr(p)
+    )
+
+
+def _is_jaxpr(x):
+    return isinstance(x, Jaxpr | ClosedJaxpr)
+
+
+def used(jaxpr, kinds):
+    """``jaxpr`` with those inputs only that it reads or returns, and what ``kinds`` says of these."""
+    read = {v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal)}
+    read.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
+    left = [(v, kind) for v, kind in zip(jaxpr.invars, kinds, strict=True) if v in read or kind[0] == "seed"]
+    return _with(jaxpr, [v for v, _ in left], jaxpr.outvars, jaxpr.eqns), [kind for _, kind in left]
 
 
 def bind(jaxpr, values, order=None):

@@ -12,9 +12,10 @@ from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
+from torchlike._core.overrides import unseen
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, wrap
-from torchlike._core.viewing import call_view, call_views, pieces_of
+from torchlike._core.viewing import VIEW, call_view, call_views
 from torchlike._core.views import View
 from torchlike._decl.batch import SPLIT, Batch, batched
 from torchlike._decl.derive import Derived, Kernel, map_outputs
@@ -115,6 +116,7 @@ class LevelStorage(Storage):
         )
 
 
+@unseen
 def lift(inner, dim, level):
     """The tensor that the function of ``level`` sees of ``inner``, of the level below."""
     dim %= inner.ndim
@@ -140,17 +142,18 @@ class VmapLevel(Level):
         super().__init__()
         self.size, self.randomness, self.functional = size, randomness, functional
 
-    def handle(self, run, op, inputs, static):
-        if run is call:
+    def handle(self, made):
+        op, form, inputs, static = made
+        if form.fresh:
             return self.call(op, inputs, static)
-        if run is call_inplace:
+        if form.writes:
             return self.inplace(op, inputs, static)
         batch = self.of(inputs[0])
         if batch is None:
-            return run(op, inputs, static)
-        if run is call_view:
+            return made.run()
+        if form is VIEW:
             return self.view(_view(op, inputs[0], batch, static), inputs[0])
-        return tuple([self.view(v, inputs[0]) for v in _views(run, op, batch, static)])
+        return tuple([self.view(v, inputs[0]) for v in _views(op, batch, *static)])
 
     def view(self, inner, example):
         """What the function sees of ``inner``, made as a view of what it sees as ``example``."""
@@ -243,9 +246,9 @@ def drawn(op, static):
     """The declaration of an operator, and the position of the words of a draw among its inputs (None: no draw)."""
     while isinstance(op, Batch):
         op, static = op.base, op.static
-    op = getattr(op, "op", op)
-    position, lengths = 0, iter(static[len(op.static)] if getattr(op, "lists", False) else ())
-    for arg in getattr(op, "dynamic", ()):
+    op = op.declaration
+    position, lengths = 0, iter(static[len(op.static)] if op.lists else ())
+    for arg in op.dynamic:
         if arg.name == "words":
             return op, position
         position += max(next(lengths), 0) if arg.is_list else 1
@@ -329,11 +332,11 @@ def _view(op, example, batch, args):
     return call_view(batch_view(op, dim), (inner,), (example, args))
 
 
-def _views(run, op, batch, static):
+def _views(op, batch, static, steps):
     """The views below of an operator that gives several."""
     inner, dim = batch.inner, batch.dim
     pieces = []
-    for step, fixed, ints, layout in pieces_of(run):
+    for step, fixed, ints, layout in steps:
         view = batch_view(step, dim)
         pieces.append((view, fixed, ints, view.physical(inner, layout)))
     return call_views(batched(op, static, (dim,)), inner, pieces, ())
@@ -390,6 +393,7 @@ def one_by_one(f, *tensors):
 values.EACH.append(one_by_one)
 
 
+@unseen
 def lowered_view(batch, dim):
     """The tensor below, its mapped axis at ``dim``: itself where it is there already."""
     inner, n = batch.inner, batch.inner.ndim

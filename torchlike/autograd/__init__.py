@@ -28,9 +28,9 @@ from torchlike.autograd.function import NestedIOFunction as NestedIOFunction
 from torchlike.autograd.gradcheck import gradcheck as gradcheck
 from torchlike.autograd.gradcheck import gradgradcheck as gradgradcheck
 from torchlike.autograd.variable import Variable as Variable
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "Function", "SavedTensor", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad",

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from torchlike._base.state import Context, state
+from torchlike._core.overrides import unseen
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.jvp import JvpLevel
 from torchlike._transforms.levels import below
@@ -93,7 +94,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "Setting a forward grad that itself has a forward gradient at the same level 0 is not supported."
         )
-    return opened.dual(tensor, tangent)
+    return unseen(opened.dual)(tensor, tangent)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

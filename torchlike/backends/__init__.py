@@ -2,6 +2,6 @@
 
 from torchlike.backends import cudnn as cudnn
 from torchlike.backends import mps as mps
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -22,14 +22,9 @@ from torchlike.compiler._controls import substitute_in_graph as substitute_in_gr
 from torchlike.compiler._controls import wrap_numpy as wrap_numpy
 from torchlike.compiler._module import OptimizedModule as OptimizedModule
 from torchlike.compiler._stance import set_stance as set_stance
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-# isort: split
-import torchlike._dynamo
-import torchlike._inductor
-import torchlike._logging  # noqa: F401  (so that torch._dynamo and its like are there after `import torch`)
-
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",

@@ -109,12 +109,3 @@ def _compiled(model: Any, wrap: _Wrapper) -> Any:
             model.__call__ = wrap(model.__call__)
         return model
     return wrap(model._torchdynamo_orig_callable if isinstance(model, Compiled) else model)
-
-
-def _compile_calls(self: Module, *args: Any, **kwargs: Any) -> None:
-    """Compile this module's calls in place; takes the options of ``torch.compile``."""
-    self.__dict__["_compiled_call_impl"] = compile(self._call_impl, *args, **kwargs)
-
-
-_compile_calls.__name__, _compile_calls.__qualname__ = "compile", "Module.compile"
-Module.compile = _compile_calls

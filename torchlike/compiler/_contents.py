@@ -177,12 +177,12 @@ def _overlapping(trace: Trace) -> str | None:
         if isinstance(x, Tensor):
             groups.setdefault(id(x._storage), []).append(i)
     written = {i for i, _ in trace.arg_writes}
-    outside, read = {id(s) for s, _ in trace.writes}, {id(c) for c in trace.consts}
+    outside, read = {id(s) for s, _ in trace.writes}, {id(s) for s in trace.sources}
     for key, group in groups.items():
         views = [trace.leaves[i]._view for i in group]
         if not any(view is not None and view.steps for view in views):
             continue
-        others = len(group) > 1 or key in outside or id(trace.leaves[group[0]]._storage.value) in read
+        others = len(group) > 1 or key in outside or key in read
         if others and (key in outside or written.intersection(group)):
             return "writes to memory of which an argument is a view, and which it is given in another way too"
     return None

@@ -39,8 +39,8 @@ class Compiled(CompiledFunction):
 
     # of what this object holds, code that it is a part of depends on the function alone
     _unguarded = (
-        "programs", "count", "eager", "single", "broken", "lines", "last", "met", "before", "limit", "own_limit",
-        "__wrapped__", "_torchdynamo_orig_callable",
+        "programs", "count", "compiling", "eager", "single", "broken", "lines", "last", "met", "before", "limit",
+        "own_limit", "__wrapped__", "_torchdynamo_orig_callable",
     )  # fmt: skip
 
     def __init__(self, function: Callable, fullgraph: bool = False, limit: int | None = None) -> None:

@@ -10,6 +10,6 @@ from torchlike.cuda._devices import manual_seed_all as manual_seed_all
 from torchlike.cuda._devices import max_memory_allocated as max_memory_allocated
 from torchlike.cuda._devices import memory_allocated as memory_allocated
 from torchlike.cuda._devices import synchronize as synchronize
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -20,9 +20,9 @@ from torchlike.export.dynamic_shapes import Dim as Dim
 from torchlike.export.dynamic_shapes import dims as dims
 from torchlike.export.exported_program import ExportedProgram as ExportedProgram
 from torchlike.export.graph_signature import ExportGraphSignature as ExportGraphSignature
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 sys.modules[__name__].__class__ = _CallableModule
 
 __all__ = [

@@ -10,7 +10,6 @@ from jax.export import SymbolicScope
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._transforms.exporting import ExportTrace, Wanted
 from torchlike._transforms.recording import Unsupported
-from torchlike._transforms.world import LOCK
 from torchlike.export._errors import UserError, explained
 from torchlike.export._inputs import Input, Inputs, dtype_name, names_of
 from torchlike.export._piece import Piece
@@ -207,7 +206,7 @@ class _Exporter:
 
     def _trace(self, avals: dict, shapes: Shapes, wanted: Wanted | None = None) -> ExportTrace:
         try:
-            with LOCK, self.state.restored():
+            with self.state.restored():
                 return ExportTrace(self._flat, self.leaves, avals, self.state.tensors, self.state.current, wanted)
         except Exception as error:
             known = explained(error, self.name, shapes.ranges if self._fits_example(shapes, wanted) else ())
@@ -222,7 +221,7 @@ class _Exporter:
         avals = {i: value_of(x) for i, x in enumerate(self.leaves) if isinstance(x, Tensor)}
         avals = {i: jax.ShapeDtypeStruct(v.shape, v.dtype) for i, v in avals.items()}
         try:
-            with LOCK, self.state.restored():
+            with self.state.restored():
                 ExportTrace(self._flat, self.leaves, avals, self.state.tensors, self.state.current)
         except Exception:
             return False

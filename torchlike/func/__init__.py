@@ -2,8 +2,8 @@
 
 from torchlike.func._jvp import jvp as jvp
 from torchlike.func._vmap import vmap as vmap
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = ["jvp", "vmap"]

@@ -108,7 +108,7 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
             f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
         )
     dims = [_checked(where, x, d) for x, d in zip(flat, dims, strict=True)]
-    sizes = [x.shape[d] for x, d in zip(flat, dims, strict=True) if d is not None]
+    sizes = [x.size(d) for x, d in zip(flat, dims, strict=True) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(n != sizes[0] for n in sizes):
@@ -131,12 +131,12 @@ def _checked(where: str, x: Any, dim: Any) -> int | None:
             f"{where}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap over "
             "non-Tensor arguments, please use None as the respective in_dim"
         )
-    if not -x.ndim <= dim < x.ndim:
+    if dim < -x.dim() or dim >= x.dim():
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {x.ndim} so "
-            f"expected in_dim to satisfy -{x.ndim} <= in_dim < {x.ndim}."
+            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {x.dim()} so "
+            f"expected in_dim to satisfy -{x.dim()} <= in_dim < {x.dim()}."
         )
-    return dim % x.ndim
+    return dim % x.dim() if dim < 0 else dim
 
 
 def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  # type: ignore[no-untyped-def]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import NoReturn
 
 _OURS = __name__.partition(".")[0]
 _ALIAS = "torch"
@@ -37,9 +38,7 @@ def install_as_torch() -> None:
         )
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    for name, module in list(sys.modules.items()):
-        if module is not None and _is_or_under(name, _OURS):
-            sys.modules[_ALIAS + name[len(_OURS) :]] = module
+    _alias_all()
 
 
 def uninstall_as_torch() -> None:
@@ -55,12 +54,10 @@ def uninstall_as_torch() -> None:
         del sys.modules[name]
 
 
-def missing_names(module_name: str, later: Sequence[str] = ()) -> Callable[[str], ModuleType]:
+def missing_names(module_name: str) -> Callable[[str], NoReturn]:
     """A module-level `__getattr__` that names what the module lacks in the terms of the user's script.
 
-    The submodules ``later`` are imported when they are first used: importing the package does not wait for them.
-
-    A package installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
+    A module installs it as `__getattr__ = missing_names(__name__)`. The error is an AttributeError, so
     `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
 
     >>> import torchlike as torch
@@ -70,9 +67,7 @@ def missing_names(module_name: str, later: Sequence[str] = ()) -> Callable[[str]
     """
     public = _ALIAS + module_name[len(_OURS) :]
 
-    def __getattr__(name: str) -> ModuleType:
-        if name in later:
-            return importlib.import_module(f"{module_name}.{name}")
+    def __getattr__(name: str) -> NoReturn:
         if name.startswith("__") and name.endswith("__"):
             message = f"module {module_name!r} has no attribute {name!r}"
         else:
@@ -119,6 +114,18 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has put the alias's spec there
+        _alias_all()
+
+
+def _alias_all() -> None:
+    """Put every module that is loaded under its alias.
+
+    The import system puts a module that it finds into its parent, where a function of the same name may stand
+    (`torch.autograd.gradcheck`); what it has already, it leaves alone.
+    """
+    for name, module in list(sys.modules.items()):
+        if module is not None and _is_or_under(name, _OURS):
+            sys.modules[_ALIAS + name[len(_OURS) :]] = module
 
 
 def _is_or_under(name: str, package: str) -> bool:

@@ -1,9 +1,18 @@
 """Neural networks: ``torch.nn``."""
 
-from torchlike.nn import attention as attention
+from typing import TYPE_CHECKING
+
+from torchlike.interop.lazy import on_first_use
 from torchlike.nn import functional as functional
-from torchlike.nn import init as init
-from torchlike.nn import utils as utils
-from torchlike.nn.modules import *  # noqa: F403
 from torchlike.nn.parameter import Buffer as Buffer
 from torchlike.nn.parameter import Parameter as Parameter
+
+if TYPE_CHECKING:  # what is imported when it is first used
+    from torchlike.nn import attention as attention
+    from torchlike.nn import init as init
+    from torchlike.nn import modules as modules
+    from torchlike.nn import parameter as parameter
+    from torchlike.nn import utils as utils
+    from torchlike.nn.modules import *  # noqa: F403
+
+__getattr__, __dir__ = on_first_use(__name__, star="modules")

@@ -3,11 +3,12 @@
 from typing import Any
 
 from torchlike._core._overrides_subclass import detached
-from torchlike._core.autograd import mark
+from torchlike._core.autograd import differentiable, mark
 from torchlike._core.factories import empty
+from torchlike._core.node import requires_grad
 from torchlike._core.overrides import PLAIN, disabled
 from torchlike._core.printing import parameter_str, prints_as_tensor
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.tensor import Tensor, alias, preserve_format
 
 __all__ = ["Parameter", "Buffer"]
 
@@ -62,7 +63,7 @@ class Parameter(Tensor, metaclass=_Marked):
         data = _checked("Parameter", data)
         if not isinstance(requires_grad, bool):
             raise TypeError(f"Parameter(): requires_grad must be bool, not {type(requires_grad).__name__}")
-        if requires_grad and not (data.is_floating_point() or data.is_complex()):
+        if requires_grad and not differentiable(data):
             raise RuntimeError(
                 "Only Tensors of floating point and complex dtype can require gradients: "
                 f"Parameter() got {data.dtype}; pass requires_grad=False"
@@ -80,7 +81,7 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __deepcopy__(self, memo):
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+            memo[id(self)] = type(self)(self.data.clone(memory_format=preserve_format), self.requires_grad)
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
@@ -117,7 +118,7 @@ class Buffer(Tensor, metaclass=_Marked):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True):
         data = _checked("Buffer", data)
-        marked = mark(detached(data), data.requires_grad)
+        marked = mark(detached(data), requires_grad(data))
         marked.persistent = persistent
         marked._is_buffer = True
         return marked

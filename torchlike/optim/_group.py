@@ -197,8 +197,9 @@ class GroupOptimizer(Optimizer):
                 if self._counts:
                     write(s["step"], new[2][which[i]])
 
+        storages = [t._storage for t in (*params, *[s[k] for s in states for k in kept])]
         try:
-            fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep)
+            fused.replace(update_all, static, (0, 2), (values, grads, old, steps, numbers), keep, storages)
         except ValueError as error:
             if "incompatible devices" not in str(error):
                 raise
@@ -268,6 +269,8 @@ def _distinct(tensors: list[Tensor]) -> tuple[list, tuple[int, ...]]:
     Parameters that step together share one array, so it is enough to compare identities; counts that
     were loaded from a checkpoint are compared by value, once.
     """
+    if state.capture is not None:
+        state.capture.unite([t._storage for t in tensors])
     values = [value_of(t) for t in tensors]
     seen: dict[int, int] = {}
     which = tuple([seen.setdefault(id(v), len(seen)) for v in values])

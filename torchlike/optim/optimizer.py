@@ -123,8 +123,8 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
-            if set_to_none and state.capture is not None:
-                state.capture.cleared.add(id(parameter))
+            if set_to_none and state.capture is not None:  # whether there is one need not be known
+                parameter.grad = None
             if parameter.grad is None:
                 continue
             if set_to_none:

@@ -1,11 +1,17 @@
 """torch.utils: data loading and helpers."""
 
-from torchlike.interop.alias import missing_names
-from torchlike.utils import _python_dispatch as _python_dispatch
-from torchlike.utils import _pytree as _pytree
-from torchlike.utils import checkpoint as checkpoint
-from torchlike.utils import data as data
-from torchlike.utils import dlpack as dlpack
-from torchlike.utils import hooks as hooks
+from typing import TYPE_CHECKING
 
-__getattr__ = missing_names(__name__)
+from torchlike.interop.lazy import on_first_use
+
+if TYPE_CHECKING:  # what is imported when it is first used
+    from torchlike.utils import checkpoint as checkpoint
+    from torchlike.utils import cpp_extension as cpp_extension
+    from torchlike.utils import data as data
+    from torchlike.utils import dlpack as dlpack
+    from torchlike.utils import flop_counter as flop_counter
+    from torchlike.utils import hooks as hooks
+    from torchlike.utils import module_tracker as module_tracker
+    from torchlike.utils import op_profile as op_profile
+
+__getattr__, __dir__ = on_first_use(__name__)

@@ -8,8 +8,8 @@ from typing import Any
 from torchlike._base.state import SELECTIVE, state
 from torchlike._core._aten_source import overload_of
 from torchlike._core.dispatch import call, with_results
+from torchlike._core.layers import CHECKPOINT, Call
 from torchlike._core.packets import OpOverload, ops
-from torchlike._core.slow import install_layer
 from torchlike._core.tensor import Tensor, value_of
 from torchlike._decl.op import Op
 from torchlike._ops.matmul import linear, matmul
@@ -154,15 +154,9 @@ def create_selective_checkpoint_contexts(
     return _Caching(policy, entries), _Cached(entries, allow_cache_entry_mutation)
 
 
-def _layer(run: Callable, op: Any, inputs: tuple, static: tuple) -> Any:
-    mode = state.selective
-    state.slow &= ~SELECTIVE
-    try:
-        if run is call and isinstance(op, Op) and any(isinstance(x, Tensor) for x in inputs):
-            return mode.run(op, inputs, static)
-        return run(op, inputs, static)
-    finally:
-        state.slow |= SELECTIVE
-
-
-install_layer(SELECTIVE, _layer)
+@CHECKPOINT.install
+def _layer(made: Call) -> Any:
+    op, form, inputs, static = made
+    if form.fresh and isinstance(op, Op) and any(isinstance(x, Tensor) for x in inputs):
+        return state.selective.run(op, inputs, static)
+    return made.run()

@@ -11,6 +11,8 @@ from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
 from torchlike._core import node as nodes
 from torchlike._core import saved
+from torchlike._core.node import requires_grad
+from torchlike._core.storage import UNTRACKED
 from torchlike._core.tensor import Tensor, alias
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
 from torchlike._transforms import remat
@@ -95,7 +97,7 @@ class _Input:
     """An argument of the call, kept as the hooks around the checkpoint keep saved tensors."""
 
     def __init__(self, t: Tensor) -> None:
-        self.requires_grad, self.version = t.requires_grad, None if t.is_inference() else t._version
+        self.requires_grad, self.version = requires_grad(t), None if t._vc is UNTRACKED else t._vc.version
         self.hooks = state.pack
         self.kept = t if self.hooks is None else self.hooks[0](t)
 

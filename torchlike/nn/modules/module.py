@@ -1,5 +1,6 @@
 """Module: the base class of neural networks. A tree of modules that hold parameters and buffers."""
 
+import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -260,6 +261,11 @@ class Module(HookMethods, StateMethods, ConvertMethods):
             names |= self.__dict__.get(group, {}).keys()
         return sorted(name for name in names if not name[:1].isdigit())
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile this module's calls in place; takes the options of ``torch.compile``."""
+        compiler = importlib.import_module("torchlike.compiler")  # which needs this module
+        self.__dict__["_compiled_call_impl"] = compiler.compile(self._call_impl, *args, **kwargs)
+
     def __getstate__(self):
         return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
@@ -406,8 +412,8 @@ class Module(HookMethods, StateMethods, ConvertMethods):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of every parameter, or fill them with zeros."""
         for parameter in self.parameters():
-            if set_to_none and state.capture is not None:
-                state.capture.cleared.add(id(parameter))
+            if set_to_none and state.capture is not None:  # whether there is one need not be known
+                parameter.grad = None
             if parameter.grad is None:
                 continue
             if set_to_none:

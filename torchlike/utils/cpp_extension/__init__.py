@@ -1,6 +1,6 @@
 """torch.utils.cpp_extension: operators written in C++ over XLA's FFI."""
 
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 from torchlike.utils.cpp_extension._compiler import check_compiler_ok_for_platform as check_compiler_ok_for_platform
 from torchlike.utils.cpp_extension._compiler import (
     get_compiler_abi_compatibility_and_version as get_compiler_abi_compatibility_and_version,
@@ -19,4 +19,4 @@ from torchlike.utils.cpp_extension._setuptools import CppExtension as CppExtensi
 from torchlike.utils.cpp_extension._setuptools import CUDAExtension as CUDAExtension
 from torchlike.utils.cpp_extension._setuptools import SyclExtension as SyclExtension
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -8,9 +8,9 @@ import jax
 
 from torchlike._base.state import state
 from torchlike._core import packets
+from torchlike._core.arguments import KIND
 from torchlike._core.dispatch import call
 from torchlike._core.front import _compiled, overload_front
-from torchlike._core.slow import KIND
 from torchlike._decl.op import Op
 from torchlike._library import registry
 from torchlike.library import CustomOpDef

@@ -1,6 +1,6 @@
 """Datasets, samplers and the loader of batches."""
 
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 from torchlike.utils.data import dataloader as dataloader
 from torchlike.utils.data import dataset as dataset
 from torchlike.utils.data import distributed as distributed
@@ -26,4 +26,4 @@ from torchlike.utils.data.sampler import SequentialSampler as SequentialSampler
 from torchlike.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampler
 from torchlike.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

@@ -1,0 +1,144 @@
+"""Importing the package imports little: its parts come when they are first used, under every name and alias."""
+
+import ast
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchlike
+
+ROOT = Path(torchlike.__file__).parent
+LAZY = ["autograd", "compiler", "optim", "testing", "utils", "serialization", "func", "_library", "nn.modules"]
+
+
+def run(code: str) -> list[str]:
+    """The lines that ``code`` prints in a new interpreter."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_what_the_import_leaves_for_later():
+    code = """
+import sys, torchlike as torch
+print(*(name for name in sys.modules if name.startswith(("torchlike.", "jax.extend"))))
+assert not [name for name in ("optim", "compile", "nn", "Tensor", "save") if name not in dir(torch)]
+assert "Linear" in dir(torch.nn) and callable(torch.nn.Linear.compile) and "torchlike.compiler" not in sys.modules
+torch.nn.Linear(2, 3).compile()
+assert torch.optim.SGD.__module__ == "torchlike.optim.sgd" and torch._dynamo.config and torch.ops.higher_order.scan
+names = {}
+exec("from torchlike import *", names)
+exec("from torchlike.nn import *", names)
+assert {"Linear", "Module", "optim", "compile", "load", "tensor"} <= names.keys() and "_api" not in names
+"""
+    loaded = run(code)[0].split()
+    assert "torchlike._api" in loaded
+    assert not [name for name in loaded if name.startswith(("jax.extend", *(f"torchlike.{part}" for part in LAZY)))]
+
+
+@pytest.mark.parametrize("package", ["", "nn", "utils"])
+def test_type_checkers_see_what_comes_later(package):
+    """The imports for a type checker are the public submodules of the folder."""
+    folder = ROOT / package
+    tree = ast.parse((folder / "__init__.py").read_text())
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    prefix = f"torchlike.{package}".rstrip(".")
+    own = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == prefix]
+    named = {alias.name for node in own for alias in node.names}
+    assert len(blocks) == 1
+    assert {part.name for part in pkgutil.iter_modules([str(folder)]) if part.name[0] != "_"} <= named
+
+
+GRADCHECK = {
+    "an attribute": "import torch",
+    "a plain import": "import torch.autograd.gradcheck",
+    "another name": "import torch.autograd.gradcheck as g; assert g is torch.autograd.gradcheck",
+    "from the module": "from torch.autograd.gradcheck import gradgradcheck, GradcheckError",
+    "from the package": "from torch.autograd import gradcheck as g; assert g is torch.autograd.gradcheck",
+    "importlib": "import importlib; importlib.import_module('torch.autograd.gradcheck')",
+}
+CALLABLE = "import torch, types; assert isinstance(torch.autograd.gradcheck, types.FunctionType)"
+
+
+def test_a_function_with_the_name_of_its_module():
+    """In PyTorch, and here under each order of imports and each alias, the name is the function."""
+    statements = "\n".join(f"{code}\n{CALLABLE}" for code in GRADCHECK.values())
+    exec(statements, {})
+    before = ["", "import torchlike.autograd.gradcheck\n", "import torchlike.autograd\n"]
+    for first in before:
+        alias = f"{first}import torchlike; torchlike.install_as_torch()\n"
+        run("\n".join(f"{alias}{code}; import torch\n{CALLABLE}" for code in GRADCHECK.values()))
+    own = [code.replace("torch", "torchlike") for code in (*GRADCHECK.values(), CALLABLE)]
+    run("\n".join(f"import torchlike\n{code}\n{own[-1]}" for code in own))
+
+
+def test_every_module_under_its_alias():
+    """``import torch.x.y`` gives the module, and leaves a name of ``torch.x`` that is no module as it was."""
+    code = """
+import importlib, pkgutil, types, torchlike
+names = [m.name for m in pkgutil.walk_packages(torchlike.__path__, "torchlike.") if "__main__" not in m.name]
+torchlike.install_as_torch()
+for name in names:
+    parent, _, last = name.rpartition(".")
+    before = vars(importlib.import_module(parent.replace("torchlike", "torch", 1))).get(last)
+    module = importlib.import_module(name.replace("torchlike", "torch", 1))
+    assert module is importlib.import_module(name) and module.__name__ == name, name
+    after = getattr(importlib.import_module(parent), last)
+    assert after is (module if before is None else before), (name, before, after)
+print(len(names))
+"""
+    assert int(run(code)[0]) > 300
+
+
+def test_first_uses_by_many_threads():
+    code = """
+import threading, torchlike as torch
+def use(i):
+    parts = [lambda: torch.optim.SGD, lambda: torch.autograd.Function, lambda: torch.nn.Linear, lambda: torch.compile,
+             lambda: torch.utils.data.DataLoader, lambda: torch.save, lambda: torch.nn.utils.clip_grad_norm_]
+    barrier.wait()
+    try:
+        for k in range(len(parts)):
+            assert callable(parts[(i + k) % len(parts)]())
+    except BaseException as error:
+        print(repr(error))
+barrier = threading.Barrier(16)
+threads = [threading.Thread(target=use, args=(i,)) for i in range(16)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+    assert run(code) == []
+
+
+def test_pickles_find_what_was_not_used_yet():
+    code = """
+import io, pickle, subprocess, sys, torchlike as torch
+values = [torch.optim.SGD, torch.nn.Linear(2, 3), torch.save, torch.nn.functional.relu, torch.utils.data.DataLoader]
+print(pickle.dumps(values).hex())
+"""
+    [dumped] = run(code)
+    assert run(f"import pickle; print(len(pickle.loads(bytes.fromhex('{dumped}'))))") == ["5"]
+
+
+COLLECTOR = {
+    "a failed import": ("sys.modules['torchlike._api'] = None", True),
+    "a failed import of jax": ("sys.modules['jax'] = None", True),
+    "off before": ("gc.disable()", False),
+    "on before": ("", True),
+    "frozen objects": ("x = [[]]; gc.freeze(); assert (n := gc.get_freeze_count())", True),
+}
+
+
+def test_the_garbage_collector_is_as_it_was():
+    codes = [
+        f"import gc, sys\n{before}\ntry:\n    import torchlike\nexcept ImportError: print('failed')\n"
+        f"assert gc.isenabled() is {on}"
+        for before, on in COLLECTOR.values()
+    ]
+    codes[-1] += "\nassert n - 100 < gc.get_freeze_count() <= n"
+    assert [run(code) for code in codes] == [["failed"], ["failed"], [], [], []]

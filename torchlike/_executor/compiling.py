@@ -1,0 +1,249 @@
+"""From a function to code that jax's fast call can use: traced, lowered and compiled, or loaded again.
+
+jax has no public way to give a jitted function the executable that it shall call. What is used of jax's own modules is
+imported here; where it is not what it was, ``READY`` is False and kernels are jitted as usual.
+"""
+
+import functools
+import itertools
+import threading
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from torchlike._executor.pending import Array
+
+try:
+    from jax._src import compiler, sharding_impls
+    from jax._src.config import trace_context
+    from jax._src.core import shaped_abstractify as kind_of
+    from jax._src.interpreters import mlir
+    from jax._src.interpreters.pxla import JitGlobalCppCacheKeys, cc_shard_arg, shard_args
+    from jax._src.interpreters.pxla import MeshExecutableFastpathData as FastCall
+    from jax._src.interpreters.pxla import global_aval_to_result_handler as result_handler
+    from jax._src.lib import _jax, xla_client
+    from jax._src.lib.mlir import ir
+    from jax._src.tree_util import dispatch_registry
+    from jaxlib import lapack
+
+    READY = hasattr(_jax, "pjit") and hasattr(jax.jit(lambda: 0), "_cache_miss")
+except ImportError:
+    READY = False
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+CONTEXTS = 200  # programs lowered in one MLIR context, which keeps their constants
+# What code may call that is not its own: by the beginning of the name.
+_OWN_CALLS = ("lapack_", "mhlo.", "chlo.", "TopK", "Sharding")
+
+
+class Code(NamedTuple):
+    """A compiled function.
+
+    Attributes:
+        executable: jax's. skeleton: its result, with the number of the array in the place of each. outs: the kinds of
+        these. kept: whether it reads each argument.
+    """
+
+    executable: Any
+    skeleton: Any
+    outs: tuple
+    kept: tuple
+
+
+@functools.cache
+def host():
+    """The device whose code this module makes; None if jax computes elsewhere."""
+    return jax.local_devices()[0] if READY and jax.default_backend() == "cpu" else None
+
+
+@functools.cache
+def place():
+    return SingleDeviceSharding(host())
+
+
+def usual():
+    """Whether no setting of jax asks for more than computing on the one device."""
+    debugging = jax.config.jax_debug_nans or jax.config.jax_debug_infs or jax.config.jax_no_execution
+    return not debugging and _simple_context(trace_context())
+
+
+@functools.lru_cache(64)
+def _simple_context(context):
+    """Whether settings that tracing depends on name neither a mesh nor another device."""
+    values = [x for part in context for x in (part if isinstance(part, tuple) else (part,))]
+    return not any("Mesh" in type(x).__name__ or (isinstance(x, jax.Device) and x is not host()) for x in values)
+
+
+@functools.cache
+def _devices():
+    return xla_client.DeviceList((host(),))
+
+
+def pjit(function, miss, cache, donated=()):
+    """The fast call of jax.jit, which asks ``miss`` what to do for arguments that it has not seen."""
+    keys = JitGlobalCppCacheKeys(donate_argnums=donated)
+    name = getattr(function, "__name__", "kernel")
+    return _jax.pjit(name, function, miss, (), (), keys, dispatch_registry, cc_shard_arg, cache)
+
+
+def cache(capacity):
+    """What keeps the code of fast calls; beyond ``capacity``, that which was used longest ago is dropped."""
+    return _jax.PjitFunctionCache(capacity=capacity)
+
+
+# -- compiling ---------------------------------------------------------------------------------------
+
+
+def traced(function, args, donated=()):
+    """What jax traces of ``function``, for arguments or their kinds."""
+    # a function of its own: what jax keeps of it is forgotten with it
+    return jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
+
+
+def compiled(function, args, donated, options):
+    """(code, whether another process may load it); None if only jax's own way can run it."""
+    found = traced(function, args, donated)
+    closed = found.jaxpr
+    if closed.effects:
+        return None
+    if donated:
+        lowering = found.lower()._lowering
+        module, kept = lowering.stablehlo(), lowering.compile_args["kept_var_idx"]
+        if lowering.const_args or lowering.compile_args["host_callbacks"] or lowering.compile_args["keepalive"]:
+            return None
+    else:
+        module, kept = _lowered(closed), range(len(closed.in_avals))
+    if module is None:
+        return None
+    executable = _executable(module, options)
+    tree = jax.tree.structure(found.out_info)
+    skeleton = jax.tree.unflatten(tree, range(tree.num_leaves))
+    arguments = tuple([i in kept for i in range(len(closed.in_avals))])
+    return Code(executable, skeleton, tuple(closed.out_avals), arguments), _portable(module) and plain(skeleton)
+
+
+_thread = threading.local()
+
+
+def _context():
+    """The MLIR context of this thread: making one takes as long as the rest of lowering a small program."""
+    uses = getattr(_thread, "uses", 0)
+    if uses % CONTEXTS == 0:
+        _thread.context = mlir.make_ir_context()
+    _thread.uses = uses + 1
+    return _thread.context
+
+
+def _lowered(closed):
+    """The module of a jaxpr for one device; None if it calls back into Python."""
+    context = mlir.ModuleContext(
+        platforms=("cpu",), backend=host().client, axis_context=sharding_impls.ShardingContext(num_devices=1),
+        keepalives=[], channel_iterator=itertools.count(2), host_callbacks=[],
+        lowering_parameters=mlir.LoweringParameters(), context=_context(),
+    )  # fmt: skip
+    with context.context, ir.Location.unknown(context.context):
+        attributes = context.module.operation.attributes
+        attributes["sym_name"] = ir.StringAttr.get("kernel")
+        attributes["mhlo.num_replicas"] = attributes["mhlo.num_partitions"] = mlir.i32_attr(1)
+        mlir.lower_jaxpr_to_fun(
+            context, "kernel", closed, (), num_const_args=0, main_function=True, in_avals=closed.in_avals
+        )
+    return None if context.keepalives or context.host_callbacks else context.module
+
+
+def _executable(module, options):
+    start = time.perf_counter()
+    found = host().client.compile_and_load(
+        module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
+    )
+    jax.monitoring.record_event_duration_secs(COMPILED, time.perf_counter() - start)
+    return found
+
+
+@functools.cache
+def _options(pairs):
+    return compiler.get_compile_options(
+        num_replicas=1, num_partitions=1, device_assignment=np.array([[host().id]]), backend=host().client,
+        env_options_overrides=dict(pairs),
+    )  # fmt: skip
+
+
+def _portable(module):
+    """Whether a module calls nothing that another process might lack."""
+    calls = []
+
+    def look(operation):
+        if operation.name == "stablehlo.custom_call":
+            calls.append(ir.StringAttr(operation.attributes["call_target_name"]).value)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return all(name.startswith(_OWN_CALLS) for name in calls)
+
+
+def plain(x):
+    """Whether a skeleton is made of what marshal keeps."""
+    if x.__class__ in (tuple, list):
+        return all(map(plain, x))
+    return x is None or x.__class__ is int or (x.__class__ is dict and all(map(plain, x.values())))
+
+
+# -- keeping and loading -----------------------------------------------------------------------------
+
+
+def facts(outs):
+    """The kinds of arrays, as values that can be kept."""
+    return tuple([(a.dtype.name, tuple(a.shape), bool(a.weak_type)) for a in outs])
+
+
+def kinds(kept):
+    """The kinds of arrays from :func:`facts`."""
+    return tuple([jax.core.ShapedArray(shape, np.dtype(name), weak_type=weak) for name, shape, weak in kept])
+
+
+def kind(value):
+    """The kind of an argument, as jax.jit sees it."""
+    return value.aval if value.__class__ is Array else kind_of(value)
+
+
+def struct(aval):
+    """Shape and dtype of an array's kind, as jax tells them of what is not there."""
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def packed(code):
+    """A compiled function as values that can be kept."""
+    return code.skeleton, facts(code.outs), code.kept, host().client.serialize_executable(code.executable)
+
+
+def unpacked(value):
+    """The compiled function of :func:`packed`."""
+    skeleton, outs, kept, binary = value
+    if b"lapack_" in binary:
+        lapack._lapack.initialize()  # which lowering does otherwise
+    executable = host().client.deserialize_executable(binary, executable_devices=_devices())
+    return Code(executable, skeleton, kinds(outs), kept)
+
+
+# -- calling -----------------------------------------------------------------------------------------
+
+
+def call(code, leaves, committed):
+    """(results, what jax's fast call needs to make the same call again)."""
+    leaves = [v for v, kept in zip(leaves, code.kept, strict=True) if kept]
+    here, n = place(), len(leaves)
+    buffers = shard_args([here] * n, [None] * n, [xla_client.ArrayCopySemantics.REUSE_INPUT] * n, leaves)
+    results = code.executable.execute_sharded(buffers)
+    arrays = results.consume_with_handlers([result_handler(a, here, committed) for a in code.outs])
+    tree = jax.tree.structure(code.skeleton)
+    out = jax.tree.unflatten(tree, arrays)
+    _, fast_tree = dispatch_registry.flatten(out, None)
+    many = len(arrays)
+    fast = FastCall(
+        code.executable, fast_tree, [here] * n, [here] * many, list(code.outs), [committed] * many, list(code.kept),
+        [None] * n, [],
+    )  # fmt: skip
+    return out, fast

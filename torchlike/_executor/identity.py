@@ -1,0 +1,133 @@
+"""What a kernel is called, so that other processes find it: text that needs no tracing, and is that of no other."""
+
+import enum
+import functools
+import hashlib
+import os
+import platform
+import sys
+from pathlib import Path
+
+import jax
+import jaxlib
+import numpy as np
+
+from torchlike._base import dtypes
+from torchlike._decl import settings
+from torchlike._decl.derive import Kernel
+
+PACKAGE = "torchlike"
+
+
+class Nameless(Exception):
+    """Something in a kernel has no name that other processes share: the kernel is not kept."""
+
+
+def spell(x):
+    """The text of a value that selects a kernel; raises Nameless where there is none."""
+    writer = _WRITERS.get(x.__class__)
+    if writer is not None:
+        return writer(x)
+    if isinstance(x, Kernel):
+        return spell(named(x.identity()))
+    if isinstance(x, np.dtype):
+        return f"dtype {x.name}"
+    if isinstance(x, enum.Enum):
+        return f"{spell(type(x))}.{x.name}"
+    if isinstance(x, type) or callable(x):
+        return _spell_code(x)
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return f"{spell(type(x))}{_spell_all(x)}"
+    raise Nameless(x)
+
+
+def named(identity):
+    """An identity, which there must be."""
+    if identity is None:
+        raise Nameless
+    return identity
+
+
+def _spell_all(xs):
+    return f"({','.join([spell(x) for x in xs])})"
+
+
+def _spell_code(x):
+    """A function or class that modules of the package, numpy or jax hold under its name."""
+    if isinstance(x, functools.partial):
+        return f"partial{_spell_all((x.func, x.args, x.keywords))}"
+    x = getattr(x, "__wrapped__", x)
+    module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "")
+    found = sys.modules.get(module) if module.partition(".")[0] in _SHARED else None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None or getattr(found, "__wrapped__", found) is not x:
+        raise Nameless(x)
+    return f"{module}:{name}"
+
+
+_SHARED = frozenset({PACKAGE, "numpy", "jax", "ml_dtypes", "builtins"})
+_WRITERS = {
+    **dict.fromkeys((int, bool, float, complex, str, bytes, type(None), type(...)), repr),
+    tuple: _spell_all,
+    list: lambda x: f"list{_spell_all(x)}",
+    dict: lambda x: f"dict{_spell_all(x.items())}",
+    slice: lambda x: f"slice{_spell_all((x.start, x.stop, x.step))}",
+    dtypes.dtype: lambda x: f"torch {x.name}",
+    jax.ShapeDtypeStruct: lambda x: spell_aval(x),
+}
+
+
+def spell_aval(aval):
+    """The text of an array's kind."""
+    if not all([d.__class__ is int for d in aval.shape]):
+        raise Nameless(aval)
+    return f"{aval.dtype.name}{list(aval.shape)}{'w' if aval.weak_type else ''}"
+
+
+# -- the world that kernels are compiled in ----------------------------------------------------------
+
+
+def world(context):
+    """The text of everything beside a kernel that its code depends on: settings, sources, versions, processor."""
+    read = spell((dtypes.get_default_dtype(), tuple(settings.READ.items())))
+    return f"{_fixed()}|{read}|{_spell_context(context)}"
+
+
+@functools.lru_cache(64)
+def _spell_context(context):
+    """The settings of jax that tracing depends on."""
+    plain = [x for x in context if type(x).__name__ != "AxisEnv"]
+    text = repr(plain)
+    if " at 0x" in text:
+        raise Nameless(text)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@functools.cache
+def _fixed():
+    """What stays the same for a process."""
+    versions = (sys.version, jax.__version__, jaxlib.__version__, np.__version__)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "JAX_PLATFORMS", "NPROC", "OMP_NUM_THREADS")]
+    parts = (*versions, platform.machine(), _processor(), str(cores), *flags, _sources())
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _processor():
+    """The first core, as Linux tells of it, without what changes from moment to moment."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            first = file.read(1 << 13).partition("\n\n")[0]
+    except OSError:
+        return platform.processor()
+    return "\n".join(line for line in first.splitlines() if line.startswith(("model name", "flags", "Features")))
+
+
+def _sources():
+    """A digest of the package's own code."""
+    root, found = Path(__file__).parent.parent, hashlib.blake2b(digest_size=16)
+    for folder in ("_base", "_decl", "_executor", "_ops", "_core", "_transforms", "optim"):
+        for file in sorted((root / folder).rglob("*.py")):
+            found.update(file.name.encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,197 @@
+"""Kernels of single operators: found in the store, or compiled quickly at first, and well once they are worth it.
+
+On CPU most of a program's first seconds go into making small kernels. One that this or another process has compiled
+before is loaded without tracing anything. A new one is compiled without LLVM's optimisation until it has been called
+often enough, on enough data, to pay for it; both counts are exact and do not ask what is in the store, so runs repeat.
+Whole programs (``torch.compile``, recorded traces) are compiled by jax as it sees fit.
+"""
+
+import jax
+import numpy as np
+
+from torchlike._executor import compiling, identity
+from torchlike._executor.compiling import host
+from torchlike._executor.pending import Array, trace_state_clean
+from torchlike._executor.store import STORE
+
+# Sums of the elements of arguments and results.
+TINY = 1 << 8  # up to here a kernel takes no longer for being compiled quickly
+LARGE = 1 << 18  # beyond, one call of a quickly compiled kernel costs as much as compiling it well
+WORK = 1 << 19  # so many elements in all calls together do
+CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile
+COUNTED = 4096  # kinds of arguments of one kernel that are counted
+KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
+
+WELL = {"xla_cpu_use_fusion_emitters": False}
+QUICKLY = WELL | {"xla_backend_optimization_level": 0}
+_LEVELS = {"well": WELL, "quickly": QUICKLY}
+_NUMBERS = frozenset({float, int, bool, complex})
+_ARRAYS = (np.ndarray, np.generic)
+_CACHE = compiling.cache(KEPT) if compiling.READY else None
+
+
+def jit(function, name=None, donated=()):
+    """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
+
+    Args:
+        name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
+    """
+    if _CACHE is None:
+        return jax.jit(function, donate_argnums=donated)
+    miss = Miss(function, name, donated)
+    new = compiling.pjit(function, miss, _CACHE, donated)
+    new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
+    return new
+
+
+class Call:
+    """The arguments of a call: their leaves and structure, and what selects the code for them."""
+
+    __slots__ = ("leaves", "tree", "kinds", "committed", "size")
+
+    def __init__(self, args):
+        self.leaves, self.tree = jax.tree.flatten(args)
+        self.committed, self.size, kinds = False, 0, []
+        for v in self.leaves:
+            kinds.append(compiling.kind(v))
+            if v.__class__ is Array:
+                self.committed |= v._committed
+                self.size += v.size
+        self.kinds = tuple(kinds)
+
+    def spell(self):
+        """The text of what selects the code."""
+        kinds = ",".join([identity.spell_aval(a) for a in self.kinds])
+        return f"{self.tree}|{kinds}|{self.committed}"
+
+
+class _Counted:
+    """The quickly compiled code of a kernel for some kinds of arguments, and how often it was called."""
+
+    __slots__ = ("run", "calls")
+
+    def __init__(self, code, kernel):
+        codes = [code]
+
+        def miss(*args):
+            call = Call(args)
+            code = codes.pop() if codes else kernel._code(call, "quickly", args)
+            return kernel._first(code, call, args)
+
+        self.run = compiling.pjit(lambda *args: kernel.function(*args), miss, _CACHE, kernel.donated)
+        self.calls = 0
+
+
+class Miss:
+    """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
+
+    __slots__ = ("function", "name", "donated", "calls", "_plain", "_text")
+
+    def __init__(self, function, name, donated):
+        self.function, self.name, self.donated = function, name, donated
+        self.calls: dict = {}
+        self._plain = self._text = None
+
+    @property
+    def plain(self):
+        """The function jitted by jax: for tracers, several devices, accelerators."""
+        if self._plain is None:
+            self._plain = jax.jit(self.function, donate_argnums=self.donated)
+        return self._plain
+
+    def __call__(self, *args, **kwargs):
+        if kwargs or not trace_state_clean() or not _simple(args):
+            return self.plain._cache_miss(*args, **kwargs)
+        call = Call(args)
+        if call.size > LARGE:
+            return self._first(self._code(call, "well", args), call, args)
+        key = call.tree, call.kinds
+        counted = self.calls.get(key)
+        if counted is None:
+            code = self._code(call, "quickly", args)
+            if code is None or call.size + sum([a.size for a in code.outs]) <= TINY:
+                return self._first(code, call, args)
+            if len(self.calls) > COUNTED:
+                self.calls.clear()
+            counted = self.calls[key] = _Counted(code, self)
+        counted.calls += 1
+        if counted.calls > 1 and counted.calls >= min(CALLS, WORK // max(call.size, 1)):
+            self.calls.pop(key, None)
+            return self._first(self._code(call, "well", args), call, args)
+        return counted.run(*args), None, True
+
+    def _first(self, code, call, args):
+        """(results, what to call from now on, False) of the first call of some code."""
+        if code is None:
+            return self.plain._cache_miss(*args)
+        return *compiling.call(code, call.leaves, call.committed), False
+
+    def _code(self, call, level, args):
+        """The code for a call, from the store or compiled; None if only jax's own way can run it."""
+        key = self._key(level, call)
+        kept = None if key is None else STORE.get(key)
+        if kept is not None:
+            return compiling.unpacked(kept)
+        found = compiling.compiled(self.function, args, self.donated, _LEVELS[level])
+        if found is None:
+            return None
+        code, portable = found
+        if key is not None and portable:
+            STORE.put(key, compiling.packed(code))
+        return code
+
+    def _key(self, level, call):
+        """The text that the store knows some code by; None if it cannot be kept."""
+        if self.name is None or STORE.place is None:
+            return None
+        try:
+            if self._text is None:
+                self._text = identity.spell((self.name, self.donated))
+            return "|".join([level, identity.world(compiling.trace_context()), self._text, call.spell()])
+        except identity.Nameless:
+            self.name = None
+            return None
+
+    # -- what jax's jitted functions have --------------------------------------------------------
+    def eval_shape(self, *args):
+        """Shapes and dtypes of the results; see jax.eval_shape."""
+        if not trace_state_clean() or host() is None or self.name is None:
+            return self.plain.eval_shape(*args)
+        call = Call(args)
+        key = self._key("shapes", call)
+        kept = None if key is None else STORE.get(key)
+        if kept is None:
+            found = compiling.traced(self.function, args).out_info
+            leaves, tree = jax.tree.flatten(found)
+            skeleton = jax.tree.unflatten(tree, range(len(leaves)))
+            if key is not None and compiling.plain(skeleton):
+                STORE.put(key, (skeleton, compiling.facts(leaves)))
+            return found
+        skeleton, outs = kept
+        shapes = [compiling.struct(a) for a in compiling.kinds(outs)]
+        return jax.tree.unflatten(jax.tree.structure(skeleton), shapes)
+
+    def lower(self, *args):
+        """See jax.jit."""
+        return self.plain.lower(*args)
+
+    def trace(self, *args):
+        """See jax.jit."""
+        return self.plain.trace(*args)
+
+
+def _simple(args):
+    """Whether arguments are numbers and arrays of this process's one CPU device, so that code is made here."""
+    device = host()
+    if device is None:
+        return False
+    for v in jax.tree.leaves(args):
+        cls = v.__class__
+        if cls is Array:
+            if v.sharding.__class__ is not compiling.SingleDeviceSharding or v.sharding._device is not device:
+                return False
+            if not isinstance(v.dtype, np.dtype):
+                return False
+        elif cls not in _NUMBERS and not isinstance(v, _ARRAYS):
+            return False
+    return compiling.usual()

@@ -1,0 +1,141 @@
+"""Compiled kernels on disk: one SQLite file for all processes, under keys that need no tracing.
+
+Nothing that is wrong with the file is an error: what cannot be read, or does not bear the checksum and the whole key
+that it was kept under, is not there; what cannot be written is not kept.
+"""
+
+import atexit
+import hashlib
+import marshal
+import os
+import sqlite3
+import threading
+import zlib
+from pathlib import Path
+
+import jax
+
+from torchlike._base import cache
+
+NAME = "kernels.sqlite"
+BYTES = 1 << 30  # of the file; beyond, the older half of the kernels is dropped
+LOOK = 512  # after so many kernels, the size is looked at
+PATIENCE = 0.2  # seconds that another process may hold the file
+
+_SUM = 16  # bytes of a checksum
+
+
+def folder():
+    """Where the file is: with jax's own cache, if that has a place and ``TORCHLIKE_CACHE`` says nothing else."""
+    asked = cache.folder()
+    if asked is None or os.environ.get("TORCHLIKE_CACHE") or not jax.config.jax_compilation_cache_dir:
+        return asked
+    return Path(jax.config.jax_compilation_cache_dir)
+
+
+class Store:
+    """The kernels kept in a folder; None keeps nothing. Threads may share it, and processes its file."""
+
+    def __init__(self, place):
+        self.place = place
+        self._lock = threading.Lock()
+        self._connection, self._process, self._written = None, None, 0
+
+    def get(self, key):
+        """What was kept under ``key`` (a text), or None."""
+        row = self._attempt(lambda c: c.execute("SELECT body FROM kept WHERE digest=?", (_digest(key),)).fetchone())
+        return None if row is None else _opened(key, row[0])
+
+    def put(self, key, value):
+        """Keep ``value``, made of numbers, texts, bytes, None, tuples, lists and dicts of them."""
+        row = _digest(key), _closed(key, value)
+        self._attempt(lambda c: c.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", row))
+        self._written += 1
+        if self._written % LOOK == 0:
+            self._attempt(_shrink)
+
+    def close(self):
+        """Give the file back; it is opened again when it is needed."""
+        with self._lock:
+            connection, self._connection, self._process = self._connection, None, None
+            if connection is not None:
+                connection.close()
+
+    def _attempt(self, action):
+        """What ``action`` gives for the open file; None if something is wrong with it."""
+        if self.place is None:
+            return None
+        with self._lock:
+            try:
+                return action(self._open())
+            except sqlite3.OperationalError:  # held by others, read-only, no more room
+                return None
+            except (sqlite3.DatabaseError, OSError):
+                self._set_aside()
+                return None
+
+    def _open(self):
+        if self._process != os.getpid():  # a connection is not for the child of a fork
+            self._connection, self._process = _connect(Path(self.place)), os.getpid()
+        if self._connection is None:
+            raise sqlite3.OperationalError("it could not be opened")
+        return self._connection
+
+    def _set_aside(self):
+        """A damaged file makes room for a new one, which the next process begins."""
+        self._connection = None
+        try:
+            file = Path(self.place) / NAME
+            file.replace(file.with_suffix(".damaged"))
+        except OSError:
+            pass
+
+
+def _connect(place):
+    """The open file, made if there is none; None if it can be neither written nor read."""
+    file = place / NAME
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        found = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        found.execute("PRAGMA journal_mode=WAL")
+        found.execute("PRAGMA synchronous=OFF")
+        found.execute("CREATE TABLE IF NOT EXISTS kept (digest BLOB PRIMARY KEY, body BLOB)")
+        return found
+    except (sqlite3.OperationalError, OSError):
+        pass
+    try:
+        found = sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
+        found.execute("SELECT count(*) FROM sqlite_master")
+        return found
+    except (sqlite3.OperationalError, OSError):
+        return None
+
+
+def _shrink(connection):
+    """Drop the older half of what is kept, if that has grown too large."""
+    names = "page_size", "page_count", "freelist_count"
+    size, pages, free = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+    if (pages - free) * size > BYTES:
+        oldest = "SELECT rowid FROM kept ORDER BY rowid LIMIT (SELECT count(*) / 2 FROM kept)"
+        connection.execute(f"DELETE FROM kept WHERE rowid IN ({oldest})")
+
+
+def _digest(key):
+    return hashlib.blake2b(key.encode(), digest_size=_SUM).digest()
+
+
+def _closed(key, value):
+    body = zlib.compress(marshal.dumps((key, value)), 1)
+    return hashlib.blake2b(body, digest_size=_SUM).digest() + body
+
+
+def _opened(key, body):
+    """The value in a row of the file; None if it is damaged, or that of another key."""
+    if not isinstance(body, bytes) or hashlib.blake2b(body[_SUM:], digest_size=_SUM).digest() != body[:_SUM]:
+        return None
+    found, value = marshal.loads(zlib.decompress(body[_SUM:]))
+    return value if found == key else None
+
+
+STORE = Store(folder())
+atexit.register(STORE.close)

@@ -1,0 +1,58 @@
+"""Packages whose parts are imported when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from torchlike.interop.alias import missing_names
+
+
+def on_first_use(
+    package: str, names: Mapping[str, str] = MappingProxyType({}), star: str | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a package that imports its submodules when somebody asks for them.
+
+    Args:
+        package: the package's name.
+        names: further names it has, each with the submodule that holds it.
+        star: a submodule all of whose names it has.
+
+    What it has not is named as :func:`missing_names` does. ``from package import *`` imports everything.
+
+    >>> import torchlike as torch
+    >>> "optim" in dir(torch), torch.optim.__name__
+    (True, 'torchlike.optim')
+    """
+    missing = missing_names(package)
+
+    def found(name: str) -> Any:
+        if name in names:
+            return getattr(importlib.import_module(f"{package}.{names[name]}"), name)
+        if name == "__all__":
+            return [n for n in __dir__() if not n.startswith("_")]
+        if name.startswith("__"):
+            return missing(name)
+        if importlib.util.find_spec(f"{package}.{name}") is not None:
+            return importlib.import_module(f"{package}.{name}")
+        whole = importlib.import_module(f"{package}.{star}") if star else None
+        return getattr(whole, name) if whole is not None and name in whole.__all__ else missing(name)
+
+    def __getattr__(name: str) -> Any:
+        value = found(name)
+        if name != "__all__":  # which may grow
+            setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        module = sys.modules[package]
+        parts = {part.name for part in pkgutil.iter_modules(module.__path__) if not part.name.startswith("_")}
+        shared = importlib.import_module(f"{package}.{star}").__all__ if star else ()
+        return sorted({*vars(module), *names, *parts, *shared})
+
+    return __getattr__, __dir__
