@@ -108,7 +108,7 @@ def _dynamic(op: Op, first: tuple, second: Any, dtype: Any) -> list:
             for _ in range(2 if a.is_list else 1):
                 shape = first if not tensors or second is None else second
                 value = rng.uniform(0.2, 0.8, shape)
-                values.append((value + 1j * rng.uniform(0.2, 0.8, shape) if dtype == np.complex128 else value))
+                values.append(value + 1j * rng.uniform(0.2, 0.8, shape) if dtype == np.complex128 else value)
                 tensors += 1
             if a.optional and tensors > 1:
                 values[-1] = None
@@ -130,8 +130,8 @@ def _statics(op: Op) -> Iterator[tuple]:
 
 def _works(op: Op, static: tuple, values: list) -> bool:
     try:
-        out = jax.eval_shape(op.forward(static), *[v if v is None else jnp.asarray(v) if isinstance(v, np.ndarray) else v
-                                                   for v in values])  # fmt: skip
+        arrays = [jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in values]
+        out = jax.eval_shape(op.forward(static), *arrays)
     except Exception:
         return False
     return any(rules.differentiable(o.dtype) and o.size for o in derive.as_tuple(out) if hasattr(o, "dtype"))

@@ -9,8 +9,8 @@ from jax.extend.core import Literal
 from torchlike._base.dtypes import FROM_NP
 from torchlike._core import _aten_lower as lower
 from torchlike._core import _aten_rules  # noqa: F401  (what run knows)
-from torchlike._core._aten_jaxpr import Later, Spread, is_number, missing, run, whole, wrapped
-from torchlike._core._aten_lower import shown
+from torchlike._core._aten_jaxpr import Spread, is_number, missing, run, whole, wrapped
+from torchlike._core._aten_lower import Later, shown
 from torchlike._core.dispatch import call
 from torchlike._core.packets import OpOverload, ops, packet
 from torchlike._core.python_dispatch import below, invoke
@@ -326,3 +326,4 @@ def opaque(op: Any, n: int) -> OpOverload:
 
 
 lower.DERIVED.append(derived)
+lower.GRADIENTS.append((known, gradients))

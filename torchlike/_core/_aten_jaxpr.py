@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
-from torchlike._core._aten_lower import shown, viewable
+from torchlike._core._aten_lower import Later, shown, viewable
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below
 from torchlike._core.tensor import contiguous_format, strided, wrap
@@ -21,15 +21,6 @@ _aten = ops.aten
 _SHAPED = frozenset("broadcast_in_dim iota reshape concatenate word convert_element_type copy".split())
 RULES: dict[str, Callable] = {}  # by primitive: (equation, values) -> the result, or the results
 CHECKS: dict[str, Callable] = {}  # by primitive: whether an equation is one that its rule knows
-
-
-class Later:
-    """A gradient that is computed when its turn comes: after the nodes made later than the call, by ``rank``."""
-
-    __slots__ = ("compute", "rank")
-
-    def __init__(self, compute: Callable[[], Any], rank: int = 1) -> None:
-        self.compute, self.rank = compute, rank
 
 
 class Cast:

@@ -7,11 +7,9 @@ from typing import Any
 
 from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
-from torchlike._core import _aten_backward as formulas
 from torchlike._core import engine
 from torchlike._core import python_dispatch as layer
-from torchlike._core._aten_jaxpr import Later
-from torchlike._core._aten_lower import shown
+from torchlike._core._aten_lower import GRADIENTS, Later, shown
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import CopySlices, demand_writable
 from torchlike._core.mutation import grad_of, set_grad
@@ -168,11 +166,12 @@ def _by_formula(node: OpNode, grads: list) -> list | None:
     """The gradients as the calls of the node's formula, or None."""
     plan = node.plan
     given = getattr(node, "given", None)
-    if plan.kernel is None and given is None or not formulas.known(plan, given):
+    known, gradients = GRADIENTS[0]
+    if plan.kernel is None and given is None or not known(plan, given):
         return None
     grad, state.grad = state.grad, False
     try:
-        return formulas.gradients(plan, _arguments(node, grads), given)
+        return gradients(plan, _arguments(node, grads), given)
     finally:
         state.grad = grad
 
