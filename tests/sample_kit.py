@@ -123,7 +123,7 @@ def _statics(op: Op) -> Iterator[tuple]:
         choices.append([default] if a.has_default else known)
         if a.has_default and a.default is None or a.default == ():
             choices[-1] = [a.default, *[k for k in known if k is not None]]
-    lens = tuple(2 for a in op.dynamic if a.is_list)
+    lens = tuple(1 if a.name in INTEGERS else 2 for a in op.dynamic if a.is_list)
     for static in itertools.islice(itertools.product(*choices), 40):
         yield (*static, lens) if op.lists else static
 

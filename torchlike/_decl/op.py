@@ -15,6 +15,8 @@ from torchlike._decl.schema import Schema, SchemaError
 
 REGISTRY: dict[str, "Op"] = {}
 EXTENSIONS: dict[str, "Op"] = {}  # operators of other namespaces, by namespace::name
+# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -204,6 +206,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         check: ``check(**arguments) -> (bad flag, exception or function giving it)``, the flag computed
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
+        autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
+            ``AUTOCAST``; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -235,7 +239,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
-        new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
+        new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
         new.tangents, new.backward = jvp, _backwards(backward, any(a.is_list for a in runtime_arg))
         new.dynamic = tuple(runtime_arg)
@@ -263,6 +267,15 @@ def _marks(saved):
     kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
     shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name[0] != "~"}
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
+
+
+def _autocast(classes):
+    """{device: class}."""
+    by_device = dict.fromkeys(("cpu", "cuda"), classes) if isinstance(classes, str) else classes or {}
+    unknown = {*by_device.values()} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
+    if unknown:
+        raise SchemaError(f"autocast: {sorted(unknown)} is none of {sorted(AUTOCAST)}, by cpu or cuda")
+    return by_device
 
 
 def _backwards(backward, lists):
@@ -328,7 +341,8 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
     def declare(read):
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
+        new.autocast, new.operator = {}, None
+        new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),
             frozenset(),

@@ -205,6 +205,7 @@ def _softplus_back(x, grad, beta, threshold):
 softplus = _activation(
     "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back,
     backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    autocast={"cuda": "fp32"},
 )
 
 hardshrink = _activation(
@@ -370,7 +371,8 @@ def _prelu_back(grad, self, weight):
 @op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
     vjp={"self, weight": _prelu_back},
     jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
-         "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))})  # fmt: skip
+         "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))},
+         autocast="lower_precision_fp")  # fmt: skip
 def prelu(self, weight):
     """``x`` where positive, else ``weight * x``, with one weight or one for each channel (dimension 1)."""
     slope = _prelu_weight(self, weight)
@@ -464,7 +466,7 @@ _OF_RESULT = {"output": "result", "input_dtype": "result.dtype"}
 
 
 @op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _softmax_back},
-    node="SoftmaxBackward", autocast="fp32", variants="function method out", backward=(
+    node="SoftmaxBackward", autocast={"cuda": "fp32"}, variants="function method out", backward=(
         "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
         _OF_RESULT))  # fmt: skip
 def softmax(self, dim, dtype):
@@ -477,7 +479,7 @@ def softmax(self, dim, dtype):
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     vjp={"self": log_softmax_back},
     node="LogSoftmaxBackward",
-    autocast="fp32",
+    autocast={"cuda": "fp32"},
     variants="function method out",
     backward=(
         "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
@@ -491,7 +493,7 @@ def log_softmax(self, dim, dtype):
 
 
 @op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", node="SoftmaxBackward", variants="",
-    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)})  # fmt: skip
+    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)}, autocast={"cuda": "fp32"})  # fmt: skip
 def softmin(self, dim, dtype):
     """Softmax of the negated input."""
     x, result, axis = _softmax_input("softmax", -self, dim, dtype)

@@ -174,6 +174,7 @@ def div(self, other):
     node="MulBackward",
     saved={"other": "self", "~other": "other"},
     vjp={"other": _div_other},
+    autocast={"cuda": "fp32"},
 )
 def over(self, other):
     """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""

@@ -111,7 +111,8 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
     node="AvgPool3DBackward",
     backward="avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, "
     "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
-    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
+    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride",
+    autocast={"cpu": "fp32"})  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

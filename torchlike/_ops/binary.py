@@ -112,6 +112,7 @@ def _over_square(grad, numerator, other):
         "self": lambda grad, self, other: _over_square(grad, other, self),
         "other": lambda grad, self, other: _over_square(-grad, self, other),
     },
+    autocast={"cuda": "promote"},
 )
 def atan2(self, other):
     """The angle of the point (``other``, ``input``) in [-pi, pi].
@@ -384,6 +385,7 @@ def complex_(real, imag):
         "abs": lambda grad, result: jnp.real(jnp.conj(grad) * direction(result)),
         "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
     },
+    autocast={"cpu": "fp32"},
 )
 def polar(abs, angle):
     """Complex numbers from their moduli and angles, both float32 or both float64.

@@ -30,6 +30,7 @@ def _real_dtype(x):
         ),
     },
     jvp={"self": lambda dot, self, result, ord, dim, keepdim: _norm_jvp(dot, self, result, ord, dim, keepdim)},
+    autocast={"cuda": "fp32"},
 )
 def vector_norm(self, ord, dim, keepdim, dtype):
     """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
@@ -133,7 +134,7 @@ def _negative_limit(self, p, dim, maxnorm):
 
 
 @op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
-    variants="function method inplace out")  # fmt: skip
+    variants="function method inplace out", autocast={"cuda": "fp32"})  # fmt: skip
 def renorm(self, p, dim, maxnorm):
     """The slices of ``dim`` scaled down so that their ``p``-norm is at most ``maxnorm``.
 
@@ -163,6 +164,7 @@ def renorm(self, p, dim, maxnorm):
     static="p compute_mode",
     variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},
+    autocast="fp32",
 )
 def cdist(x1, x2, p, compute_mode):
     """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].

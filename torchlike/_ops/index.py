@@ -116,7 +116,7 @@ def _placed(self, values, indices):
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     variants="inplace", node="IndexPutBackward", check=_check_indices,
-    saved="accumulate indices")  # fmt: skip
+    saved="accumulate indices", autocast={"cuda": "promote"})  # fmt: skip
 def index_put(self, indices, values, accumulate):
     if values.dtype != self.dtype:
         raise RuntimeError(

@@ -41,14 +41,16 @@ def _pieces(grad, inputs, dim):
     return found
 
 
-@op("cat(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", backward=_pieces)
+@op("cat(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", backward=_pieces,
+    autocast={"cpu": "promote"})
 def cat(tensors, dim):
     dim, kept = _cat_dim(tensors, dim)
     return jnp.concatenate(kept, axis=dim)
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="",
-    backward=lambda grad, inputs, dim: [aten["select.int"](grad, dim, i) for i in range(len(inputs))])  # fmt: skip
+    backward=lambda grad, inputs, dim: [aten["select.int"](grad, dim, i) for i in range(len(inputs))],
+    autocast={"cpu": "promote"})  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)

@@ -195,6 +195,7 @@ def _bce_slope_jvp(primals, tangents):
     edges=lambda: (0, 1),
     backward="binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
     "int reduction=1) -> Tensor",
+    autocast={"cpu": "fp32", "cuda": "banned"},
 )
 def binary_cross_entropy(self, target, weight, reduction):
     _beside("binary_cross_entropy", self, target, weight)
@@ -245,7 +246,8 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     return reduce(losses, reduction).astype(self.dtype)
 
 
-@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", edges=lambda: (0,))
+@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", edges=lambda: (0,),
+    autocast="fp32")
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
     x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
@@ -487,6 +489,7 @@ def _outside_classes(name, self, target, lowest):
     variants="",
     check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
     edges=lambda: (0,),
+    autocast="fp32",
 )
 def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
@@ -522,6 +525,7 @@ def multilabel_margin_loss(self, target, reduction):
     ),
     saved="margin p reduction self target weight",
     edges=lambda: (0,),
+    autocast="fp32",
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     x, single = _rows("multi_margin_loss", self)

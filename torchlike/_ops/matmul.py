@@ -234,7 +234,8 @@ def bmm(self, mat2):
     return _bmm("bmm", self, mat2)
 
 
-@product("mv(Tensor self, Tensor vec) -> Tensor", vjp=_OF_MATRIX, jvp="kernel")
+@product("mv(Tensor self, Tensor vec) -> Tensor", vjp=_OF_MATRIX, jvp="kernel",
+    autocast={"cuda": "lower_precision_fp"})
 def mv(self, vec):
     """The product of a matrix and a vector, [n, k] and [k] to [n].
 
@@ -265,7 +266,7 @@ def _dot(name, a, b):
 
 @product("dot(Tensor self, Tensor tensor) -> Tensor", jvp="kernel",
          vjp={"self": lambda grad, tensor: grad * rules.conj(tensor),
-              "tensor": lambda grad, self: grad * rules.conj(self)})  # fmt: skip
+              "tensor": lambda grad, self: grad * rules.conj(self)}, autocast={"cuda": "promote"})  # fmt: skip
 def dot(self, tensor):
     """The sum of the products of two vectors, without conjugation.
 
@@ -276,7 +277,7 @@ def dot(self, tensor):
     return _dot("dot", self, tensor)
 
 
-@product("vdot(Tensor self, Tensor other) -> Tensor")
+@product("vdot(Tensor self, Tensor other) -> Tensor", autocast=None)
 def vdot(self, other):
     """The inner product of two vectors: the first is conjugated.
 
@@ -457,7 +458,7 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       saved="alpha beta mat vec")  # fmt: skip
+       saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"})  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
 
@@ -498,6 +499,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 @blend(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote",
     saved="alpha beta vec1 vec2",
+    autocast={"cuda": "lower_precision_fp"},
 )
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].

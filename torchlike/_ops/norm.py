@@ -249,7 +249,7 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
 
 @op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32",
+    variants="", autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2),
     saved="bias! input normalized_shape result1 result2 weight",
     backward={"input, weight, bias": (
@@ -286,7 +286,7 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
 
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32",
+    variants="", autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2), saved={
         "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
         "group": "num_groups", "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
@@ -345,7 +345,7 @@ def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
 
 @op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
     "-> (Tensor result0, Tensor result1)",
-    variants="", node="FusedRmsNormBackward", autocast="fp32", vjp={"input, weight": _rms_norm_backward},
+    variants="", node="FusedRmsNormBackward", autocast={"cuda": "fp32"}, vjp={"input, weight": _rms_norm_backward},
     nondiff=(1,))  # fmt: skip
 def rms_norm(input, normalized_shape, weight, eps):
     """The input over its root mean square in the last dimensions, and 1 / that root."""

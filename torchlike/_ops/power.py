@@ -143,6 +143,7 @@ pow_tensor = pointwise(
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
     saved="exponent result! self",
+    autocast={"cuda": "fp32"},
 )(_pow)
 pow_scalar = pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
@@ -151,6 +152,7 @@ pow_scalar = pointwise(
     vjp={
         "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, number_power),
     },
+    autocast={"cuda": "fp32"},
 )(_pow)
 pow_from = op(
     "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
@@ -162,6 +164,7 @@ pow_from = op(
     vjp={
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
+    autocast={"cuda": "fp32"},
 )(_pow)
 
 
@@ -179,6 +182,7 @@ def _special_grad(grad, self, exponent):
     variants="inplace",
     vjp={"self": _special_grad},
     saved={"self": "self", "exponent": lambda exponent: int(exponent) if exponent % 1 == 0 else exponent},
+    autocast={"cuda": "fp32"},
 )
 def pow_special(self, exponent):
     """``self ** exponent`` for the exponents of ``SPECIAL_EXPONENTS``, compiled for each."""

@@ -93,6 +93,7 @@ def ger(self, vec2):
     node="ViewBackward",
     variants="function",
     saved="",
+    autocast={"cpu": "lower_precision_fp", "cuda": "promote"},
 )
 def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""
@@ -159,7 +160,7 @@ def _same_rank(name, a, b):
 
 
 @op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", dtype="promote", node="LinalgCrossBackward",
-    variants="function method out")  # fmt: skip
+    variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
 def cross(self, other, dim):
     """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
 
@@ -175,7 +176,8 @@ def cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtype="promote", variants="out")
+@op("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtype="promote", variants="out",
+    autocast={"cuda": "promote"})
 def linalg_cross(self, other, dim):
     """The cross product along ``dim`` (the last by default); other dimensions are broadcast.
 
@@ -187,7 +189,8 @@ def linalg_cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", node="SumBackward1", variants="out")
+@op("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", node="SumBackward1", variants="out",
+    autocast="lower_precision_fp")
 def vecdot(x, y, dim):
     """The inner products of vectors along ``dim``, the first conjugated; other dimensions are broadcast.
 
@@ -321,7 +324,8 @@ def einsum(equation, tensors, path):
     )
 
 
-@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out", saved="")
+@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out", saved="",
+    autocast="lower_precision_fp")
 def multi_dot(tensors):
     """The product of several matrices, in the order of multiplication that costs least.
 
@@ -364,7 +368,7 @@ def chain(name, tensors):
 # -- parts of matrices -------------------------------------------------------------------------------
 
 
-@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes")
+@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes", autocast={"cpu": "fp32"})
 def trace(self):
     """The sum of the diagonal of a matrix.
 

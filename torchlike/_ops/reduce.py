@@ -27,7 +27,8 @@ def _sum(x, axes, keepdim):
 
 
 @reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
-           vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes")  # fmt: skip
+           vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
+           autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
     """The sum of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
 
@@ -48,6 +49,7 @@ def sum(self, dtype):
     vjp={"self": lambda grad, self_aval, dim, keepdim: _restored(grad, self_aval.shape, dim, keepdim)},
     jvp="kernel",
     saved="dim keepdim self_sym_sizes",
+    autocast={"cuda": "fp32"},
 )
 def sum_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
@@ -97,7 +99,7 @@ def mean_dim(self, dim, keepdim, dtype):
 
 
 @reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
-           saved="result! self!")  # fmt: skip
+           saved="result! self!", autocast="fp32")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
 
@@ -112,7 +114,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!")  # fmt: skip
+           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     axis = axis_of(dim, self.ndim)

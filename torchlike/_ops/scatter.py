@@ -168,7 +168,7 @@ def scatter_value_with(self, dim, index, value, reduce):
 
 
 @op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
-    check=_in_range, vjp={"self": lambda grad: grad, "src": _read})  # fmt: skip
+    check=_in_range, vjp={"self": lambda grad: grad, "src": _read}, autocast={"cuda": "promote"})  # fmt: skip
 def scatter_add(self, dim, index, src):
     """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
     dim = wrap_dim(dim, self.ndim)
@@ -392,7 +392,8 @@ def _blank(grad, dim, index):
     variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
     vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim",
     jvp={"self": lambda dot, dim, index: _blank(dot, dim, index),
-         "source": lambda dot, self, dim, index: index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)}
+         "source": lambda dot, self, dim, index: index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)},
+         autocast={"cpu": "promote"},
     )  # fmt: skip
 def index_copy(self, dim, index, source):
     """``input`` with the slices of ``source`` in place of those at ``index`` along ``dim``."""

@@ -405,7 +405,7 @@ def _quantile_family(name, doc):
 
     tensor.__doc__ = doc
     tail = 'int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'
-    settings = {"variants": "out", "check": _outside(name), "saved": "~self"}
+    settings = {"variants": "out", "check": _outside(name), "saved": "~self", "autocast": {"cpu": "fp32"}}
     return (
         op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", **settings)(tensor),
         op(f"{name}.scalar(Tensor self, float q, {tail}", node="SqueezeBackward4", **settings)(tensor),

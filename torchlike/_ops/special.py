@@ -46,6 +46,7 @@ erfinv = unary(
     kinds="bif",
     doc="The inverse of the error function.",
     shows="0.5 -> 0.4769",
+    autocast={"cuda": "fp32"},
 )
 
 

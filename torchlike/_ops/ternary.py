@@ -276,6 +276,7 @@ def _value(value, self):
         "tensor1": lambda grad, tensor2, value: grad * conj(tensor2 * value),
         "tensor2": lambda grad, tensor1, value: grad * conj(tensor1 * value),
     },
+    autocast={"cuda": "promote"},
 )
 def addcmul(self, tensor1, tensor2, value):
     """``input + value * tensor1 * tensor2``; the shapes broadcast.
@@ -297,6 +298,7 @@ def addcmul(self, tensor1, tensor2, value):
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
         "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj(value * tensor1 / (tensor2 * tensor2)),
     },
+    autocast={"cuda": "promote"},
 )
 def addcdiv(self, tensor1, tensor2, value):
     """``input + value * tensor1 / tensor2``; the shapes broadcast. RuntimeError for integer tensors.

@@ -95,6 +95,7 @@ rsqrt = unary(
     _rsqrt_grad,
     doc="Elementwise ``1 / sqrt(input)``.",
     shows="4.0 -> 0.5000",
+    autocast={"cuda": "fp32"},
 )
 
 
@@ -109,6 +110,7 @@ reciprocal = unary(
     _reciprocal_grad,
     doc="Elementwise ``1 / input``.",
     shows="4.0 -> 0.2500",
+    autocast={"cuda": "fp32"},
 )
 exp = unary(
     "exp",
@@ -116,6 +118,7 @@ exp = unary(
     lambda grad, result: grad * conj(result),
     doc="Elementwise exponential.",
     shows="0.5 -> 1.6487",
+    autocast={"cuda": "fp32"},
 )
 
 
@@ -137,6 +140,7 @@ expm1 = unary(
     lambda grad, result: grad * (conj(result) + 1),
     doc="Elementwise ``exp(input) - 1``, accurate near 0.",
     shows="1e-3 -> 0.0010",
+    autocast={"cuda": "fp32"},
 )
 log = unary(
     "log",
@@ -144,6 +148,7 @@ log = unary(
     lambda grad, self: grad / conj(self),
     doc="Elementwise natural logarithm.",
     shows="2.0 -> 0.6931",
+    autocast={"cuda": "fp32"},
 )
 
 
@@ -171,6 +176,7 @@ log2 = unary(
     lambda grad, self: grad / (conj(self) * math.log(2)),
     doc="Elementwise logarithm to base 2.",
     shows="8.0 -> 3.",
+    autocast={"cuda": "fp32"},
 )
 log10 = unary(
     "log10",
@@ -178,6 +184,7 @@ log10 = unary(
     lambda grad, self: grad / (conj(self) * math.log(10)),
     doc="Elementwise logarithm to base 10.",
     shows="1000.0 -> 3.",
+    autocast={"cuda": "fp32"},
 )
 log1p = unary(
     "log1p",
@@ -185,6 +192,7 @@ log1p = unary(
     lambda grad, self: grad / (conj(self) + 1),
     doc="Elementwise ``log(1 + input)``, accurate near 0.",
     shows="1e-3 -> 0.0010",
+    autocast={"cuda": "fp32"},
 )
 
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------
@@ -209,6 +217,7 @@ tan = unary(
     lambda grad, result: grad * conj(1 + result * result),
     doc="Elementwise tangent.",
     shows="0.5 -> 0.5463",
+    autocast={"cuda": "fp32"},
 )
 asin = unary(
     "asin",
@@ -216,6 +225,7 @@ asin = unary(
     lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
+    autocast={"cuda": "fp32"},
 )
 acos = unary(
     "acos",
@@ -223,6 +233,7 @@ acos = unary(
     lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
+    autocast={"cuda": "fp32"},
 )
 atan = unary(
     "atan",
@@ -237,6 +248,7 @@ sinh = unary(
     lambda grad, self: grad * conj(lax.cosh(self)),
     doc="Elementwise hyperbolic sine.",
     shows="0.5 -> 0.5211",
+    autocast={"cuda": "fp32"},
 )
 cosh = unary(
     "cosh",
@@ -244,6 +256,7 @@ cosh = unary(
     lambda grad, self: grad * conj(lax.sinh(self)),
     doc="Elementwise hyperbolic cosine.",
     shows="0.5 -> 1.1276",
+    autocast={"cuda": "fp32"},
 )
 tanh = unary(
     "tanh",
