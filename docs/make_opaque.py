@@ -22,8 +22,8 @@ HEAD = """\
 Under a `TorchDispatchMode` a backward is the calls of aten that its formula is: the formula's own words, and for
 the rest the primitives of jax that it consists of, one by one (`mul` is `aten.mul`, `select_n` is `aten.where`). So
 gradients are the same with and without a mode. Of {known} operators that is so. The derivatives of the {count} below
-have parts for which aten has no operator; a mode sees each as one call of `torch.ops.torchlike`, with the kernel that runs
-without a mode too. Made by `python docs/make_opaque.py`.
+have parts for which aten has no operator; a mode sees each as one call of `torch.ops.torchlike`, with the kernel that
+runs without a mode too. Made by `python docs/make_opaque.py`.
 
 | operator | what aten has no operator for |
 |---|---|

@@ -15,6 +15,7 @@ from torchlike._core.dispatch import call
 from torchlike._core.packets import OpOverload, ops, packet
 from torchlike._core.python_dispatch import below, invoke
 from torchlike._core.tensor import Tensor, strided
+from torchlike._decl.derive import as_tuple
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.naming import named_trace
 from torchlike._decl.op import ViewOp, parameters
@@ -26,13 +27,24 @@ _OPAQUE = object()
 def recipe(plan: Any) -> Any:
     """The jaxpr of a plan's gradients with the names of words, or None if it has parts that aten has no word for."""
     if plan.recipe is None:
-        function, avals = plan.source
+        function, avals = _source(plan)
         closed = named_trace(function, *avals)
         if missing(closed.jaxpr):
             plan.recipe = _OPAQUE
         else:
             plan.recipe = _without_twins(closed) if plan.explicit else _in_order(closed, plan)
     return None if plan.recipe is _OPAQUE else plan.recipe
+
+
+def _source(plan: Any) -> Any:
+    """All gradients as a function of the kernel's arguments, and their shapes and dtypes."""
+    if plan.source is None:  # the plan came from a store, or from one for a mapped call
+        made = plan.op.derivative(plan.static, plan.avals, plan.wanted)
+        plan.source, plan.explicit = made.source, made.explicit
+    if plan.source is None:
+        avals = [plan.avals[i] for i in plan.inputs] + [plan.outs[i] for i in (*plan.outputs, *plan.diff)]
+        plan.source = lambda *values: plan.routed(values, as_tuple(plan.kernel.function(*values))), avals
+    return plan.source
 
 
 def _without_twins(closed: Any) -> Any:
@@ -103,7 +115,7 @@ def _needed(var: Any, makers: dict, eqns: dict) -> None:
 
 def known(plan: Any, args: tuple | None = None) -> bool:
     """Whether a plan's gradients are calls that can be shown; ``args``: what a view was made with."""
-    if plan.refuses or plan.source is None:
+    if plan.refuses:
         return False
     by_name = named(plan) is not None and (args is not None or not isinstance(plan.op.declaration, ViewOp))
     return by_name or recipe(plan) is not None
