@@ -9,6 +9,7 @@ JOBS = {
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
+    "cold": ["programs", "kernels"],
     "growth": ["recorded", "immediate", "layers"],
     "memory": ["chain"],
     "remat": ["perceptrons", "transformer"],

@@ -65,10 +65,10 @@ def state_of(model, optimizer=None):
     return look
 
 
-def sequence(make, programs=None):
+def sequence(make, fullgraph=True):
     """``make(compile)`` gives what is compared: once with the identity, once with torch.compile."""
     seen = []
-    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=True)):
+    for wrap in (lambda f: f, lambda f: torch.compile(f, fullgraph=fullgraph)):
         torch.manual_seed(0)
         seen.append(numbers(make(wrap)))
     same(*seen)

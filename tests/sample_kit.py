@@ -32,8 +32,6 @@ STATIC: dict[str, list] = {
 }  # fmt: skip
 
 
-
-
 def _long(values: Any) -> np.ndarray:
     return np.array(values, np.int64)
 
@@ -76,8 +74,10 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_adaptive_avg_pool3d": ([(1, 2, 4, 4, 4)], ((2, 2, 2),)),
     "linalg_cholesky": ([_POSITIVE], (False,)),
     "cholesky": ([_POSITIVE], (False,)),
-    **{f"_upsample_{kind}": ([(1, 2, *(3,) * n)], ((4,) * n, None, False, False)) for kind, n in (
-        ("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))},
+    **{
+        f"_upsample_{kind}": ([(1, 2, *(3,) * n)], ((4,) * n, None, False, False))
+        for kind, n in (("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))
+    },
     "_to_copy": ([(3, 4)], (torchlike.float32,)),
 }
 # Results that are never differentiable, which their declarations leave to the dtype.

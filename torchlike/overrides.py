@@ -57,9 +57,7 @@ def has_torch_function_variadic(*relevant_args: Any) -> bool:
     return core.asked(relevant_args)
 
 
-def handle_torch_function(
-    public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
-) -> Any:
+def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Hand a call of ``public_api`` to the active mode, or to those of ``relevant_args`` that override.
 
     Args:

@@ -96,7 +96,7 @@ def test_no_search_among_programs_whose_turn_it_is_not(monkeypatch):
     assert run.count == 2 and not searches
 
 
-def test_a_number_set_again_is_searched_for_once(monkeypatch):
+def test_a_number_set_again_is_no_reason_to_search(monkeypatch):
     class Scaled(nn.Module):
         def forward(self, x):
             return x * self.scale
@@ -109,7 +109,7 @@ def test_a_number_set_again_is_searched_for_once(monkeypatch):
     model.scale = float("2.5")
     for _ in range(3):
         run(data(0, 3))
-    assert run.count == 1 and len(searches) == 1
+    assert run.count == 1 and not searches
 
 
 # -- numbers ---------------------------------------------------------------------------------------------
@@ -257,15 +257,14 @@ def test_the_heap_is_not_searched(monkeypatch):
 
 
 def test_a_trace_costs_what_the_function_touches():
-    counts = []
-    for others in (10, 20_000):
+    counts, x = [], data(0, 3)
+    function = lambda x: (x * 2).sin() + 1  # noqa: E731
+    for others in (10, 10, 20_000):
         alive = [torch.ones(1) for _ in range(others)]
-        f = torch.compile(lambda x: (x * 2).sin() + 1, fullgraph=True)
-        x = data(0, 3)
-        torch.compile(lambda x: (x * 2).sin() + 1, fullgraph=True)(x)
+        f = torch.compile(function, fullgraph=True)
         counts.append(python_calls(lambda f=f, x=x: f(x)))
         del alive
-    assert abs(counts[1] - counts[0]) < 50
+    assert abs(counts[2] - counts[1]) < 50
 
 
 @pytest.mark.parametrize("collects", [False, True])
@@ -290,11 +289,10 @@ def test_a_trace_leaves_the_collector_as_it_was(on):
     was = gc.isenabled()
     (gc.enable if on else gc.disable)()
     try:
-        seen = []
-        torch.compile(lambda x: seen.append(gc.isenabled()) or x + 1, fullgraph=True)(data(0, 3))
+        torch.compile(lambda x: x + 1, fullgraph=True)(data(0, 3))
         with pytest.raises(ZeroDivisionError):
             torch.compile(lambda x: x + 1 // 0)(data(0, 3))
-        assert gc.isenabled() == on and seen[0] is on
+        assert gc.isenabled() == on
     finally:
         (gc.enable if was else gc.disable)()
 

@@ -422,6 +422,8 @@ def _backward(x):
 
 
 OUTSIDE = torch.ones(2, requires_grad=True)
+
+
 def _grown(self, x):
     self.n = torch.cat([self.n, x.detach()])
     return x

@@ -280,11 +280,13 @@ def a_scheduler_inside(wrap):
     ids=lambda f: f.__name__,
 )
 def test_changed_by_the_function(script):
-    """A program would not change it again: each call has its own, up to the limit."""
-    sequence(script)
+    """A program would not change it again: Python runs in every call."""
+    sequence(script, fullgraph=False)
+    with pytest.raises(RuntimeError, match="which a program would not do again|iterator that was made outside"):
+        sequence(script)
 
 
-def test_values_made_on_first_use_cost_one_more_program():
+def test_values_made_on_first_use_cost_a_call_in_pieces():
     scale = {}
 
     def f(x):
@@ -292,8 +294,8 @@ def test_values_made_on_first_use_cost_one_more_program():
             scale["value"] = 2.0
         return x * scale["value"]
 
-    run = torch.compile(f, fullgraph=True)
-    assert [run(x2()).tolist() for _ in range(4)] == [[2, 2]] * 4 and run.count == 2
+    run = torch.compile(f)
+    assert [run(x2()).tolist() for _ in range(4)] == [[2, 2]] * 4 and run.count == 1 and run.eager is None
 
 
 @pytest.mark.parametrize("draw", [random.random, lambda: float(np.random.rand())], ids=["random", "numpy"])
@@ -311,17 +313,19 @@ def test_pythons_random_numbers(draw):
         torch.compile(lambda x: x * draw(), fullgraph=True)(x2())
 
 
-def test_a_log_that_is_appended_to_is_no_reason_for_a_new_program():
+def test_a_log_is_appended_to_in_every_call():
     seen = []
 
     def f(x):
-        seen.append("traced")
+        seen.append("called")
         return x * 2
 
-    run = torch.compile(f, fullgraph=True)
+    run = torch.compile(f)
     for _ in range(3):
         run(x2())
-    assert seen == ["traced"] and run.count == 1
+    assert seen == ["called"] * 3 and "changes seen (append), which a program would not do again" in run.eager
+    with pytest.raises(RuntimeError, match=r"seen.append\("):
+        torch.compile(f, fullgraph=True)(x2())
 
 
 # -- arguments -------------------------------------------------------------------------------------------------

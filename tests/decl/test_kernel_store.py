@@ -283,9 +283,9 @@ def levels(monkeypatch):
     """The levels that kernels are compiled at, as they are."""
     seen, compiled = [], compiling.compiled
 
-    def watched(function, args, donated, options):
+    def watched(found, donated, options):
         seen.append("quickly" if options is kernels.QUICKLY else "well")
-        return compiled(function, args, donated, options)
+        return compiled(found, donated, options)
 
     monkeypatch.setattr(compiling, "compiled", watched)
     return seen

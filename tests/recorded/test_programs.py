@@ -390,7 +390,29 @@ def test_a_saved_value_is_not_overwritten(recorded):
         assert torch.equal(before.grad, before.detach() * 2)
 
 
-def test_a_trace_that_keeps_everything_is_not_compiled(recorded):
+def chain(length, x):
+    y = x
+    for i in range(length):
+        y = y.sin() if i % 3 else y * 1.5 + x
+    executor.cut()
+    return y
+
+
+@pytest.mark.parametrize("length", [120, 200])
+def test_a_trace_that_keeps_everything_runs_in_pieces(recorded, length):
+    x = torch.linspace(0.1, 0.9, 16).requires_grad_()
+    with torch.set_execution("immediate"):
+        expected = chain(length, x)
+        (gradient,) = torch.autograd.grad(expected.sum(), x)
+    for _ in range(WARM + 2):
+        y = chain(length, x)
+        torch.testing.assert_close(y, expected)
+        (found,) = torch.autograd.grad(y.sum(), x)
+        assert torch.allclose(found, gradient)
+    assert any(not program.whole and len(program.run.parts) > 4 for program in trie.TRIE.programs)
+
+
+def test_pieces_that_do_the_same_are_compiled_once(recorded):
     x = torch.linspace(0.1, 0.9, 16).requires_grad_()
 
     def step():
@@ -404,7 +426,25 @@ def test_a_trace_that_keeps_everything_is_not_compiled(recorded):
     with compilations() as seen:
         for _ in range(WARM):
             step().sum().item()
-    assert len(seen) <= 1  # the sum
+    assert len(seen) <= 4  # the sum, and the first, a middle and the last piece
+
+
+def test_pieces_read_numbers_and_what_earlier_ones_made(recorded):
+    x = torch.linspace(0.1, 0.9, 16).requires_grad_()
+
+    def step(scale):
+        first, kept, y = x * scale, [], x
+        for i in range(90):
+            y = (y + first) * 0.5 if i % 2 else y.mul(scale)
+            kept += y.unbind()[:1] if i % 30 == 0 else []
+        executor.cut()
+        return [y, first, *kept]
+
+    for i in range(WARM + 3):
+        with torch.set_execution("immediate"):
+            expected = step(1 + i / 10)
+        for a, b in zip(step(1 + i / 10), expected, strict=True):
+            torch.testing.assert_close(a, b)
 
 
 def test_a_step_that_keeps_many_gradients_is_compiled(recorded):

@@ -73,9 +73,7 @@ class device:
             return _from_string(given, index)
         if _is_index(given) and index is None:
             return _intern(_accelerator(), _checked_index(given))
-        raise TypeError(
-            f"device(): argument 'type' must be torch.device, str or int, not {given.__class__.__name__}"
-        )
+        raise TypeError(f"device(): argument 'type' must be torch.device, str or int, not {given.__class__.__name__}")
 
     def __init_subclass__(cls) -> None:
         raise TypeError("type 'torch.device' is not an acceptable base type")
@@ -150,9 +148,7 @@ def _from_string(text: str, index: Any) -> device:
         raise RuntimeError("Device string must not be empty; use for example 'cpu' or 'cuda:0'")
     kind, colon, digits = text.partition(":")
     if kind not in _TYPES:
-        raise RuntimeError(
-            f"Expected one of {', '.join(_TYPES)} device type at start of device string: {text}"
-        )
+        raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {text}")
     if colon and not _is_number(digits):
         raise RuntimeError(f"Invalid device string: '{text}'; expected a type and an index, such as 'cuda:0'")
     if index is None:

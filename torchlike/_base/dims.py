@@ -9,9 +9,7 @@ from torchlike._base.layout import Ints
 
 
 def _dim_error(dim: int, ndim: int) -> NoReturn:
-    raise IndexError(
-        f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
-    )
+    raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
 
 
 def wrap_dim(dim: int, ndim: int, scalar_ok: bool = True) -> int:
@@ -84,8 +82,7 @@ def _broadcast_pair(a: Ints, b: Ints) -> Ints:
         elif y != x and y != 1:
             x, y = (x, y) if long is a else (y, x)
             raise RuntimeError(
-                f"The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton "
-                f"dimension {dim}"
+                f"The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {dim}"
             )
     return tuple(out)
 
@@ -106,9 +103,7 @@ def split_sizes(length: int, split_size: int) -> list[int]:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     if split_size == 0:
         if length:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}"
-            )
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {length}")
         return [0]
     pieces = max((length + split_size - 1) // split_size, 1)
     return [split_size] * (pieces - 1) + [length - split_size * (pieces - 1)]
@@ -119,8 +114,7 @@ def check_split_sizes(length: int, sizes: Sequence[int], dim: int) -> list[int]:
     sizes = list(sizes)
     if sizes and min(sizes) < 0:
         raise RuntimeError(
-            "split_with_sizes expects split_sizes have only non-negative entries, but got "
-            f"split_sizes={sizes}"
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={sizes}"
         )
     if sum(sizes) != length:
         raise RuntimeError(
@@ -154,8 +148,7 @@ def numpy_split_dim(name: str, ndim: int) -> int:
     least, dim = {"hsplit": (1, min(ndim - 1, 1)), "vsplit": (2, 0), "dsplit": (3, 2)}[name]
     if ndim < least:
         raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} "
-            "dimensions!"
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {ndim} dimensions!"
         )
     return dim
 

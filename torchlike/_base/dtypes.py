@@ -156,9 +156,7 @@ float8_e4m3fn = _new("float8_e4m3fn", "f8e4m3fn", "Float8_e4m3fn", ml_dtypes.flo
 float8_e4m3fnuz = _new("float8_e4m3fnuz", "f8e4m3fnuz", "Float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "f")
 float8_e5m2 = _new("float8_e5m2", "f8e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, "f")
 float8_e5m2fnuz = _new("float8_e5m2fnuz", "f8e5m2fnuz", "Float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "f")
-float8_e8m0fnu = _new(
-    "float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "f", signed=False
-)
+float8_e8m0fnu = _new("float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, "f", signed=False)
 float4_e2m1fn_x2 = _new("float4_e2m1fn_x2", "f4e2m1fnx2", "Float4_e2m1fn_x2", None, "f")
 
 # jax names 1-bit integers too, but XLA does not compile them.
@@ -204,8 +202,7 @@ ALIASES.update(
 )  # fmt: skip
 
 TENSOR_TYPES: dict[str, dtype] = {
-    f"{t.scalar_name}Tensor": t
-    for t in (bfloat16, bool, uint8, int8, float64, float32, float16, int32, int64, int16)
+    f"{t.scalar_name}Tensor": t for t in (bfloat16, bool, uint8, int8, float64, float32, float16, int32, int64, int16)
 }
 """The legacy tensor types ("FloatTensor") and the dtype of each."""
 
@@ -279,9 +276,7 @@ def set_default_dtype(d: dtype) -> None:
     """
     global _default
     if d.__class__ is not dtype or not d.is_floating_point:
-        raise TypeError(
-            f"invalid dtype object: only floating-point types are supported as the default type, got {d!r}"
-        )
+        raise TypeError(f"invalid dtype object: only floating-point types are supported as the default type, got {d!r}")
     if d not in (float16, bfloat16, float32, float64):
         raise TypeError(f"{d!r} cannot be the default type; use float16, bfloat16, float32 or float64")
     _default = d

@@ -169,9 +169,7 @@ def matrix_transpose(layout: Layout, name: str = "mT") -> Layout:
     shape, strides, offset = layout
     ndim = len(shape)
     if ndim == 1:
-        raise RuntimeError(
-            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
     if not ndim:
         return layout
     return Layout(_swapped(shape, -1, -2), _swapped(strides, -1, -2), offset)
@@ -182,9 +180,7 @@ def hermitian(layout: Layout) -> Layout:
     ndim = len(layout[0])
     if ndim not in (0, 2):
         hint = "" if ndim == 1 else " For batches of matrices, consider using tensor.mH"
-        raise RuntimeError(
-            f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor.{hint}"
-        )
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor.{hint}")
     return reverse_dims(layout)
 
 
@@ -199,9 +195,7 @@ def select(layout: Layout, dim: int, index: int) -> Layout:
     dim = wrap_dim(dim, len(shape))
     size = shape[dim]
     if not -size <= index < size:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}"
-        )
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
     start = index + size if index < 0 else index
     after = dim + 1
     return Layout(shape[:dim] + shape[after:], strides[:dim] + strides[after:], offset + start * strides[dim])
@@ -215,9 +209,7 @@ def clamp_slice(length: int, start: int | None, end: int | None) -> tuple[int, i
     return start, start if end < start else length if end > length else end
 
 
-def slice(
-    layout: Layout, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Layout:
+def slice(layout: Layout, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Layout:
     """Tensor[start:end:step] in one dimension; the step must be positive."""
     shape, strides, offset = layout
     if not shape:
@@ -244,9 +236,7 @@ def narrow(layout: Layout, dim: int, start: int, length: int) -> Layout:
     dim = wrap_dim(dim, len(shape))
     size = shape[dim]
     if not -size <= start <= size:
-        raise IndexError(
-            f"start out of range (expected to be in range of [{-size}, {size}], but got {start})"
-        )
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     first = start + size if start < 0 else start
     if first + length > size:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
@@ -267,9 +257,7 @@ def unfold(layout: Layout, dim: int, size: int, step: int) -> Layout:
     if not shape:
         return Layout((size,), (1,), offset)
     windows = (length - size) // step + 1
-    return Layout(
-        (*_replaced(shape, dim, windows), size), (*_replaced(strides, dim, stride * step), stride), offset
-    )
+    return Layout((*_replaced(shape, dim, windows), size), (*_replaced(strides, dim, stride * step), stride), offset)
 
 
 def diagonal(layout: Layout, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Layout:
@@ -297,8 +285,7 @@ def _expand_error(size: Sequence[int], shape: Ints, at: int) -> NoReturn:
     lead = len(size) - len(shape)
     if at < lead:
         raise RuntimeError(
-            f"The expanded size of the tensor ({size[at]}) isn't allowed in a leading, non-existing "
-            f"dimension {at}"
+            f"The expanded size of the tensor ({size[at]}) isn't allowed in a leading, non-existing dimension {at}"
         )
     raise RuntimeError(
         f"The expanded size of the tensor ({size[at]}) must match the existing size ({shape[at - lead]}) at "
@@ -375,9 +362,7 @@ def as_strided(
     if len(sizes) != len(strides):
         raise RuntimeError(f"mismatch in length of strides and shape: sizes {sizes}, strides {strides}")
     if strides and min(strides) < 0:
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {strides}"
-        )
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {strides}")
     if sizes and min(sizes) < 0:
         raise RuntimeError(f"as_strided: sizes must be non-negative, got sizes={sizes} and strides={strides}")
     if start < 0:
@@ -410,8 +395,7 @@ def view_as_complex(layout: Layout) -> Layout:
         raise RuntimeError(f"Tensor must have a last dimension with stride 1, got stride {strides[-1]}")
     if any([st % 2 and n != 1 for n, st in zip(shape[:-1], strides[:-1], strict=True)]):
         raise RuntimeError(
-            "Tensor must have a stride divisible by 2 for all but last dimension, got strides "
-            f"{list(strides)}"
+            f"Tensor must have a stride divisible by 2 for all but last dimension, got strides {list(strides)}"
         )
     if offset % 2:
         raise RuntimeError(f"Tensor must have a storage_offset divisible by 2, got {offset}")
@@ -443,9 +427,7 @@ def view_dtype(
         if strides[-1] != 1:
             raise RuntimeError(uneven)
         ratio = old_itemsize // new_itemsize
-        return Layout(
-            (*shape[:-1], shape[-1] * ratio), (*[s * ratio for s in strides[:-1]], 1), offset * ratio
-        )
+        return Layout((*shape[:-1], shape[-1] * ratio), (*[s * ratio for s in strides[:-1]], 1), offset * ratio)
     ratio = new_itemsize // old_itemsize
     checks = [("size(-1)", shape[-1]), ("storage_offset()", offset)]
     checks += [(f"stride({i})", s) for i, s in enumerate(strides[:-1])]
@@ -454,6 +436,4 @@ def view_dtype(
             raise RuntimeError(f"self.{what} must be divisible by {ratio} {how}, but got {value}")
         if strides[-1] != 1:
             raise RuntimeError(uneven)
-    return Layout(
-        (*shape[:-1], shape[-1] // ratio), (*[s // ratio for s in strides[:-1]], 1), offset // ratio
-    )
+    return Layout((*shape[:-1], shape[-1] // ratio), (*[s // ratio for s in strides[:-1]], 1), offset // ratio)

@@ -16,7 +16,8 @@ class State(threading.local):
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
     backward that runs, or None. ``capture``: what a compiled function needs of the outside, while it is traced.
-    ``recorder``: what records the calls of this thread; None if they run at once. ``function_modes``,
+    ``recorder``: what records the calls of this thread; None if they run at once. ``interpreter``: what runs the
+    user's Python code while a function is captured. ``function_modes``,
     ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
     ``__torch_function__`` of subclasses is off, 2 where that of modes is too. ``levels``: the function transforms
     (vmap, jvp) and dual levels that are active, the innermost last.
@@ -34,6 +35,7 @@ class State(threading.local):
     multithreading = True
     view_replay = False
     recorder: Any = None
+    interpreter: Any = None
     function_modes: tuple = ()
     dispatch_modes: tuple = ()
     overrides_off = 0
@@ -47,6 +49,12 @@ class State(threading.local):
 
 
 state = State()
+
+
+def followed(function):
+    """A user's function as this library is to call it: during a capture it is interpreted."""
+    return function if state.interpreter is None else state.interpreter.wrap(function)
+
 
 # The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor, in their order.
 LEVELS = 1  # a function transform: vmap, jvp, or a dual level

@@ -116,9 +116,7 @@ class Doors:
         enter, overridden, plain = self.enter, self.overridden, self.plain
 
         def door(self, other):
-            if armed and (
-                self.__class__ not in plain or other.__class__ not in plain or state.function_modes
-            ):
+            if armed and (self.__class__ not in plain or other.__class__ not in plain or state.function_modes):
                 return enter(door, (self, other), {})
             out = behind(self, other)
             if out is NotImplemented and not armed and overridden((self, other)):

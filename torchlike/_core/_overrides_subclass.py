@@ -59,7 +59,13 @@ def detached(t):
 
 
 def make_subclass(
-    cls, data, require_grad=False, *, dispatch_sizes_strides_policy=None, dispatch_device=False, dispatch_layout=False,
+    cls,
+    data,
+    require_grad=False,
+    *,
+    dispatch_sizes_strides_policy=None,
+    dispatch_device=False,
+    dispatch_layout=False,
     device_for_backend_keys=None,
 ):
     """An instance of ``cls`` over the storage of ``data``, without history.

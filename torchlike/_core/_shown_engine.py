@@ -12,6 +12,7 @@ from torchlike._core import python_dispatch as layer
 from torchlike._core._aten_lower import GRADIENTS, Later, shown
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import CopySlices, demand_writable
+from torchlike._core.layers import DISPATCH
 from torchlike._core.mutation import grad_of, set_grad
 from torchlike._core.opnode import OpNode, _zeros
 from torchlike._core.packets import ops
@@ -209,9 +210,9 @@ def seed(root: Any) -> Any:
     return shown(_aten.ones_like.default, root, pin_memory=False, memory_format=preserve_format)
 
 
-def choose() -> type | None:
-    """The kind of task for a backward that begins now."""
-    return ShownTask if wanted() else None
+def _task() -> tuple | None:
+    """The kind of task for a backward that begins now, and its seed, if it is shown."""
+    return (ShownTask, seed) if wanted() else None
 
 
-engine.TASKS.append((choose, seed))
+DISPATCH.task = _task

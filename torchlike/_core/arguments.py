@@ -140,11 +140,7 @@ def as_tensors(function, name, x):
 
 def as_tensor_arg(function, name, x):
     """A tensor (used by overload resolution, where anything else means another overload)."""
-    return (
-        x
-        if isinstance(x, Tensor) or hasattr(x, "__torch_function__")
-        else _wrong(function, name, "Tensor", x)
-    )
+    return x if isinstance(x, Tensor) or hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
 
 
 def as_operand(function, name, x):

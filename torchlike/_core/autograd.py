@@ -1,8 +1,8 @@
 """Autograd fields and methods of Tensor."""
 
-import warnings
 
 from torchlike._base import dtypes
+from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.backward import call_node, method_backward
@@ -50,12 +50,11 @@ def _grad_fn(t):
 def _get_grad(t):
     grad = grad_of(t)
     if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
-        warnings.warn(
+        warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
             "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
             "Tensor, use .retain_grad() on the non-leaf Tensor.",
             UserWarning,
-            stacklevel=2,
         )
     return grad
 
@@ -68,9 +67,7 @@ def _set_grad(t, value):
 
 def _check_grad(t, value):
     if not isinstance(value, Tensor):
-        raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
-        )
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     expected = grad_dtype_of(t)
@@ -261,12 +258,8 @@ def install():
         nodes.requires_grad, _set_requires_grad, _undeletable("requires_grad must be a bool; it cannot be deleted")
     )
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._grad_fn = property(
-        _grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!")
-    )
-    Tensor._backward_hooks = property(
-        _backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!")
-    )
+    Tensor._grad_fn = property(_grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!"))
+    Tensor._backward_hooks = property(_backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!"))
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)

@@ -1,7 +1,6 @@
 """The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
 
 import threading
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -10,6 +9,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
@@ -65,11 +65,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def warn_of_copy(data, name):
     """Warn that a tensor is copied by a function meant for other data."""
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
             f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}(sourceTensor).",
             UserWarning,
-            stacklevel=3,
         )
 
 
@@ -126,9 +125,7 @@ def from_jax_array(array):
     tensor([0., 0.])
     """
     if not isinstance(array, jax.Array):
-        raise TypeError(
-            f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data"
-        )
+        raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
     return fresh(jax.lax.convert_element_type(array, array.dtype))
@@ -166,9 +163,7 @@ def numpy(t, *, force=False):
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
     if t.requires_grad and state.grad and not force:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if is_conj(t) and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."

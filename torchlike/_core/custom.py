@@ -1,6 +1,6 @@
 """Custom functions: the node that users see as ``ctx``, the call, and what becomes of its outputs."""
 
-from torchlike._base.state import state
+from torchlike._base.state import followed, state
 from torchlike._core import node as nodes
 from torchlike._core.creation import FUNCTION, MULTIPLE, refusal
 from torchlike._core.dispatch import refresh
@@ -100,7 +100,7 @@ class CustomNode(SavesTensors):
         """The gradients of the tensor arguments, checked, from those of the outputs (None: undefined)."""
         if self.materialize_grads and not all([g is not None for g in grads]):
             grads = _materialized(self, grads)
-        backward = self._get_user_fn()
+        backward = followed(self._get_user_fn())
         got = backward(self, list(grads)) if self._forward_cls.boxed_grads_call else backward(self, *grads)
         return _accepted(self, _counted(self, got if isinstance(got, tuple) else (got,)))
 
@@ -210,10 +210,10 @@ def run(node, forward, setup, args, then=None):
     before, state.grad = state.grad, False
     try:
         if setup is None:
-            output = forward(node, *args)
+            output = followed(forward)(node, *args)
         else:
-            output = forward(*args)
-            setup(node, args, output)
+            output = followed(forward)(*args)
+            followed(setup)(node, args, output)
         outputs = output if isinstance(output, tuple) else (output,)
         if setup is not None and node.to_save is not None:
             _refuse_returned_inputs(node, args, outputs)

@@ -110,9 +110,7 @@ _ABSENT = object()
 
 def _make_plan(op, inputs, static, values):
     is_tensor = [_get(t.__class__) == 1 for t in inputs]
-    wanted = tuple(
-        i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype)
-    )
+    wanted = tuple(i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype))
     if not wanted:
         return None
     avals = [derive.aval(v) for v in values]

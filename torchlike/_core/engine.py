@@ -11,13 +11,14 @@ from heapq import heapify, heappop, heappush
 from itertools import repeat
 
 from torchlike._base.layout import is_dense
-from torchlike._base.state import state
+from torchlike._base.state import followed, state
 from torchlike._core import anomaly
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
 from torchlike._core.inplace import call_inplace, demand_writable
+from torchlike._core.layers import DISPATCH
 from torchlike._core.mutation import grad_of, set_grad, write
 from torchlike._core.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
@@ -32,17 +33,9 @@ adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
 
 
-# (choose, seed) of other kinds of backward: the class of one that begins now or None; the gradient 1 of a root.
-TASKS: list = []
-
-
 def kind_of_task():
     """The (class, seed) of a backward that begins now; the latter None unless gradients start as tensors."""
-    for choose, seed in TASKS:
-        found = choose()
-        if found is not None:
-            return found, seed
-    return _Task, None
+    return DISPATCH.task() or (_Task, None)
 
 
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):
@@ -315,7 +308,7 @@ class _Task:
         """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
         for hook in list(ex.get("prehooks", {}).values()):
             given = tuple(self.tensor(g) for g in grads)
-            grads = [self.raw(g) for g in of_node_hook(hook, given, hook(given))]
+            grads = [self.raw(g) for g in of_node_hook(hook, given, followed(hook)(given))]
         return grads
 
     def after(self, node, results, grads):
@@ -323,7 +316,7 @@ class _Task:
         hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
         for hook in hooks:
             given = node._spread(self.tensor(r) for r in self.wanted_of(node, results))
-            got = of_node_hook(hook, given, hook(given, tuple(self.tensor(g) for g in grads)))
+            got = of_node_hook(hook, given, followed(hook)(given, tuple(self.tensor(g) for g in grads)))
             results = [self.raw(g) for g in node._gather(got)]
         return results
 
@@ -339,9 +332,9 @@ class _Task:
     def after_accumulation(self, node, grads):
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
-            of_leaf_hook(hook(node.variable))
+            of_leaf_hook(followed(hook)(node.variable))
         for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
-            of_node_hook(hook, (), hook((), tuple(self.tensor(g) for g in grads)))
+            of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
 
     # -- leaves ----------------------------------------------------------------------------------
     def accumulate_into(self, leaf, grad):

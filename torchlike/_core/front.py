@@ -47,9 +47,7 @@ def _check(arg, strict, numbers, env):
         cls, converter = plain[arg.kind]
         return [f"if {guard}{n}.__class__ is not {cls}: {n} = {converter}(NAME, '{n}', {n})"]
     if arg.kind in ("Scalar", "float"):
-        return [
-            f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"
-        ]
+        return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"]
     return []
 
 
@@ -70,9 +68,7 @@ def _handover(op, env):
         for arg in op.dynamic:
             if arg.is_list:
                 inputs.append(f"*({arg.name} or ())" if arg.optional else f"*{arg.name}")
-                lens.append(
-                    f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})"
-                )
+                lens.append(f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})")
             else:
                 inputs.append(_runtime(arg, env))
         extra = f"({', '.join(lens)},), "

@@ -1,5 +1,6 @@
 """What hooks may return in place of gradients: checked here, for the engine."""
 
+from torchlike._base.state import followed
 from torchlike._core.tensor import Tensor
 
 
@@ -29,7 +30,7 @@ def replacement(hook, before, after):
 
 def of_tensor_hook(hook, before):
     """What ``hook(before)`` puts in the place of a gradient: a tensor or None."""
-    after = hook(before)
+    after = followed(hook)(before)
     if after is None:
         return before
     if not isinstance(after, Tensor):

@@ -243,7 +243,6 @@ class CopySlices(nodes.Node):
             old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
         return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
 
-
     def view_node(self):
         """A node that reads the view's new value from the base's, which this node made."""
         base = wrap(self.meta)

@@ -185,5 +185,3 @@ def make(op, plan, edges, saved, versions):
     node._seq = nodes.next_sequence()
     node._ex = None
     return node
-
-

@@ -164,9 +164,7 @@ def enter(door, args, kwargs):
     """A call of a public function: by whoever overrides it, else by the function behind its door."""
     entry = door.__dict__.get("entry")
     modes = state.function_modes
-    if entry is None or (
-        not modes and holds_none(args, PLAIN) and (not kwargs or holds_none(kwargs.values(), PLAIN))
-    ):
+    if entry is None or (not modes and holds_none(args, PLAIN) and (not kwargs or holds_none(kwargs.values(), PLAIN))):
         return door.behind()(*args, **kwargs)
     off = state.overrides_off
     found: Any = ()

@@ -3,7 +3,7 @@
 import threading
 import weakref
 
-from torchlike._base.state import state
+from torchlike._base.state import followed, state
 from torchlike._core import anomaly
 from torchlike._core import node as nodes
 from torchlike._core.tensor import Tensor, alias, value_of
@@ -49,10 +49,10 @@ class Packed:
         """What the hook gives; in a backward, ``node`` is the node that runs meanwhile."""
         task = state.task
         if task is None or task.node is not None:
-            return self.unpack(self.object)
+            return followed(self.unpack)(self.object)
         task.node = node
         try:
-            return self.unpack(self.object)
+            return followed(self.unpack)(self.object)
         finally:
             task.node = None
 
@@ -114,7 +114,7 @@ class SavesTensors(nodes.Node):
         version = given._vc.version
         before, state.grad = state.grad, False
         try:
-            taken = pack(given)
+            taken = followed(pack)(given)
         finally:
             state.grad = before
         if given._vc.version != version:

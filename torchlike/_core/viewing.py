@@ -186,9 +186,7 @@ def call_views(op, t, pieces, static):
     """
     if state.slow or t.__class__ not in KIND:
         return walk(Call(op, VIEWS, (t,), (static, pieces)))
-    news = [
-        attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces
-    ]
+    news = [attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces]
     if t._diff is not None and state.grad:
         refresh(t)
     if t._rg and state.grad and news:

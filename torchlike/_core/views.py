@@ -46,9 +46,7 @@ def chain_write(steps):
             here, ints = ints[:n], ints[n:]
             splits.append(here)
             values.append(op.read(values[-1], *static, *here))
-        for (op, static, _), here, value in zip(
-            reversed(steps), reversed(splits), reversed(values[:-1]), strict=True
-        ):
+        for (op, static, _), here, value in zip(reversed(steps), reversed(splits), reversed(values[:-1]), strict=True):
             new = op.write(value, new, *static, *here)
         return new
 

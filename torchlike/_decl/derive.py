@@ -75,6 +75,7 @@ class Kernel:
     strides = False
     # What only declared operators have.
     schema = formulas = tangents = result_names = operator = node_of = edges_of = backward = None
+    closed = None
     full_name = ""
     dynamic: tuple = ()
     lists = False
@@ -146,13 +147,14 @@ class Derived(Kernel):
     """An operator made from another one's kernel: its vjp, jvp or vmap. It has no static arguments.
 
     ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
+    ``closed``: what tracing it for the kinds of values that its plan is of gives, where that is known.
     """
 
-    __slots__ = ("function", "plan", "origin")
+    __slots__ = ("function", "plan", "origin", "closed")
 
     def __init__(self, name, node, function, origin=None):
         super().__init__(name, node)
-        self.function, self.plan, self.origin = function, None, origin
+        self.function, self.plan, self.origin, self.closed = function, None, origin, None
 
     def identity(self):
         return self.origin
@@ -477,5 +479,7 @@ def _finish(plan, kernel, closed, weak):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
         plan.kernel = Derived(f"{plan.name}_backward", kernel.node + "Backward", jaxpr_as_fun(closed))
         plan.kernel.plan = plan
+        if not any(getattr(a, "weak_type", False) for a in closed.out_avals):
+            plan.kernel.closed = closed
     if len(computed) < len(route):
         plan.route = tuple(route)

@@ -246,9 +246,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
         new.lists = any(a.is_list for a in runtime_arg)
-        new.policy_names = (
-            tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
-        )
+        new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
         new.inplace_node = names[-1]
         new.inplace = Inplace(new) if "inplace" in new.variants else None
         _demand_consistent(new, registry, prefix)

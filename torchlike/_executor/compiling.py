@@ -33,6 +33,7 @@ try:
 except ImportError:
     READY = False
 
+TRIED = "0.10."  # the versions of jax that this module is tested with; with another it is tried once in each process
 COMPILED = "/jax/core/compile/backend_compile_duration"
 CONTEXTS = 200  # programs lowered in one MLIR context, which keeps their constants
 # What code may call that is not its own: by the beginning of the name.
@@ -55,13 +56,31 @@ class Code(NamedTuple):
 
 @functools.cache
 def host():
-    """The device whose code this module makes; None if jax computes elsewhere."""
-    return jax.local_devices()[0] if READY and jax.default_backend() == "cpu" else None
+    """The device whose code this module makes; None if jax computes elsewhere, or is not as this module knows it."""
+    if not READY or jax.default_backend() != "cpu":
+        return None
+    return _device() if jax.__version__.startswith(TRIED) or _works() else None
+
+
+@functools.cache
+def _device():
+    return jax.local_devices()[0]
+
+
+def _works():
+    """Whether a small function can be compiled, kept, loaded and called."""
+    try:
+        one = jax.device_put(np.ones(1, np.float32), _device())
+        code, _ = compiled(lambda x: (x + x,), (one,), (), {})
+        (out,), _ = call(unpacked(packed(code)), [one], False)
+        return usual() and out.tolist() == [2]
+    except Exception:  # whatever may have become of jax's own modules
+        return False
 
 
 @functools.cache
 def place():
-    return SingleDeviceSharding(host())
+    return SingleDeviceSharding(_device())
 
 
 def usual():
@@ -74,12 +93,13 @@ def usual():
 def _simple_context(context):
     """Whether settings that tracing depends on name neither a mesh nor another device."""
     values = [x for part in context for x in (part if isinstance(part, tuple) else (part,))]
-    return not any("Mesh" in type(x).__name__ or (isinstance(x, jax.Device) and x is not host()) for x in values)
+    elsewhere = [x for x in values if isinstance(x, jax.Device) and x is not _device()]
+    return not elsewhere and not any("Mesh" in type(x).__name__ and not getattr(x, "empty", False) for x in values)
 
 
 @functools.cache
 def _devices():
-    return xla_client.DeviceList((host(),))
+    return xla_client.DeviceList((_device(),))
 
 
 def pjit(function, miss, cache, donated=()):
@@ -103,13 +123,19 @@ def traced(function, args, donated=()):
     return jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
 
 
-def compiled(function, args, donated, options):
-    """(code, whether another process may load it); None if only jax's own way can run it."""
-    found = traced(function, args, donated)
+class Known:
+    """A jaxpr with flat results, in the place of what jax traces."""
+
+    def __init__(self, closed):
+        self.jaxpr, self.out_info = closed, tuple(closed.out_avals)
+
+
+def compiled(found, donated, options):
+    """(code, whether another process may load it) of what was traced; None if only jax's own way can run it."""
     closed = found.jaxpr
     if closed.effects:
         return None
-    if donated:
+    if donated or not jax.__version__.startswith(TRIED):
         lowering = found.lower()._lowering
         module, kept = lowering.stablehlo(), lowering.compile_args["kept_var_idx"]
         if lowering.const_args or lowering.compile_args["host_callbacks"] or lowering.compile_args["keepalive"]:
@@ -140,7 +166,7 @@ def _context():
 def _lowered(closed):
     """The module of a jaxpr for one device; None if it calls back into Python."""
     context = mlir.ModuleContext(
-        platforms=("cpu",), backend=host().client, axis_context=sharding_impls.ShardingContext(num_devices=1),
+        platforms=("cpu",), backend=_device().client, axis_context=sharding_impls.ShardingContext(num_devices=1),
         keepalives=[], channel_iterator=itertools.count(2), host_callbacks=[],
         lowering_parameters=mlir.LoweringParameters(), context=_context(),
     )  # fmt: skip
@@ -156,7 +182,7 @@ def _lowered(closed):
 
 def _executable(module, options):
     start = time.perf_counter()
-    found = host().client.compile_and_load(
+    found = _device().client.compile_and_load(
         module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
     )
     jax.monitoring.record_event_duration_secs(COMPILED, time.perf_counter() - start)
@@ -165,10 +191,21 @@ def _executable(module, options):
 
 @functools.cache
 def _options(pairs):
+    known = {name: setting for name, setting in pairs if jax.__version__.startswith(TRIED) or _known(name, setting)}
     return compiler.get_compile_options(
-        num_replicas=1, num_partitions=1, device_assignment=np.array([[host().id]]), backend=host().client,
-        env_options_overrides=dict(pairs),
+        num_replicas=1, num_partitions=1, device_assignment=np.array([[_device().id]]), backend=_device().client,
+        env_options_overrides=known,
     )  # fmt: skip
+
+
+@functools.cache
+def _known(name, setting):
+    """Whether this XLA has an option."""
+    try:
+        jax.jit(lambda: np.float32(0), compiler_options={name: setting}).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 def _portable(module):
@@ -216,7 +253,7 @@ def struct(aval):
 
 def packed(code):
     """A compiled function as values that can be kept."""
-    return code.skeleton, facts(code.outs), code.kept, host().client.serialize_executable(code.executable)
+    return code.skeleton, facts(code.outs), code.kept, _device().client.serialize_executable(code.executable)
 
 
 def unpacked(value):
@@ -224,7 +261,7 @@ def unpacked(value):
     skeleton, outs, kept, binary = value
     if b"lapack_" in binary:
         lapack._lapack.initialize()  # which lowering does otherwise
-    executable = host().client.deserialize_executable(binary, executable_devices=_devices())
+    executable = _device().client.deserialize_executable(binary, executable_devices=_devices())
     return Code(executable, skeleton, kinds(outs), kept)
 
 

@@ -32,7 +32,7 @@ def compiled(op, static):
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jit(function, named(op, static))
+        found = op.kernels[static] = jit(function, named(op, static), closed=op.closed)
     return found
 
 

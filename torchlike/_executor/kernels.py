@@ -23,22 +23,23 @@ COUNTED = 4096  # kinds of arguments of one kernel that are counted
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
 WELL = {"xla_cpu_use_fusion_emitters": False}
-QUICKLY = WELL | {"xla_backend_optimization_level": 0}
+QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
 _LEVELS = {"well": WELL, "quickly": QUICKLY}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
 
 
-def jit(function, name=None, donated=()):
+def jit(function, name=None, donated=(), closed=None):
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
     Args:
         name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
+        closed: the jaxpr that it is traced to for arguments of certain kinds, if that is known.
     """
     if _CACHE is None:
         return jax.jit(function, donate_argnums=donated)
-    miss = Miss(function, name, donated)
+    miss = Miss(function, name, donated, closed)
     new = compiling.pjit(function, miss, _CACHE, donated)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
     return new
@@ -85,10 +86,10 @@ class _Counted:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "calls", "_plain", "_text")
+    __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text")
 
-    def __init__(self, function, name, donated):
-        self.function, self.name, self.donated = function, name, donated
+    def __init__(self, function, name, donated, closed=None):
+        self.function, self.name, self.donated, self.closed = function, name, donated, closed
         self.calls: dict = {}
         self._plain = self._text = None
 
@@ -101,6 +102,7 @@ class Miss:
 
     def __call__(self, *args, **kwargs):
         if kwargs or not trace_state_clean() or not _simple(args):
+            _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
         if call.size > LARGE:
@@ -132,13 +134,20 @@ class Miss:
         kept = None if key is None else STORE.get(key)
         if kept is not None:
             return compiling.unpacked(kept)
-        found = compiling.compiled(self.function, args, self.donated, _LEVELS[level])
+        found = compiling.compiled(self._program(call, args), self.donated, _LEVELS[level])
         if found is None:
             return None
         code, portable = found
         if key is not None and portable:
             STORE.put(key, compiling.packed(code))
         return code
+
+    def _program(self, call, args):
+        """What the function is traced to."""
+        closed = self.closed
+        if closed is not None and _alike(closed.in_avals, call.kinds):
+            return compiling.Known(closed)
+        return compiling.traced(self.function, args, self.donated)
 
     def _key(self, level, call):
         """The text that the store knows some code by; None if it cannot be kept."""
@@ -178,6 +187,18 @@ class Miss:
     def trace(self, *args):
         """See jax.jit."""
         return self.plain.trace(*args)
+
+
+def _alike(kinds, others):
+    """Whether these are kinds of the same arrays."""
+    facts = [[(a.shape, a.dtype, a.weak_type) for a in found] for found in (kinds, others)]
+    return facts[0] == facts[1]
+
+
+def _refuse_abstract(args):
+    """Raise TypeError for what has no numbers; newer versions of jax would compile code for it before they do."""
+    if any(v.__class__ is jax.ShapeDtypeStruct for v in jax.tree.leaves(args)):
+        raise TypeError("a kernel was called with a value on the meta device")
 
 
 def _simple(args):

@@ -4,13 +4,13 @@ import jax
 import numpy as np
 
 from torchlike._base.frames import user_line
+from torchlike._executor.chains import Pieces, ends
 from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
 
 HOT = 3  # how often a trace is run call by call before it is compiled
 POINTS = 20_000  # points kept; beyond, those that lead to no program are forgotten
 PROGRAMS = 256  # programs kept; beyond, the one unused for longest is forgotten
 VARIANTS = 4  # programs of one trace, which differ in what is still referenced at its end
-LONG = 64  # results computed one from the other, beyond which a trace is not compiled
 AGAIN = 16  # at which run a program is made anew, if inputs are free that somebody held when it was made
 DONATED = 4096  # bytes from which an input is overwritten if nobody else holds it
 
@@ -109,13 +109,11 @@ class Trie:
             if len(programs) >= VARIANTS:
                 wanted = set(live)
                 return next((p for p in programs.values() if wanted <= p.wanted), None)
-            if _keeps_chain(calls, live):
-                return None
             found = programs[live] = Program(calls, live, free())
             self._keep(found)
         self.clock += 1
         found.used, found.runs = self.clock, found.runs + 1
-        if found.runs == AGAIN and len(_donated(calls, live, now_free := free())) > len(found.donated):
+        if found.runs == AGAIN and found.whole and len(_donated(calls, live, now_free := free())) > len(found.donated):
             self.programs.remove(found)
             found = programs[live] = Program(calls, live, now_free)
             found.used, found.runs = self.clock, AGAIN
@@ -130,35 +128,27 @@ class Trie:
         self.programs.append(program)
 
 
-def _keeps_chain(calls, live):
-    """Whether one result is computed from another in a long row of results: XLA would fuse each with all before it."""
-    wanted = set(live)
-    depths: list[int] = []  # of each slot, how many results lie on the longest way to it
-    for _, key, new, outs, _, _ in calls:
-        depths += [0] * len(new)
-        depth = max([depths[k] for k in key if k.__class__ is int], default=0)
-        depths += [depth + (slot in wanted) for slot in range(len(depths), len(depths) + len(outs))]
-    return max(depths, default=0) > LONG
-
-
 class Program:
     """A whole trace as one compiled function of its inputs.
 
     Attributes:
         point: where its trace ends. live: the slots of its results. donated: the positions of the inputs that it
             may overwrite. numbers: {position of a number: (it, the array made of it last)}. used: when it ran last.
-        runs: how often it ran.
+        runs: how often it ran. whole: whether it is one program, not several that run one after the other.
     """
 
-    __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "runs", "run")
+    __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "runs", "run", "whole")
 
     def __init__(self, calls, live, free):
         self.point, self.live, self.wanted, self.used, self.runs = calls[-1][4], live, set(live), 0, 0
         inputs = [v for call in calls for v in call[2]]
         self.numbers = {i: (None, None) for i, v in enumerate(inputs) if v.__class__ in NUMBERS}
-        self.donated = _donated(calls, live, free)
+        stops = ends(calls, live)
+        self.whole = len(stops) == 1
+        self.donated = _donated(calls, live, free) if self.whole else ()
         steps = [(call[0], call[1]) for call in calls]
-        self.run = jax.jit(replay(steps, live), donate_argnums=self.donated)
+        run = jax.jit(replay(steps, live), donate_argnums=self.donated)
+        self.run = run if self.whole else Pieces(calls, live, stops)
 
 
 def _donated(calls, live, free):

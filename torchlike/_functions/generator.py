@@ -69,9 +69,7 @@ def _source(name, generator):
     if generator is None:
         return default_generator
     if not isinstance(generator, rng.Generator):
-        raise TypeError(
-            f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}"
-        )
+        raise TypeError(f"{name}(): argument 'generator' must be torch.Generator, not {type(generator).__name__}")
     return generator
 
 

@@ -83,9 +83,7 @@ Tensor.is_mps = Tensor.is_xpu = property(lambda self: False)
 def _contains(self, element):
     """``element in tensor``: whether any element equals it."""
     if not isinstance(element, Tensor | int | float | complex):
-        raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
-        )
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
     return bool((self == element).any())
 
 

@@ -16,9 +16,7 @@ def _construct(name, args, dtype, device):
     kind = dtype or dtypes.get_default_dtype()
     if len(args) == 1 and isinstance(args[0], Tensor):
         if dtype is not None and args[0].dtype is not dtype:
-            raise TypeError(
-                f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})"
-            )
+            raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
         return alias(args[0])
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])

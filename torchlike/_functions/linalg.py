@@ -57,9 +57,7 @@ _ORDERS = (2, -2, 1, -1, math.inf, -math.inf)
 
 def _matrix_dims(ndim, dim):
     if ndim < 2:
-        raise RuntimeError(
-            f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}."
-        )
+        raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions, got {ndim}.")
     dim = tuple(dim) if isinstance(dim, list | tuple) else (dim,)
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
@@ -72,14 +70,11 @@ def _matrix_dims(ndim, dim):
 def _check_matrix_norm(A, ord, dtype):
     if not (A.dtype.is_floating_point or A.dtype.is_complex):
         raise RuntimeError(
-            "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
-            f"{A.dtype.scalar_name}"
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.scalar_name}"
         )
     if dtype is not None and dtype.is_complex is not A.dtype.is_complex:
         kind = "complex" if A.dtype.is_complex else "real"
-        raise RuntimeError(
-            f"linalg.matrix_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}"
-        )
+        raise RuntimeError(f"linalg.matrix_norm: dtype should be {kind} for {kind} inputs, but got {dtype.scalar_name}")
     if ord not in ("fro", "nuc") if isinstance(ord, str) else abs(ord) not in _ORDERS:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
 

@@ -75,9 +75,7 @@ _reflected("__rrshift__", _swapped(bitwise.bitwise_right_shift), _swapped(bitwis
 def positive(input):
     """The tensor itself. RuntimeError for bool tensors."""
     if input.dtype is dtypes.bool:
-        raise RuntimeError(
-            "The `+` operator, on a bool tensor is not supported; convert it with .to(torch.int64)"
-        )
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported; convert it with .to(torch.int64)")
     return input
 
 

@@ -1,6 +1,5 @@
 """Pointwise functions that choose among operators, Python's operators, and other names of functions."""
 
-import warnings
 
 import numpy as np
 
@@ -10,6 +9,7 @@ import torchlike._ops.compare as compare
 import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
+from torchlike._base.frames import warn
 from torchlike._core.arguments import as_number
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
@@ -49,19 +49,11 @@ def _before(name, arguments, count):
     """The arguments of the deprecated form, (factor, *tensors), as (*tensors, factor)."""
     number, *tensors = arguments
     kinds = (Tensor, *NUMBERS) if count == 1 else Tensor
-    if (
-        len(tensors) != count
-        or not isinstance(number, NUMBERS)
-        or not all(isinstance(t, kinds) for t in tensors)
-    ):
+    if len(tensors) != count or not isinstance(number, NUMBERS) or not all(isinstance(t, kinds) for t in tensors):
         given = ", ".join(type(a).__name__ for a in arguments)
-        raise TypeError(
-            f"{name}() takes {count} positional arguments after the first tensor but got ({given})"
-        )
+        raise TypeError(f"{name}() takes {count} positional arguments after the first tensor but got ({given})")
     what = "alpha" if count == 1 else "value"
-    warnings.warn(
-        f"{name}() with the number before the tensors is deprecated: give it as {what}=", stacklevel=3
-    )
+    warn(f"{name}() with the number before the tensors is deprecated: give it as {what}=")
     return *tensors, number
 
 
@@ -125,9 +117,7 @@ _abs_ = Tensor.abs_
 def abs_(self):
     """``abs`` in place. RuntimeError for complex tensors, whose moduli are real."""
     if self.dtype.is_complex:
-        raise RuntimeError(
-            "In-place abs is not supported for complex tensors; use abs(), which gives a real tensor"
-        )
+        raise RuntimeError("In-place abs is not supported for complex tensors; use abs(), which gives a real tensor")
     return _abs_(self)
 
 
@@ -223,9 +213,7 @@ def float_power(input, exponent, *, out=None):
     """
     wide = dtypes.complex128 if _is_complex(input) or _is_complex(exponent) else dtypes.float64
     if out is not None and out.dtype is not wide:
-        raise RuntimeError(
-            f"float_power(): the output has dtype {out.dtype} but the operation's result is {wide}"
-        )
+        raise RuntimeError(f"float_power(): the output has dtype {out.dtype} but the operation's result is {wide}")
     return pow(_doubled(input, exponent), _doubled(exponent, input), out=out)
 
 
@@ -240,9 +228,7 @@ def float_power_(self, exponent):
     """``float_power`` in place; RuntimeError unless the tensor has the result's dtype."""
     wide = dtypes.complex128 if _is_complex(self) or _is_complex(exponent) else dtypes.float64
     if self.dtype is not wide:
-        raise RuntimeError(
-            f"float_power_(): the base has dtype {self.dtype} but the operation's result is {wide}"
-        )
+        raise RuntimeError(f"float_power_(): the base has dtype {self.dtype} but the operation's result is {wide}")
     return pow_(self, _doubled(exponent, self))
 
 

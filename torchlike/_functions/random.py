@@ -134,8 +134,7 @@ def _bounds_and_size(args, low, high, size):
         low = given.pop() if given else 0
     if given or high is None or size is None:
         raise TypeError(
-            "randint() received an invalid combination of arguments; use randint(high, size) or (low, high, "
-            "size)"
+            "randint() received an invalid combination of arguments; use randint(high, size) or (low, high, size)"
         )
     if not isinstance(size, list | tuple):
         raise TypeError(f"randint(): argument 'size' must be tuple of ints, not {type(size).__name__}")
@@ -211,9 +210,7 @@ def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memor
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = tuple(input.shape)
-    new = _made(
-        op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False
-    )
+    new = _made(op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False)
     formatted(new, memory_format, None if input._view is None else input._layout)
     return _flagged(new, requires_grad)
 
@@ -419,14 +416,11 @@ def random_(self, *bounds, generator=None, **named):
     found = dict(zip(("from", "to"), bounds, strict=False)) | named
     if len(bounds) > 2 or not set(found) <= {"from", "to"}:
         raise TypeError(
-            "random_() received an invalid combination of arguments; use random_(), random_(to), "
-            "random_(from, to)"
+            "random_() received an invalid combination of arguments; use random_(), random_(to), random_(from, to)"
         )
     numbers = {k: arguments.as_int("random_", k, v) for k, v in found.items() if v is not None}
     op = ops.random if "from" in found else ops.random_to if "to" in found else ops.random_all
-    low, span, wide = _random_range(
-        self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()}
-    )
+    low, span, wide = _random_range(self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()})
     return _filled(op, "random_", self, (low, span), generator, (wide,))
 
 
@@ -506,8 +500,7 @@ def normal(
     if tensors == (False, False):
         if size is None:
             raise TypeError(
-                f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size "
-                "too"
+                f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size too"
             )
         shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
         new = _made(ops.randn, "normal", shape, (shape, dtype), (), dtype, device, generator, False, out)
@@ -558,9 +551,6 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     _demand(num_samples > 0, f"cannot sample n_sample <= 0 samples ({num_samples})")
     _demand(
         replacement or num_samples <= input.shape[-1],
-        f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of "
-        f"{input.shape[-1]})",
+        f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
     )
-    return _sampled(
-        ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement))
-    )
+    return _sampled(ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement)))

@@ -92,9 +92,7 @@ def _packed(results, wanted):
 
 def _no_complex(name, input):
     if input.dtype.is_complex:
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{input.dtype.scalar_name}'; use .real or .abs()"
-        )
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.scalar_name}'; use .real or .abs()")
 
 
 def _unique_flat(values):

@@ -91,6 +91,6 @@ def _by_name(kernel: Callable, schema: FunctionSchema) -> Callable:
     """``kernel`` as a function of the schema's names, whatever its own parameters are called."""
     names = ", ".join(a.name for a in schema.arguments)
     given = ", ".join(f"{a.name}={a.name}" if a.kwarg_only else a.name for a in schema.arguments)
-    made = eval(f"lambda {names}: KERNEL({given})", {"KERNEL": kernel})
+    made = eval(f"lambda {names}: KERNEL({given})", {"KERNEL": kernel, "__name__": __name__})
     made.__doc__ = kernel.__doc__
     return made

@@ -63,9 +63,7 @@ def refuse(name, x, *kinds, hint="cast it with .to(dtype)"):
     """NotImplementedError if the dtype of ``x`` is of one of the numpy ``kinds``."""
     kind = "f" if jnp.issubdtype(x.dtype, jnp.floating) else x.dtype.kind
     if kind in kinds:
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{type_name(x)}' (dtype {from_np(x.dtype)}); {hint}"
-        )
+        raise NotImplementedError(f"\"{name}\" not implemented for '{type_name(x)}' (dtype {from_np(x.dtype)}); {hint}")
 
 
 def put_along(shape, axis, indices, values, unique=True):

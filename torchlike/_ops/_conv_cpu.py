@@ -29,10 +29,7 @@ class Geometry(NamedTuple):
     @property
     def out(self):
         """Positions of the result."""
-        return tuple(
-            (n + lo + hi - d * (k - 1) - 1) // s + 1
-            for n, k, s, (lo, hi), d in zip(*self, strict=True)
-        )
+        return tuple((n + lo + hi - d * (k - 1) - 1) // s + 1 for n, k, s, (lo, hi), d in zip(*self, strict=True))
 
     @property
     def taps(self):
@@ -171,7 +168,6 @@ def _for_weight_taps(grad, x, g):
     flat = _flat(grad)
     parts = [jnp.einsum("nop,ncp->oc", flat, part, precision=HIGHEST) for part in _shifted(x, g)]
     return jnp.stack(parts, -1).reshape(grad.shape[1], x.shape[1], *g.kernel)
-
 
 
 # -- three dimensions as two -------------------------------------------------------------------------

@@ -112,9 +112,7 @@ def ties_share(loses, wins):
 
 def no_derivative(name):
     """The formula of an operator that PyTorch records but cannot differentiate."""
-    return rules.undefined(
-        RuntimeError(f"derivative for aten::{name} is not implemented; call it on x.detach()")
-    )
+    return rules.undefined(RuntimeError(f"derivative for aten::{name} is not implemented; call it on x.detach()"))
 
 
 _TYPES = {"same": "The dtype stays.", "int_to_float": "Integers and bools are computed in the default dtype."}

@@ -35,8 +35,7 @@ def square(name, x, what="A"):
     matrices(name, x, what)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
-            f"{name}: {what} must be batches of square matrices, but they are {x.shape[-2]} by "
-            f"{x.shape[-1]} matrices"
+            f"{name}: {what} must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
         )
 
 
@@ -110,9 +109,7 @@ def system(name, a, b, left, vector=False):
         raise RuntimeError(f"{name}: The input tensor B must have at least 1 dimension, got 0.")
     if vector:
         if not left:
-            raise RuntimeError(
-                f"{name}: Vector broadcasting of the left hand side is not supported for left=False."
-            )
+            raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported for left=False.")
         b = b[..., None]
     n = b.shape[-2 if left else -1]
     if n != a.shape[-1]:

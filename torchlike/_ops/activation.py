@@ -32,9 +32,7 @@ def _activation(schema, f, df, *, dispatched=None, doc="", **options):
     def formula(grad, self, *numbers):
         return _wide(lambda x, g, *n: df(x, g, *n), self, grad, *numbers)
 
-    arguments = [
-        part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]
-    ]
+    arguments = [part.split("=")[0].split()[-1] for part in schema.partition("(")[2].split(")")[0].split(",")[1:]]
     kernel, formula = _named(kernel, ["self", *arguments]), _named(formula, ["grad", "self", *arguments])
     kernel.__doc__ = doc
     options = {"variants": "", "numbers": "", **options}
@@ -50,7 +48,7 @@ def with_inplace(op):
 def _named(function, names):
     """``function`` with named instead of starred parameters, which is how declarations read it."""
     given = ", ".join(names)
-    return eval(f"lambda {given}: function({given})", {"function": function})
+    return eval(f"lambda {given}: function({given})", {"function": function, "__name__": __name__})
 
 
 def _passed(mask, grad):
@@ -93,7 +91,9 @@ def _elu_back(x, grad, alpha, scale, input_scale):
 
 
 elu = _activation(
-    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", _elu, _elu_back,
+    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+    _elu,
+    _elu_back,
     node="EluBackward EluBackward1",
     backward=(
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
@@ -111,8 +111,10 @@ selu = _activation(
     node="EluBackward EluBackward1",
     saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
     variants="function",
-    backward=("elu_backward", {"alpha": _ALPHA, "scale": _SCALE, "input_scale": 1, "is_result": False,
-                               "self_or_result": "self"}),
+    backward=(
+        "elu_backward",
+        {"alpha": _ALPHA, "scale": _SCALE, "input_scale": 1, "is_result": False, "self_or_result": "self"},
+    ),
     doc="The scaled :func:`elu` that keeps mean 0 and variance 1 from layer to layer.",
 )
 
@@ -203,7 +205,9 @@ def _softplus_back(x, grad, beta, threshold):
 
 
 softplus = _activation(
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back,
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    _softplus_scaled,
+    _softplus_back,
     backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
     autocast={"cuda": "fp32"},
 )
@@ -256,9 +260,7 @@ def _clipped(x, low, high):
 
 def _hardtanh(name, self, min_val, max_val):
     if kind(self) == "b":
-        raise RuntimeError(
-            f"Bool inputs not supported for hardtanh ({name}); convert the input with .to(torch.int64)"
-        )
+        raise RuntimeError(f"Bool inputs not supported for hardtanh ({name}); convert the input with .to(torch.int64)")
     if kind(self) == "c":
         raise NotImplementedError(f"clamp is not supported for complex types ({name})")
     return _clipped(self, jnp.asarray(min_val).astype(self.dtype), jnp.asarray(max_val).astype(self.dtype))
@@ -287,9 +289,7 @@ def relu6(self):
 @pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward", saved="")
 def softsign(self):
     if kind(self) == "b":
-        raise NotImplementedError(
-            "\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input"
-        )
+        raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
     return _wide(lambda x: x / (1 + _modulus(x)), _inexact(self))
 
 
@@ -317,8 +317,7 @@ def _modulus(x):
 def tanhshrink(self):
     if kind(self) == "b":
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the "
-            "input"
+            "Subtraction, the `-` operator, with a bool tensor is not supported (tanhshrink); convert the input"
         )
     x = _inexact(self)
     return x - jnp.tanh(x)
@@ -337,9 +336,7 @@ def log_sigmoid(self):
 def _prelu_weight(self, weight):
     """``weight`` shaped to broadcast along the channels of ``self``, after PyTorch's checks."""
     if weight.dtype != self.dtype:
-        raise RuntimeError(
-            f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}"
-        )
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_name(self)} and {scalar_name(weight)}")
     if weight.size != 1:
         if self.ndim == 0:
             raise RuntimeError("prelu: Not allow zero-dim input tensor with more than one weight.")
@@ -351,9 +348,7 @@ def _prelu_weight(self, weight):
                 f"channel size = {channels}."
             )
     if weight.ndim > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
-        )
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     return weight.reshape((1, -1) + (1,) * (self.ndim - 2) if self.ndim > 1 else (1,) * self.ndim)
 
 
@@ -381,8 +376,7 @@ def prelu(self, weight):
 
 
 @op(
-    "rrelu_with_noise(Tensor self, Tensor words, Scalar lower, Scalar upper) -> (Tensor result, Tensor "
-    "noise)",
+    "rrelu_with_noise(Tensor self, Tensor words, Scalar lower, Scalar upper) -> (Tensor result, Tensor noise)",
     variants="",
     nondiff=(1,),
     node="RreluWithNoiseBackward",
@@ -406,9 +400,7 @@ def glu(self, dim):
         raise RuntimeError("glu does not support scalars because halving size must be even")
     axis = wrap_dim(dim, self.ndim)
     if self.shape[axis] % 2:
-        raise RuntimeError(
-            f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)"
-        )
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {self.shape[axis]} (glu)")
     demand("glu_cpu", self, "f")
     a, b = jnp.split(self, 2, axis)
     return _wide(lambda x, gate: x * lax.logistic(gate), a, b)
@@ -456,9 +448,7 @@ def _softmax_back(grad, result, dim):
 
 
 def log_softmax_back(grad, result, dim):
-    return _wide(
-        lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad
-    )
+    return _wide(lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad)
 
 
 # PyTorch casts before, in a node of its own; here a gradient is cast to the dtype of its input anyway.
@@ -505,9 +495,7 @@ def gumbel(self, words):
     """Samples of the standard Gumbel distribution in the shape of ``self``."""
     demand("exponential", self, "f")
     wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
-    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(
-        self.dtype
-    )
+    return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(self.dtype)
 
 
 @op("_one_hot_argmax(Tensor self, int dim) -> Tensor", variants="", vjp={})

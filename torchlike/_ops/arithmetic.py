@@ -52,8 +52,11 @@ def _plus(name, self, other, alpha, combine):
 
 
 @pointwise(
-    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", dtype="promote", operator="+",
-    saved="alpha", edges=_number_last
+    "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    dtype="promote",
+    operator="+",
+    saved="alpha",
+    edges=_number_last,
 )
 def add(self, other, alpha):
     """Elementwise ``input + alpha * other``; shapes broadcast, dtypes promote.
@@ -102,7 +105,9 @@ def _rsub(self, other, alpha):
 
 
 rsub = op(
-    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", strides=True, variants="function",
+    "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    strides=True,
+    variants="function",
     saved="alpha",
 )(_rsub)
 rsub_scalar = op(

@@ -39,9 +39,7 @@ def _dropped(weights, words, p):
 
 
 def _causal(rows, columns):
-    return lax.broadcasted_iota(np.int32, (rows, columns), 1) <= lax.broadcasted_iota(
-        np.int32, (rows, columns), 0
-    )
+    return lax.broadcasted_iota(np.int32, (rows, columns), 1) <= lax.broadcasted_iota(np.int32, (rows, columns), 0)
 
 
 def _product(a, b):
@@ -75,8 +73,7 @@ def _check(query, key, value, mask):
         )
     if not jnp.issubdtype(query.dtype, jnp.floating):
         raise RuntimeError(
-            "scaled_dot_product_attention: expected scalar type Float but found "
-            f"{from_np(query.dtype).scalar_name}"
+            f"scaled_dot_product_attention: expected scalar type Float but found {from_np(query.dtype).scalar_name}"
         )
     if mask is not None and mask.dtype not in (np.dtype(bool), np.dtype(np.float32), query.dtype):
         raise RuntimeError(
@@ -143,9 +140,7 @@ def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
     variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp",
     backward={"query, key, value": (_flash_backward, {"when": _is_flash})})  # fmt: skip
-def scaled_dot_product_attention(
-    query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa
-):
+def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
     ``words``."""
     _check(query, key, value, attn_mask)

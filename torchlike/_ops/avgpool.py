@@ -124,19 +124,14 @@ def _declare_lp(n):
         windows = Windows(f"lp_pool{n}d", x.shape[1:], kernel_size, stride, (0,), (1,), ceil_mode)
         p = jnp.asarray(norm_type).astype(x.dtype)
         total = _window_sums(number_power(x, p), windows)
-        share = math.prod(windows.kernel) / _divisor(
-            windows, True
-        )  # as of the mean, at a last window that hangs over
+        share = math.prod(windows.kernel) / _divisor(windows, True)  # as of the mean, at a last window that hangs over
         total = total * jnp.asarray(share, x.dtype)
         size = jnp.abs(total)
         size = jnp.where(size <= 0, 0, size)  # where the slope of the root is infinite, and the gradient 0
         root = number_power(direction(total) * size, 1 / p)
         return root.reshape(*lead, *windows.out)
 
-    schema = (
-        f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> "
-        "Tensor"
-    )
+    schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
     return op(schema, variants="", node="PowBackward")(lp_pool)
 
 
@@ -152,8 +147,7 @@ def _check_adaptive(name, self, output_size):
         )
     if min(output_size) < 0:
         raise RuntimeError(
-            f"{name}: elements of output_size must be greater than or equal to 0 but received "
-            f"{list(output_size)}"
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {list(output_size)}"
         )
     if 0 not in output_size and not jnp.issubdtype(self.dtype, jnp.floating):
         raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
@@ -256,8 +250,7 @@ def _check_unpool(self, indices, output_size):
         at = np.asarray(indices)
         found = int(at[(at < 0) | (at >= count)].flat[0])
         return RuntimeError(
-            f"Found an invalid max index: {found} (output volumes are of size "
-            f"{'x'.join(map(str, output_size))})"
+            f"Found an invalid max index: {found} (output volumes are of size {'x'.join(map(str, output_size))})"
         )
 
     return jnp.any(bad), error
@@ -279,9 +272,7 @@ def max_unpool(self, indices, output_size):
     n = len(output_size)
     name = f"max_unpooling{n}d"
     if indices.dtype != jnp.int64:
-        raise RuntimeError(
-            f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}"
-        )
+        raise RuntimeError(f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}")
     if indices.shape != self.shape:
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(self.shape)}) but got "

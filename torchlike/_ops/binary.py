@@ -25,9 +25,7 @@ from torchlike._ops.unary import power_of_two
 
 def _demand_order(name, x):
     if kind(x) == "c":
-        raise RuntimeError(
-            f"{name} not implemented for complex tensors, which have no order; use it on abs()"
-        )
+        raise RuntimeError(f"{name} not implemented for complex tensors, which have no order; use it on abs()")
 
 
 def _extreme(name, f, gives_way, wins, doc):
@@ -85,15 +83,16 @@ def _extreme_number(name, f, holds, doc, tangents=None):
 
 
 fmax = _extreme_number(
-    "fmax", None, lambda a, b: a >= b, "The larger of two elements; a number wins over NaN.",
+    "fmax",
+    None,
+    lambda a, b: a >= b,
+    "The larger of two elements; a number wins over NaN.",
     {
         "self": lambda dot, self, other: jnp.where((self > other) | (other != other), dot, 0),
         "other": lambda dot, self, other: jnp.where((self > other) | (other != other), 0, dot),
     },
 )
-fmin = _extreme_number(
-    "fmin", None, lambda a, b: a <= b, "The smaller of two elements; a number wins over NaN."
-)
+fmin = _extreme_number("fmin", None, lambda a, b: a <= b, "The smaller of two elements; a number wins over NaN.")
 
 
 # -- angles and signs ----------------------------------------------------------------------------
@@ -270,9 +269,7 @@ def _log_of_sum(name, exp, log1p, kinds, doc):
     )(kernel)
 
 
-logaddexp = _log_of_sum(
-    "logaddexp", lax.exp, lax.log1p, "fc", "``log(exp(input) + exp(other))`` without overflow."
-)
+logaddexp = _log_of_sum("logaddexp", lax.exp, lax.log1p, "fc", "``log(exp(input) + exp(other))`` without overflow.")
 logaddexp2 = _log_of_sum(
     "logaddexp2", power_of_two, _log1p2, "f", "``log2(2 ** input + 2 ** other)`` without overflow."
 )

@@ -12,9 +12,7 @@ from torchlike._ops._elementwise import broadcast, demand
 def _bits(name, f, sign, doc, kinds="bi"):
     def kernel(self, other):
         if self.weak_type and other.weak_type:
-            raise TypeError(
-                f"{name}() takes a tensor and a tensor or number, not two numbers; use torch.tensor()"
-            )
+            raise TypeError(f"{name}() takes a tensor and a tensor or number, not two numbers; use torch.tensor()")
         bound = {"self": self, "other": other}
         rules.promote(bound, ("self", "other"), dict(bound))
         self, other = broadcast(name, *bound.values())
@@ -56,12 +54,8 @@ def _right(x, shift):
     return lax.shift_right_arithmetic(x, by)
 
 
-bitwise_left_shift = _bits(
-    "bitwise_left_shift", _left, "<<", "Bits moved left; 0 if moved by the width or more.", "i"
-)
-bitwise_right_shift = _bits(
-    "bitwise_right_shift", _right, ">>", "Bits moved right, the sign bit repeated.", "i"
-)
+bitwise_left_shift = _bits("bitwise_left_shift", _left, "<<", "Bits moved left; 0 if moved by the width or more.", "i")
+bitwise_right_shift = _bits("bitwise_right_shift", _right, ">>", "Bits moved right, the sign bit repeated.", "i")
 
 
 def greatest_divisor(a, b):

@@ -102,9 +102,7 @@ def _signed_inf(name, sign, doc):
         return self == sign * np.inf if kind(self) == "f" else _false(self)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="", variants="function method out")(
-        kernel
-    )
+    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="", variants="function method out")(kernel)
 
 
 isposinf = _signed_inf("isposinf", 1, "Whether the element is +inf.")

@@ -166,8 +166,7 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
     needed = weight.shape[0] if transposed else weight.shape[1] * groups
     if channels != needed:
         raise RuntimeError(
-            f"{text}, expected input{list(input.shape)} to have {needed} channels, but got {channels} "
-            "channels instead"
+            f"{text}, expected input{list(input.shape)} to have {needed} channels, but got {channels} channels instead"
         )
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outputs):

@@ -13,9 +13,7 @@ def _cov_weights(fweights, aweights, n):
         if w is None:
             continue
         if w.ndim > 1:
-            raise RuntimeError(
-                f"cov(): expected {name} to have one or fewer dimensions but got {w.ndim} dimensions"
-            )
+            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {w.ndim} dimensions")
         if (w.shape[0] if w.ndim else 1) != n:
             raise RuntimeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the input but "
@@ -24,13 +22,11 @@ def _cov_weights(fweights, aweights, n):
             )
     if fweights is not None and not jnp.issubdtype(fweights.dtype, jnp.integer):
         raise RuntimeError(
-            f"cov(): expected fweights to have integral dtype but got fweights with {type_name(fweights)} "
-            "dtype"
+            f"cov(): expected fweights to have integral dtype but got fweights with {type_name(fweights)} dtype"
         )
     if aweights is not None and not jnp.issubdtype(aweights.dtype, jnp.floating):
         raise RuntimeError(
-            "cov(): expected aweights to have floating point dtype but got aweights with "
-            f"{type_name(aweights)} dtype"
+            f"cov(): expected aweights to have floating point dtype but got aweights with {type_name(aweights)} dtype"
         )
 
 
@@ -67,8 +63,7 @@ def cov(self, correction, fweights, aweights):
 def _cov(self, correction, fweights, aweights):
     if self.ndim > 2:
         raise RuntimeError(
-            f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
-            "dimensions"
+            f"cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
         )
     refuse("cov", self, "b")
     x = self if self.ndim == 2 else self.reshape(1, -1)
@@ -101,8 +96,7 @@ def corrcoef(self):
     """
     if self.ndim > 2:
         raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} "
-            "dimensions"
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
         )
     c = _cov(self, 1, None, None)
     if not c.ndim:

@@ -40,9 +40,7 @@ def _check_shapes(name, self, target, weight):
     if target.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
     if self.ndim > 2 and target.dtype == np.uint8:
-        raise RuntimeError(
-            f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)"
-        )
+        raise RuntimeError(f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)")
     classes = self.shape[_axis(self)]
     _check_target(name, self, target)
     if weight is None:
@@ -54,27 +52,19 @@ def _check_shapes(name, self, target, weight):
             f"of shape: {list(weight.shape)}"
         )
     if weight.dtype != self.dtype:
-        raise RuntimeError(
-            f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)"
-        )
+        raise RuntimeError(f"{name}: expected scalar type {scalar_name(self)} but found {scalar_name(weight)} (weight)")
 
 
 def _check_target(name, self, target):
     if self.ndim == 1:
         if target.ndim > 1 or target.size != 1:
-            raise ValueError(
-                f"{name}: For 1D input, 1D target must have size 1, but got target size: {target.size}"
-            )
+            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {target.size}")
         return
     if target.ndim == 0 or target.shape[0] != self.shape[0]:
         got = target.shape[0] if target.ndim else 0
-        raise ValueError(
-            f"{name}: Expected input batch_size ({self.shape[0]}) to match target batch_size ({got})."
-        )
+        raise ValueError(f"{name}: Expected input batch_size ({self.shape[0]}) to match target batch_size ({got}).")
     if self.ndim == 2 and target.ndim > 1:
-        raise RuntimeError(
-            f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {target.ndim}D"
-        )
+        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported, got {target.ndim}D")
     if self.ndim == 4 and target.ndim != 3:
         raise RuntimeError(
             f"{name}: only batches of spatial targets supported (3D tensors) but got targets of dimension: "
@@ -255,8 +245,7 @@ def _along(weight, like):
 
 def _of_probabilities(reduction, node):
     @op(
-        f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float "
-        "label_smoothing) -> Tensor",
+        f"_cross_entropy_prob_{reduction}(Tensor self, Tensor target, Tensor? weight, float label_smoothing) -> Tensor",
         variants="",
         dtype="promote",
         node=node,
@@ -282,6 +271,5 @@ def _of_probabilities(reduction, node):
 
 
 cross_entropy_prob = tuple(
-    _of_probabilities(r, node)
-    for r, node in ((NONE, "NegBackward"), (MEAN, "DivBackward1"), (SUM, "NegBackward"))
+    _of_probabilities(r, node) for r, node in ((NONE, "NegBackward"), (MEAN, "DivBackward1"), (SUM, "NegBackward"))
 )

@@ -35,9 +35,7 @@ def losses(log_probs, targets, input_lengths, target_lengths, blank):
     labels, skips = _extended(targets, blank)
     width = labels.shape[1]
     inside = jnp.arange(width)[None] < 2 * target_lengths[:, None] + 1
-    emitted = jnp.take_along_axis(
-        log_probs, jnp.clip(labels, 0, log_probs.shape[2] - 1)[None], 2
-    )  # [T, N, 2 S + 1]
+    emitted = jnp.take_along_axis(log_probs, jnp.clip(labels, 0, log_probs.shape[2] - 1)[None], 2)  # [T, N, 2 S + 1]
     start = jnp.where(inside & (jnp.arange(width) < 2)[None], emitted[0], -jnp.inf)
 
     def advance(alpha, step):

@@ -25,9 +25,7 @@ def _real_dtype(x):
     static="ord",
     variants="out",
     vjp={
-        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(
-            grad, self, result, ord, dim, keepdim
-        ),
+        "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
     },
     jvp={"self": lambda dot, self, result, ord, dim, keepdim: _norm_jvp(dot, self, result, ord, dim, keepdim)},
     autocast={"cuda": "fp32"},
@@ -128,9 +126,7 @@ def _norm_along_jvp(ord, axes, primals, tangents):
 
 
 def _negative_limit(self, p, dim, maxnorm):
-    return jnp.real(maxnorm) < 0, lambda: RuntimeError(
-        f"renorm: expected maxnorm to be >= 0 but got {maxnorm}"
-    )
+    return jnp.real(maxnorm) < 0, lambda: RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
 
 
 @op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
@@ -148,9 +144,7 @@ def renorm(self, p, dim, maxnorm):
     if self.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
     if not is_floating(self):
-        raise RuntimeError(
-            f"renorm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype)}"
-        )
+        raise RuntimeError(f"renorm: Expected a floating point or complex tensor as input. Got {from_np(self.dtype)}")
     axis = axis_of(dim, self.ndim)
     axes = tuple(i for i in range(self.ndim) if i != axis)
     size = norm_along(self.astype(jnp.promote_types(self.dtype, jnp.float32)), float(p), axes)
@@ -179,9 +173,7 @@ def cdist(x1, x2, p, compute_mode):
         if not is_floating(x) or jnp.iscomplexobj(x):
             raise RuntimeError(f"cdist only supports floating-point dtypes, X{i} got: {type_name(x)}")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
-        )
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
     demand_same("cdist", x1, x2)

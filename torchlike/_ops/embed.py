@@ -63,9 +63,7 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
     rows = weight[indices]
     total = jax.ops.segment_sum(counted.astype(np.int32), bag, bags)[:, None]
     if MODES[mode] == "max":
-        best = jax.ops.segment_max(
-            jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags
-        )
+        best = jax.ops.segment_max(jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags)
         place = jnp.arange(indices.shape[0])[:, None]
         tie = counted[:, None] & (jax.lax.stop_gradient(rows) == best[bag])
         first = jax.ops.segment_min(jnp.where(tie, place, indices.shape[0]), bag, bags)
@@ -120,8 +118,7 @@ def bilinear(input1, input2, weight, bias):
             )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(
-            f"bilinear(): bias size does not match weight size: got {bias.shape} but expected "
-            f"{weight.shape[0]}"
+            f"bilinear(): bias size does not match weight size: got {bias.shape} but expected {weight.shape[0]}"
         )
     if not input1.dtype == input2.dtype == weight.dtype:
         kinds = ", ".join(from_np(x.dtype).scalar_name for x in (input1, input2, weight))

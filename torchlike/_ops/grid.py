@@ -125,9 +125,7 @@ def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     if kind.itemsize < 4:
         input, grid = input.astype(jnp.float32), grid.astype(jnp.float32)
     size = input.shape[2:]
-    points = [
-        grid[..., i] for i in reversed(range(len(size)))
-    ]  # the last coordinate is that of the first dimension
+    points = [grid[..., i] for i in reversed(range(len(size)))]  # the last coordinate is that of the first dimension
     at = [_unnormalized(x, n, align_corners) for x, n in zip(points, size, strict=True)]
     if interpolation_mode == 2:
         return _bicubic(input, at, padding_mode, align_corners).astype(kind)
@@ -148,15 +146,23 @@ def _declare(n):
         f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
         "align_corners) -> Tensor"
     )
-    return op(schema, variants="function", node=f"GridSampler{n}DBackward", saved=_SAVED,
-              autocast={"cpu": "fp32", "cuda": "promote"})(grid_sampler)
+    return op(
+        schema,
+        variants="function",
+        node=f"GridSampler{n}DBackward",
+        saved=_SAVED,
+        autocast={"cpu": "fp32", "cuda": "promote"},
+    )(grid_sampler)
 
 
 grid_sampler = {n: _declare(n) for n in (2, 3)}
 
 
-@op("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", variants="function",
-    autocast="lower_precision_fp")
+@op(
+    "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
+    variants="function",
+    autocast="lower_precision_fp",
+)
 def affine_grid_generator(theta, size, align_corners):
     """The grids [N, *positions, d] that ``grid_sample`` reads to apply the affine maps theta [N, d, d +
     1]."""
@@ -171,8 +177,6 @@ def affine_grid_generator(theta, size, align_corners):
         line = jnp.linspace(-1, 1, length, dtype=theta.dtype) if length > 1 else jnp.zeros(1, theta.dtype)
         axes.append(line if align_corners else line * (length - 1) / length)
     mesh = jnp.meshgrid(*axes, indexing="ij")
-    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(
-        math.prod(positions), len(positions) + 1
-    )
+    base = jnp.stack([*reversed(mesh), jnp.ones_like(mesh[0])], -1).reshape(math.prod(positions), len(positions) + 1)
     out = jnp.einsum("pk,ndk->npd", base, theta, precision="highest")
     return out.reshape(n, *positions, len(positions))

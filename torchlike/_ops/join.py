@@ -41,8 +41,13 @@ def _pieces(grad, inputs, dim):
     return found
 
 
-@op("cat(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", backward=_pieces,
-    autocast={"cpu": "promote"})
+@op(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    dtype="promote",
+    variants="",
+    backward=_pieces,
+    autocast={"cpu": "promote"},
+)
 def cat(tensors, dim):
     dim, kept = _cat_dim(tensors, dim)
     return jnp.concatenate(kept, axis=dim)

@@ -211,9 +211,7 @@ def _singular_system(A, B, left):
 
     def error():
         batch, _ = first_bad(info)
-        return _LinAlgError(
-            f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular."
-        )
+        return _LinAlgError(f"torch.linalg.solve: {batch}The solver failed because the input matrix is singular.")
 
     return jnp.any(info != 0), error
 
@@ -239,8 +237,7 @@ def linalg_solve(A, B, left):
 
 
 @op(
-    "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)"
-    " -> (Tensor result, Tensor info)",
+    "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
     variants="out",
     nondiff=(1,),
     vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)},
@@ -256,14 +253,11 @@ def _triangular(a, b, left, upper, unit, trans=False):
     if not b.size:
         return b
     a, b = broadcast_batches(a, b)
-    return lax.linalg.triangular_solve(
-        a, b, left_side=left, lower=not upper, transpose_a=trans, unit_diagonal=unit
-    )
+    return lax.linalg.triangular_solve(a, b, left_side=left, lower=not upper, transpose_a=trans, unit_diagonal=unit)
 
 
 @op(
-    "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)"
-    " -> Tensor",
+    "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
     variants="out",
     saved="left result! self unitriangular upper ~B",
 )
@@ -385,8 +379,7 @@ def cholesky(self, upper):
 
 
 @op(
-    "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False)"
-    " -> (Tensor L, Tensor info)",
+    "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
     variants="out",
     nondiff=(1,),
     vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},
@@ -428,8 +421,7 @@ def cholesky_solve(self, input2, upper):
     for what, x in (("b", self), ("u", input2)):
         if x.ndim < 2:
             raise RuntimeError(
-                f"{what} should have at least 2 dimensions, but has {x.ndim} dimensions instead "
-                "(cholesky_solve)"
+                f"{what} should have at least 2 dimensions, but has {x.ndim} dimensions instead (cholesky_solve)"
             )
     low, b = system("cholesky_solve", input2, self, True)
     return _solve_by_factor(low, b, upper)
@@ -440,9 +432,7 @@ def _by_factor(factor, b, upper):
         return b
     low = adjoint(factor) if upper else factor
     half = lax.linalg.triangular_solve(low, b, left_side=True, lower=True)
-    return lax.linalg.triangular_solve(
-        low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True
-    )
+    return lax.linalg.triangular_solve(low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
 
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out",

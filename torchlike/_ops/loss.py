@@ -118,9 +118,7 @@ def smooth_l1_loss(self, target, reduction, beta):
 )
 def huber_loss(self, target, reduction, delta):
     if kind(self) == "i" and kind(target) == "f":
-        raise RuntimeError(
-            f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}"
-        )
+        raise RuntimeError(f"huber_loss: result type {scalar_name(target)} can't be cast to {scalar_name(self)}")
     common = jnp.promote_types(self.dtype, target.dtype)
     x, t = _pair("huber_cpu", self.astype(common), target.astype(common))
     delta = _num(delta, x)
@@ -246,8 +244,12 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     return reduce(losses, reduction).astype(self.dtype)
 
 
-@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", edges=lambda: (0,),
-    autocast="fp32")
+@op(
+    "soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    variants="",
+    edges=lambda: (0,),
+    autocast="fp32",
+)
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
     x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
@@ -286,11 +288,17 @@ def by_reduction(
                     )
                 return reduce(losses, reduction)
 
-            return eval(f"lambda {taken}: run({taken})", {"run": run})
+            return eval(f"lambda {taken}: run({taken})", {"run": run, "__name__": __name__})
 
         return tuple(
-            op(f"_{schema_name}_{word}({rest}", variants="", node=node, saved=_shown(node, apart), **options,
-               **(formulas(r) if formulas else {}))(reduced(r))  # fmt: skip
+            op(
+                f"_{schema_name}_{word}({rest}",
+                variants="",
+                node=node,
+                saved=_shown(node, apart),
+                **options,
+                **(formulas(r) if formulas else {}),
+            )(reduced(r))  # fmt: skip
             for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
         )
 
@@ -308,10 +316,15 @@ def _l1_grad(grad, self, target, needs, reduction):
 
 
 @by_reduction(
-    "l1_loss(Tensor self, Tensor target) -> Tensor", "AbsBackward", dtype="promote", autocast="fp32",
-    apart="self target", formulas=lambda r: {
+    "l1_loss(Tensor self, Tensor target) -> Tensor",
+    "AbsBackward",
+    dtype="promote",
+    autocast="fp32",
+    apart="self target",
+    formulas=lambda r: {
         "vjp": {"self, target": lambda grad, self, target, needs: _l1_grad(grad, self, target, needs, r)},
-        "jvp": "kernel"},
+        "jvp": "kernel",
+    },
 )
 def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
@@ -334,13 +347,16 @@ def _kl_div(self, target):
     return _entropy(t) - t * x
 
 
-kl_div = by_reduction(
-    "kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32"
-)(_kl_div)
+kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32")(
+    _kl_div
+)
 
 
 @by_reduction(
-    "kl_div_log(Tensor self, Tensor target) -> Tensor", "MulBackward", dtype="promote", autocast="fp32",
+    "kl_div_log(Tensor self, Tensor target) -> Tensor",
+    "MulBackward",
+    dtype="promote",
+    autocast="fp32",
     apart="self target",
 )
 def kl_div_log(self, target):
@@ -389,8 +405,7 @@ def cosine_embedding_loss(input1, input2, target, margin):
 def _check_cosine_embedding(a, b, t):
     if t.ndim > 1:
         raise RuntimeError(
-            "cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported, got "
-            f"{t.ndim}D"
+            f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported, got {t.ndim}D"
         )
     if not a.ndim == b.ndim == t.ndim + 1:
         raise RuntimeError(
@@ -421,18 +436,14 @@ def _poisson(name, node, log_input, full):
 
 # {(log_input, full): the three reductions}
 poisson_nll_loss = {
-    (log_input, full): _poisson(
-        f"poisson_nll_loss{i}{j}", "AddBackward" if full else "SubBackward", log_input, full
-    )
+    (log_input, full): _poisson(f"poisson_nll_loss{i}{j}", "AddBackward" if full else "SubBackward", log_input, full)
     for i, log_input in enumerate((False, True))
     for j, full in enumerate((False, True))
 }
 
 
 def _negative_variance(input, target, var, eps):
-    return jnp.any(var < 0), lambda: ValueError(
-        "var has negative entry/entries; gaussian_nll_loss takes variances"
-    )
+    return jnp.any(var < 0), lambda: ValueError("var has negative entry/entries; gaussian_nll_loss takes variances")
 
 
 @by_reduction(
@@ -469,8 +480,7 @@ def _rows(name, self):
     """(input as [N, C], whether it had no batch dimension)."""
     if self.ndim > 2 or (self.ndim and not self.shape[-1]):
         raise RuntimeError(
-            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-            f"{list(self.shape)}"
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(self.shape)}"
         )
     demand(name, self, "f")
     return wide(self).reshape(1, -1) if self.ndim < 2 else wide(self), self.ndim < 2
@@ -479,9 +489,7 @@ def _rows(name, self):
 def _outside_classes(name, self, target, lowest):
     classes = self.shape[-1] if self.ndim else 1
     bad = (target >= classes) | (target < lowest)
-    return jnp.any(bad), lambda: RuntimeError(
-        f"{name}: target is out of range: classes are 0 to {classes - 1}"
-    )
+    return jnp.any(bad), lambda: RuntimeError(f"{name}: target is out of range: classes are 0 to {classes - 1}")
 
 
 @op(
@@ -495,9 +503,7 @@ def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
     x, single = _rows("multilabel_margin_loss", self)
     if target.dtype != np.int64:
-        raise RuntimeError(
-            f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}"
-        )
+        raise RuntimeError(f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}")
     if target.shape != self.shape:
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
@@ -520,9 +526,7 @@ def multilabel_margin_loss(self, target, reduction):
     "-> Tensor",
     static="p",
     variants="",
-    check=lambda self, target, p, margin, weight, reduction: _outside_classes(
-        "multi_margin_loss", self, target, 0
-    ),
+    check=lambda self, target, p, margin, weight, reduction: _outside_classes("multi_margin_loss", self, target, 0),
     saved="margin p reduction self target weight",
     edges=lambda: (0,),
     autocast="fp32",

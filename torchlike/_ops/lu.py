@@ -119,20 +119,14 @@ def lu_solve(LU, pivots, B, left, adjoint):
     """
     name = "linalg.lu_solve"
     if pivots.dtype != jnp.int32:
-        raise RuntimeError(
-            f"{name}: pivots should be a Tensor of scalar type torch.int32, got {pivots.dtype}"
-        )
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32, got {pivots.dtype}")
     matrices(name, B, "B")
     a, b = system(name, LU, B, left)
     if not b.size:
         return b
     order = jnp.broadcast_to(_order(pivots, LU.shape[-1]), (*b.shape[:-2], LU.shape[-1]))
     if not left:  # X A = B is A^T X^T = B^T
-        out = (
-            _lu_back(a, order, transpose(b), True, False)
-            if not adjoint
-            else _lu_plain(a, order, transpose(b), True)
-        )
+        out = _lu_back(a, order, transpose(b), True, False) if not adjoint else _lu_plain(a, order, transpose(b), True)
         return transpose(out)
     return _lu_back(a, order, b, True, True) if adjoint else _lu_plain(a, order, b, False)
 
@@ -147,9 +141,7 @@ def _lu_plain(a, order, b, conjugate):
 
 def _lu_back(a, order, b, trans, conjugate):
     """Solve with the (conjugate) transpose of P L U."""
-    y = lax.linalg.triangular_solve(
-        a, b, left_side=True, lower=False, transpose_a=trans, conjugate_a=conjugate
-    )
+    y = lax.linalg.triangular_solve(a, b, left_side=True, lower=False, transpose_a=trans, conjugate_a=conjugate)
     y = lax.linalg.triangular_solve(
         a, y, left_side=True, lower=True, unit_diagonal=True, transpose_a=trans, conjugate_a=conjugate
     )

@@ -40,8 +40,7 @@ def set_float32_matmul_precision(precision):
     global _precision
     if precision not in _PRECISIONS:
         warnings.warn(
-            f"{precision!r} is not one of 'highest', 'high', and 'medium'; the precision stays "
-            f"{_precision!r}.",
+            f"{precision!r} is not one of 'highest', 'high', and 'medium'; the precision stays {_precision!r}.",
             stacklevel=2,
         )
     elif precision != _precision:
@@ -121,14 +120,11 @@ def _bmm(name, a, b):
 
 def _mv(name, mat, vec):
     if mat.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(
-            f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec"
-        )
+        raise RuntimeError(f"{name}: vector + matrix @ vector expected, got {mat.ndim}-D mat and {vec.ndim}-D vec")
     if mat.shape[1] != vec.shape[0]:
         n, m = mat.shape
         raise RuntimeError(
-            f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of "
-            f"{m} elements"
+            f"size mismatch, got input ({n}), mat ({n}x{m}), vec ({vec.shape[0]}); {name} needs a vec of {m} elements"
         )
     _check(name, mat, vec)
     return _contract(mat, vec, 1, 0)
@@ -149,8 +145,7 @@ def _scaled(grad, number):
 def _as(number, dtype):
     if jnp.iscomplexobj(number) and not jnp.issubdtype(dtype, jnp.complexfloating):
         raise RuntimeError(
-            f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must "
-            "be real"
+            f"value cannot be converted to type {from_np(dtype).name} without overflow: beta and alpha must be real"
         )
     return number.astype(dtype)
 
@@ -234,8 +229,7 @@ def bmm(self, mat2):
     return _bmm("bmm", self, mat2)
 
 
-@product("mv(Tensor self, Tensor vec) -> Tensor", vjp=_OF_MATRIX, jvp="kernel",
-    autocast={"cuda": "lower_precision_fp"})
+@product("mv(Tensor self, Tensor vec) -> Tensor", vjp=_OF_MATRIX, jvp="kernel", autocast={"cuda": "lower_precision_fp"})
 def mv(self, vec):
     """The product of a matrix and a vector, [n, k] and [k] to [n].
 
@@ -497,7 +491,8 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 
 
 @blend(
-    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtype="promote",
+    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtype="promote",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},
 )
@@ -511,9 +506,7 @@ def addr(self, vec1, vec2, beta, alpha):
     """
     for x in (vec1, vec2):
         if x.ndim != 1:
-            raise RuntimeError(
-                f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D"
-            )
+            raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
     return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
 
 

@@ -64,9 +64,7 @@ def _non_empty(name, x, axes, error=RuntimeError):
         )
     for a in axes:
         if not x.shape[a]:
-            raise IndexError(
-                f"{name}(): Expected reduction dim {a} to have non-zero size, got shape {list(x.shape)}."
-            )
+            raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size, got shape {list(x.shape)}.")
 
 
 def _best(x, reduce, axis):
@@ -95,9 +93,7 @@ def _along(name, x, dim, keepdim, reduce):
     if not x.ndim:
         return x, jnp.zeros((), jnp.int64)
     if not x.shape[axis]:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
-        )
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
     values, indices = _best(x, reduce, axis)
     return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
@@ -192,9 +188,7 @@ def _extreme_place(name, x, dim, keepdim, reduce):
     if not x.ndim:
         return jnp.zeros((), jnp.int64)
     if not x.shape[axis]:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
-        )
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
     place = _best(x, reduce, axis)[1]
     return place if keepdim else place.squeeze(axis)
 
@@ -266,8 +260,7 @@ def aminmax(self, dim, keepdim):
     if not self.size:
         if dim is None:
             raise RuntimeError(
-                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
-                "identity; give a dim"
+                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity; give a dim"
             )
         _non_empty("aminmax", self, axes, IndexError)
     return jnp.min(self, axes, keepdims=keepdim), jnp.max(self, axes, keepdims=keepdim)
@@ -303,9 +296,7 @@ def _is_nan(x):
 def _median_of(name, x, axis, keepdim, skip_nan):
     n = x.shape[axis]
     if not n:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}."
-        )
+        raise IndexError(f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(x.shape)}.")
     ranked = _ranked(x, axis)
     nans = jnp.sum(_is_nan(x), axis, keepdims=True, dtype=jnp.int64)
     if skip_nan:
@@ -387,9 +378,7 @@ def kthvalue(self, k, dim, keepdim):
             raise IndexError(
                 f"kthvalue(): Expected reduction dim {axis} to have non-zero size, got {list(self.shape)}."
             )
-        raise RuntimeError(
-            f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}"
-        )
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}: {k} is not in 1..{n}")
     return _pick(_ranked(self, axis), k - 1, axis, keepdim) if self.ndim else (self, jnp.zeros((), jnp.int64))
 
 
@@ -407,9 +396,7 @@ def mode(self, dim, keepdim):
     if not self.ndim:
         return self, jnp.zeros((), jnp.int64)
     if not self.shape[axis]:
-        raise IndexError(
-            f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}."
-        )
+        raise IndexError(f"mode(): Expected reduction dim {axis} to have non-zero size, got shape {list(self.shape)}.")
     ranked = _ranked(self, axis)
     values = ranked[0]
     first = lax.broadcasted_iota(jnp.int64, values.shape, axis)

@@ -102,9 +102,7 @@ def _check_channels(name, x, **vectors):
             count = math.prod(v.shape)
             raise RuntimeError(f"{what} should contain {channels} elements not {count} (in {name})")
     if x.ndim < 2 and x.size:
-        raise RuntimeError(
-            f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}"
-        )
+        raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
 
 
 def _frozen(running_mean):
@@ -201,9 +199,7 @@ def _fixed(mean, variance, eps, dtype):
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")
-    _check_channels(
-        "batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
-    )
+    _check_channels("batch_norm", input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _demand_dtypes("batch_norm", input, (weight, bias, running_mean, running_var))
     x, shape = wide(input), _channel_shape(input)
     mean, rstd = _fixed(running_mean, running_var, eps, x.dtype)
@@ -301,9 +297,7 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
     if input.ndim < 2:
-        raise RuntimeError(
-            f"Expected at least 2 dimensions for input tensor but received {input.ndim} (in group_norm)"
-        )
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim} (in group_norm)")
     if num_groups <= 0 or input.shape[1] % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "

@@ -202,9 +202,7 @@ def _root_mean_square(x):
 
 def muon(p, g, state, t, n, *, nesterov, coefficients, iterations, adjust, least):
     buffer = _lerp(state[0], g, 1 - n["momentum"])
-    step = _orthogonal(
-        _lerp(g, buffer, n["momentum"]) if nesterov else buffer, coefficients, iterations, least
-    )
+    step = _orthogonal(_lerp(g, buffer, n["momentum"]) if nesterov else buffer, coefficients, iterations, least)
     rows, columns = p.shape
     ratio = 0.2 * max(rows, columns) ** 0.5 if adjust == "match_rms_adamw" else max(1, rows / columns) ** 0.5
     p = p * _in(p, 1 - n["lr"] * n["weight_decay"])

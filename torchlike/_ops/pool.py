@@ -19,9 +19,7 @@ def expand(name, what, value, n):
         return value * n
     if len(value) != n:
         words = {1: "one int", 2: "two ints", 3: "three ints"}[n]
-        raise RuntimeError(
-            f"{name}: {what} must either be a single int, or a tuple of {words}, but got {list(value)}"
-        )
+        raise RuntimeError(f"{name}: {what} must either be a single int, or a tuple of {words}, but got {list(value)}")
     return value
 
 
@@ -68,9 +66,7 @@ class Windows:
 
     def _check(self, name):
         if min(self.kernel) < 1:
-            raise RuntimeError(
-                f"{name}: kernel size should be greater than zero, but got {list(self.kernel)}"
-            )
+            raise RuntimeError(f"{name}: kernel size should be greater than zero, but got {list(self.kernel)}")
         if min(self.stride) < 1:
             raise RuntimeError(f"{name}: stride should not be zero, but got {list(self.stride)}")
         if min(self.dilation) < 1:
@@ -91,9 +87,7 @@ class Windows:
 
     def taps(self):
         """Offsets of the elements of a window, by dimension."""
-        return itertools.product(
-            *(range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True))
-        )
+        return itertools.product(*(range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True)))
 
     def reach(self):
         """(low, high) padding that makes every window whole; a negative high cuts what no window covers."""
@@ -165,9 +159,7 @@ def _max_apart(x, windows):
 def _max_patches(x, windows):
     """Large windows that overlap: the elements of every window side by side, then as if apart."""
     padded = windows.padded(x, _lowest(x.dtype))
-    for i, (o, s, k, d) in enumerate(
-        zip(windows.out, windows.stride, windows.kernel, windows.dilation, strict=True)
-    ):
+    for i, (o, s, k, d) in enumerate(zip(windows.out, windows.stride, windows.kernel, windows.dilation, strict=True)):
         at = jnp.arange(o)[:, None] * s + jnp.arange(k)[None, :] * d
         padded = jnp.take(padded, at, axis=1 + 2 * i)
     inner = tuple(range(2, padded.ndim, 2))
@@ -226,18 +218,11 @@ def _scattered(grad, index, size):
 
 def _routed(grad, index, windows, size):
     if windows.apart:
-        flat, _ = _grid(
-            windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair))
-        )
+        flat, _ = _grid(windows, (1, *(v for pair in zip(windows.out, windows.kernel, strict=True) for v in pair)))
         routed = jnp.where(windows.between(index) == flat, windows.between(grad), 0)
-        out = _unpadded(
-            routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows
-        )
+        out = _unpadded(routed.reshape(-1, *(o * k for o, k in zip(windows.out, windows.kernel, strict=True))), windows)
     elif math.prod(windows.kernel) <= _UNROLLED:
-        out = sum(
-            _place(jnp.where(index == windows.position(tap)[0], grad, 0), tap, windows)
-            for tap in windows.taps()
-        )
+        out = sum(_place(jnp.where(index == windows.position(tap)[0], grad, 0), tap, windows) for tap in windows.taps())
         out = _unpadded(out, windows)
     else:
         out = _scattered(grad, index, size)
@@ -247,9 +232,7 @@ def _routed(grad, index, windows, size):
 def _place(values, tap, windows):
     """``values`` [B, *out] at element ``tap`` of every window of a padded input of zeros."""
     config = [(0, 0, 0)]
-    for t, o, s, (lo, hi), n in zip(
-        tap, windows.out, windows.stride, windows.reach(), windows.size, strict=True
-    ):
+    for t, o, s, (lo, hi), n in zip(tap, windows.out, windows.stride, windows.reach(), windows.size, strict=True):
         config.append((t, n + lo + hi - t - (o - 1) * s - 1, s - 1))
     return lax.pad(values, jnp.zeros((), values.dtype), config)
 
@@ -268,17 +251,20 @@ def _declare(n):
     name = f"max_pool{n}d"
 
     def backward(grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode):
-        return _max_pool_backward(
-            name, n, grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode
-        )
+        return _max_pool_backward(name, n, grads, self_aval, result1, kernel_size, stride, padding, dilation, ceil_mode)
 
-    @op(f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
+    @op(
+        f"max_pool{n}d_with_indices(Tensor self, int[{n}] kernel_size, int[{n}] stride=[], int[{n}] "
         f"padding=0, int[{n}] dilation=1, bool ceil_mode=False) -> (Tensor result0, Tensor result1)",
-        variants="", node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
-        vjp={"self": backward}, nondiff=(1,), saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
+        variants="",
+        node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
+        vjp={"self": backward},
+        nondiff=(1,),
+        saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
         backward=None if n == 1 else (
             f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{n}] kernel_size, int[{n}] stride, "
-            f"int[{n}] padding, int[{n}] dilation, bool ceil_mode, Tensor indices) -> Tensor", {"indices": "result1"}))
+            f"int[{n}] padding, int[{n}] dilation, bool ceil_mode, Tensor indices) -> Tensor", {"indices": "result1"}),
+    )  # fmt: skip
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

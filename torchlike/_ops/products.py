@@ -31,9 +31,7 @@ def inner(self, other):
             f"{list(other.shape)}"
         )
     refuse("inner", self, "b")
-    return lax.dot_general(
-        self, other, (((self.ndim - 1,), (other.ndim - 1,)), ((), ())), precision=precision()
-    )
+    return lax.dot_general(self, other, (((self.ndim - 1,), (other.ndim - 1,)), ((), ())), precision=precision())
 
 
 def _outer(name, a, b):
@@ -99,13 +97,10 @@ def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""
     if len(dims_self) != len(dims_other):
         raise RuntimeError(
-            f"tensordot: both dimension lists should have same length, got {list(dims_self)} and "
-            f"{list(dims_other)}"
+            f"tensordot: both dimension lists should have same length, got {list(dims_self)} and {list(dims_other)}"
         )
     if self.dtype != other.dtype:
-        raise RuntimeError(
-            f"tensordot: both inputs should have same dtype, got {self.dtype} and {other.dtype}"
-        )
+        raise RuntimeError(f"tensordot: both inputs should have same dtype, got {self.dtype} and {other.dtype}")
     refuse("tensordot", self, "b")
     left, right = wrap_dims(dims_self, self.ndim), wrap_dims(dims_other, other.ndim)
     for i, j in zip(left, right, strict=True):
@@ -136,9 +131,7 @@ def kron(self, other):
     b = other.reshape((1,) * (n - other.ndim) + other.shape)
     a_shape = [s for pair in zip(a.shape, (1,) * n, strict=True) for s in pair]
     b_shape = [s for pair in zip((1,) * n, b.shape, strict=True) for s in pair]
-    return (a.reshape(a_shape) * b.reshape(b_shape)).reshape(
-        [i * j for i, j in zip(a.shape, b.shape, strict=True)]
-    )
+    return (a.reshape(a_shape) * b.reshape(b_shape)).reshape([i * j for i, j in zip(a.shape, b.shape, strict=True)])
 
 
 def _cross(name, a, b, axis):
@@ -154,9 +147,7 @@ def _cross(name, a, b, axis):
 
 def _same_rank(name, a, b):
     if a.ndim != b.ndim:
-        raise RuntimeError(
-            f"{name}: inputs must have the same number of dimensions, got {a.ndim} and {b.ndim}."
-        )
+        raise RuntimeError(f"{name}: inputs must have the same number of dimensions, got {a.ndim} and {b.ndim}.")
 
 
 @op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", dtype="promote", node="LinalgCrossBackward",
@@ -176,8 +167,12 @@ def cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtype="promote", variants="out",
-    autocast={"cuda": "promote"})
+@op(
+    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    dtype="promote",
+    variants="out",
+    autocast={"cuda": "promote"},
+)
 def linalg_cross(self, other, dim):
     """The cross product along ``dim`` (the last by default); other dimensions are broadcast.
 
@@ -189,8 +184,12 @@ def linalg_cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", node="SumBackward1", variants="out",
-    autocast="lower_precision_fp")
+@op(
+    "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    node="SumBackward1",
+    variants="out",
+    autocast="lower_precision_fp",
+)
 def vecdot(x, y, dim):
     """The inner products of vectors along ``dim``, the first conjugated; other dimensions are broadcast.
 
@@ -199,9 +198,7 @@ def vecdot(x, y, dim):
     tensor([3., 3.])
     """
     if not is_floating(x):
-        raise RuntimeError(
-            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x)}"
-        )
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {type_name(x)}")
     if x.dtype != y.dtype:
         raise RuntimeError(
             f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {type_name(x)} "
@@ -247,20 +244,13 @@ def parse(equation, ndims):
     for c in left.replace("...", "").replace(",", "") + right.replace("...", ""):
         if not (c.isascii() and c.isalpha()):
             _fail(
-                f"invalid subscript given at {c!r} in the equation string {equation!r}, subscripts must be "
-                "in [a-zA-Z]"
+                f"invalid subscript given at {c!r} in the equation string {equation!r}, subscripts must be in [a-zA-Z]"
             )
     terms = left.split(",")
     if len(terms) > len(ndims):
-        _fail(
-            f"fewer operands were provided than specified in the equation {equation!r}: {len(ndims)} of "
-            f"{len(terms)}"
-        )
+        _fail(f"fewer operands were provided than specified in the equation {equation!r}: {len(ndims)} of {len(terms)}")
     if len(terms) < len(ndims):
-        _fail(
-            f"more operands were provided than specified in the equation {equation!r}: {len(ndims)} of "
-            f"{len(terms)}"
-        )
+        _fail(f"more operands were provided than specified in the equation {equation!r}: {len(ndims)} of {len(terms)}")
     inputs = [_labels(term, n, i) for i, (term, n) in enumerate(zip(terms, ndims, strict=True))]
     everything = [label for labels in inputs for label in labels]
     dots = sorted({x for x in everything if isinstance(x, int)}, reverse=True)
@@ -287,10 +277,7 @@ def _narrowed(tensors, inputs):
         own: dict = {}
         for n, label in zip(x.shape, labels, strict=True):
             if own.setdefault(label, n) != n:
-                _fail(
-                    f"subscript {label} is repeated for operand {i} but the sizes don't match, {n} != "
-                    f"{own[label]}"
-                )
+                _fail(f"subscript {label} is repeated for operand {i} but the sizes don't match, {n} != {own[label]}")
             if sizes.get(label, 1) == 1:
                 sizes[label] = n
             elif n not in (1, sizes[label]):
@@ -312,20 +299,22 @@ def einsum(equation, tensors, path):
     for x in tensors[1:]:
         if x.dtype != tensors[0].dtype:
             raise RuntimeError(
-                f"einsum(): expected scalar type {type_name(tensors[0])} but found {type_name(x)}; use "
-                ".to(dtype)"
+                f"einsum(): expected scalar type {type_name(tensors[0])} but found {type_name(x)}; use .to(dtype)"
             )
     numbers: dict = {}
     arguments = []
     for x, labels in _narrowed(tensors, inputs):
         arguments += [x, [numbers.setdefault(label, len(numbers)) for label in labels]]
-    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(
-        tensors[0].dtype
-    )
+    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(tensors[0].dtype)
 
 
-@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out", saved="",
-    autocast="lower_precision_fp")
+@op(
+    "linalg_multi_dot(Tensor[] tensors) -> Tensor",
+    node="ViewBackward",
+    variants="out",
+    saved="",
+    autocast="lower_precision_fp",
+)
 def multi_dot(tensors):
     """The product of several matrices, in the order of multiplication that costs least.
 
@@ -345,9 +334,7 @@ def chain(name, tensors):
     last = len(tensors) - 1
     for i, x in enumerate(tensors):
         if not (x.ndim == 2 or (x.ndim == 1 and i in (0, last))):
-            raise RuntimeError(
-                f"{name}(): tensor {i} must be {'1D or ' if i in (0, last) else ''}2D but got {x.ndim}D"
-            )
+            raise RuntimeError(f"{name}(): tensor {i} must be {'1D or ' if i in (0, last) else ''}2D but got {x.ndim}D")
         if x.dtype != tensors[0].dtype:
             raise RuntimeError(
                 f"{name}(): all tensors must have be the same dtype, got {tensors[0].dtype} and {x.dtype}"

@@ -117,9 +117,7 @@ def _integers(words, shape, low, span, wide):
     low = jnp.asarray(low).astype(np.int64)
     if span is None:  # all 2**64 of them
         pair = bits(words, 2 * n).astype(np.uint64)
-        return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(
-            shape
-        )
+        return lax.bitcast_convert_type(lax.shift_left(pair[:n], np.uint64(32)) | pair[n:], np.int64).reshape(shape)
     span = jnp.asarray(span).astype(np.int64).astype(np.uint64)
     if wide:
         pair = bits(words, 2 * n).astype(np.uint64)
@@ -209,9 +207,7 @@ def cauchy(self, words, median, sigma):
 def geometric(self, words, p):
     if jnp.iscomplexobj(self) or self.dtype == bool:
         name = from_np(self.dtype).scalar_name
-        raise NotImplementedError(
-            f"\"geometric_cpu\" not implemented for '{name}': it needs a real number dtype"
-        )
+        raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{name}': it needs a real number dtype")
     kind = np.dtype(np.float64)
     trials = jnp.ceil(jnp.log(_positive(words, self.shape, kind)) / jnp.log1p(-jnp.asarray(p).astype(kind)))
     return jnp.maximum(trials, 1).astype(self.dtype)
@@ -221,9 +217,7 @@ def geometric(self, words, p):
 def random(self, words, low, span, wide):
     if jnp.iscomplexobj(self):
         name = from_np(self.dtype).scalar_name
-        raise NotImplementedError(
-            f"\"random_kernel_cpu\" not implemented for '{name}': random_ draws real integers"
-        )
+        raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{name}': random_ draws real integers")
     return _integers(words, self.shape, low, span, wide).astype(self.dtype)
 
 
@@ -256,9 +250,7 @@ def _probable(p):
 
 
 def _bad_p():
-    return RuntimeError(
-        "Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities"
-    )
+    return RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities")
 
 
 @op(
@@ -356,9 +348,7 @@ def poisson(self, words):
     if not jnp.issubdtype(self.dtype, jnp.floating):
         name = from_np(self.dtype).scalar_name
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{name}': rates are floating point")
-    return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(
-        self.dtype
-    )
+    return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(self.dtype)
 
 
 @op(
@@ -406,11 +396,7 @@ def multinomial(self, words, num_samples, replacement):
     total = jnp.cumsum(weights, -1)
     shape = (*self.shape[:-1], num_samples)
     point = uniform01(words, shape, weights.dtype) * total[..., -1:]
-    below = (
-        jnp.sum(total[..., None, :] <= point[..., None], -1)
-        if self.shape[-1] <= 64
-        else _search(total, point)
-    )
+    below = jnp.sum(total[..., None, :] <= point[..., None], -1) if self.shape[-1] <= 64 else _search(total, point)
     last = self.shape[-1] - 1 - jnp.argmax((weights > 0)[..., ::-1], -1)
     return jnp.minimum(below, last[..., None]).astype(np.int64)
 
@@ -429,9 +415,7 @@ def _keeps(input, words, p, channels):
     of the first ``channels`` dimensions."""
     name = from_np(input.dtype).scalar_name
     if jnp.iscomplexobj(input):
-        raise NotImplementedError(
-            f"\"bernoulli_scalar_cpu_\" not implemented for '{name}': dropout takes real tensors"
-        )
+        raise NotImplementedError(f"\"bernoulli_scalar_cpu_\" not implemented for '{name}': dropout takes real tensors")
     if not jnp.issubdtype(input.dtype, jnp.floating):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {name} (dropout)")
     shape = input.shape if not channels else input.shape[:channels] + (1,) * (input.ndim - channels)
@@ -465,8 +449,7 @@ _SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
 
 
 @op(
-    "alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, "
-    "Tensor shift)",
+    "alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, Tensor shift)",
     variants="",
     nondiff=(1, 2),
     node="AddBackward",

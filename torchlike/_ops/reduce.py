@@ -289,8 +289,7 @@ def _moments(x, dim, correction, keepdim):
     """(variance, mean) over the dimensions, halves computed in float32."""
     if not is_floating(x):
         raise RuntimeError(
-            f"std and var only support floating point and complex dtypes, got {from_np(x.dtype)}; use "
-            ".float()"
+            f"std and var only support floating point and complex dtypes, got {from_np(x.dtype)}; use .float()"
         )
     axes = axes_of(dim, x.ndim)
     n = count(x.shape, axes)
@@ -330,9 +329,7 @@ def _std_jvp(dot, self, result, dim, correction, keepdim):
 
 _STD_TANGENTS = (
     lambda dot, self, result, unbiased: _std_jvp(dot, self, result, None, _correction(unbiased), False),
-    lambda dot, self, result, dim, unbiased, keepdim: _std_jvp(
-        dot, self, result, dim, _correction(unbiased), keepdim
-    ),
+    lambda dot, self, result, dim, unbiased, keepdim: _std_jvp(dot, self, result, dim, _correction(unbiased), keepdim),
     lambda dot, self, result, dim, correction, keepdim: _std_jvp(
         dot, self, result, dim, _correction(correction=correction), keepdim
     ),
@@ -358,9 +355,7 @@ def _formulas(rule, result):
     """The rule as a formula for each of the three overloads; ``result`` says whether it is saved."""
     if result:
         return (
-            lambda grads, self, result, unbiased: rule(
-                grads, self, result, None, _correction(unbiased), False
-            ),
+            lambda grads, self, result, unbiased: rule(grads, self, result, None, _correction(unbiased), False),
             lambda grads, self, result, dim, unbiased, keepdim: rule(
                 grads, self, result, dim, _correction(unbiased), keepdim
             ),
@@ -370,9 +365,7 @@ def _formulas(rule, result):
         )
     return (
         lambda grads, self, unbiased: rule(grads, self, None, None, _correction(unbiased), False),
-        lambda grads, self, dim, unbiased, keepdim: rule(
-            grads, self, None, dim, _correction(unbiased), keepdim
-        ),
+        lambda grads, self, dim, unbiased, keepdim: rule(grads, self, None, dim, _correction(unbiased), keepdim),
         lambda grads, self, dim, correction, keepdim: rule(
             grads, self, None, dim, _correction(correction=correction), keepdim
         ),
@@ -399,8 +392,7 @@ def _moment_family(name, pick, rule, doc, saves_result=False, tangents=(None,) *
         (f"{name}(Tensor self, bool unbiased=True)", whole),
         (f"{name}.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", along),
         (
-            f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
-            "keepdim=False)",
+            f"{name}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)",
             corrected,
         ),
     )

@@ -101,8 +101,7 @@ def _check(mode, input, hx, params, per):
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     if params[0].shape[0] % gates or params[0].shape[1] != input.shape[-1]:
         raise RuntimeError(
-            f"RNN: the first weight is {list(params[0].shape)}, which does not fit an input of size "
-            f"{list(input.shape)}"
+            f"RNN: the first weight is {list(params[0].shape)}, which does not fit an input of size {list(input.shape)}"
         )
 
 
@@ -126,9 +125,7 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
     return x, [jnp.stack([last[i] for last in lasts]) for i in range(len(hx))]
 
 
-def _call(
-    mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first
-):
+def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first):
     x = jnp.swapaxes(input, 0, 1) if batch_first else input
     out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
     return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
@@ -179,10 +176,7 @@ def _declare(mode):
         static = (has_biases, num_layers, bidirectional, projection, batch_first)
         return _call(mode, input, (hx,), params, lengths, words, dropout, *static)
 
-    schema = (
-        f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
-        "result1)"
-    )
+    schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
     return op(schema, variants="", node="StackBackward", autocast="lower_precision_fp")(recurrent)
 
 
@@ -196,9 +190,7 @@ def _cell_weights(w_ih, w_hh, b_ih, b_hh):
 
 def _check_cell(name, input, hx, w_ih, w_hh, gates):
     if input.shape[1] != w_ih.shape[1]:
-        raise RuntimeError(
-            f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})"
-        )
+        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})")
     if input.shape[0] != hx[0].shape[0]:
         raise RuntimeError(
             f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx[0].shape[0]} ({name})"
@@ -236,9 +228,7 @@ def _declare_cell(name, mode, node):
         _check_cell(name, input, (hx,), w_ih, w_hh, _GATES[mode])
         return STEPS[mode]((hx,), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))[0]
 
-    schema = (
-        f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
-    )
+    schema = f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
     return op(schema, variants="", node=node, autocast="lower_precision_fp")(cell)
 
 

@@ -150,8 +150,7 @@ def diff(self, n, dim, prepend, append):
     for x in parts:
         if x.ndim != self.ndim:
             raise RuntimeError(
-                f"diff expects prepend or append to be the same dimension as input, got {x.ndim}-D and "
-                f"{self.ndim}-D"
+                f"diff expects prepend or append to be the same dimension as input, got {x.ndim}-D and {self.ndim}-D"
             )
         if any(a != b for i, (a, b) in enumerate(zip(x.shape, self.shape, strict=True)) if i != axis):
             raise RuntimeError(
@@ -191,9 +190,7 @@ def _trapezia(name, y, width, dim, total):
 
 def _check_samples(name, y):
     if not y.ndim:
-        raise IndexError(
-            f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)"
-        )
+        raise IndexError(f"Dimension specified as -1 but tensor has no dimensions ({name} needs at least a 1-D tensor)")
 
 
 def _by_dx(name, y, dx, dim, total):

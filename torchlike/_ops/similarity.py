@@ -23,8 +23,7 @@ def cosine_similarity(x1, x2, dim, eps):
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim`` of the broadcast inputs."""
     if not jnp.issubdtype(x1.dtype, jnp.floating):
         raise RuntimeError(
-            "cosine_similarity: expected common dtype to be floating point, yet common dtype is "
-            f"{scalar_name(x1)}"
+            f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {scalar_name(x1)}"
         )
     a, b = broadcast("cosine_similarity", x1, x2)
     if not a.ndim:

@@ -135,8 +135,7 @@ def _side(side, right):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
-            "was True"
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
     return side
 
@@ -226,9 +225,7 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
 
 def _bucketize(values, boundaries, out_int32, right):
     if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)"
-        )
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim}) (bucketize)")
     for x in (boundaries, values):
         refuse("bucketize_cpu", x, "b", "c", hint="search integers or real numbers")
     return _search(boundaries, values, "right" if right else "left", out_int32)
@@ -339,17 +336,13 @@ def _outside(name):
 
 def _check_quantile(name, x, q, interpolation):
     if x.dtype not in (jnp.float32, jnp.float64):
-        raise RuntimeError(
-            f"{name}() input tensor must be either float or double dtype, got {from_np(x.dtype)}"
-        )
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, got {from_np(x.dtype)}")
     if not x.size:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {q.ndim}-D")
     if q.dtype != x.dtype and not getattr(q, "weak_type", False):
-        raise RuntimeError(
-            f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}"
-        )
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor, got {q.dtype} and {x.dtype}")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
             f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS[:-1])} or nearest, but got "

@@ -184,9 +184,7 @@ def _mvlgamma_grad(grad, self, p):
     return grad * slope
 
 
-@pointwise(
-    "mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad}
-)
+@pointwise("mvlgamma(Tensor self, int p) -> Tensor", dtype="int_to_float", numbers="", vjp={"self": _mvlgamma_grad})
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension ``p``."""
     demand("mvlgamma", self, "f")
@@ -230,12 +228,8 @@ def _incomplete(name, f, sign, doc):
     )(kernel)
 
 
-igamma = _incomplete(
-    "igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised."
-)
-igammac = _incomplete(
-    "igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised."
-)
+igamma = _incomplete("igamma", lax.igamma, 1, "The lower incomplete gamma function of order ``input``, normalised.")
+igammac = _incomplete("igammac", lax.igammac, -1, "The upper incomplete gamma function of order ``input``, normalised.")
 
 
 def _zeta(self, other):

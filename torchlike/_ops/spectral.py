@@ -46,8 +46,12 @@ def _full_qr_jvp(values, dots):
     )
 
 
-@op('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', variants="out", saved="Q! R! mode ~A",
-    autocast={"cpu": "fp32"})
+@op(
+    'linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
+    variants="out",
+    saved="Q! R! mode ~A",
+    autocast={"cpu": "fp32"},
+)
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
 
@@ -62,8 +66,7 @@ def linalg_qr(A, mode):
     """
     if mode not in ("reduced", "r", "complete"):
         raise RuntimeError(
-            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
-            "'complete'"
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     matrices("linalg.qr", A)
     q, r = _qr(A, mode == "complete")
@@ -173,8 +176,7 @@ def linalg_svd(A, full_matrices, driver):
 def _no_driver(name, driver):
     if driver is not None:
         raise RuntimeError(
-            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER "
-            "backend."
+            f"torch.{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
 
 
@@ -278,9 +280,7 @@ def _eig(a):
 
 def _eig_finite(**arguments):
     (a,) = arguments.values()
-    return ~jnp.all(jnp.isfinite(a)), RuntimeError(
-        "torch.linalg.eig: input tensor should not contain infs or NaNs."
-    )
+    return ~jnp.all(jnp.isfinite(a)), RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
 
 
 def _eig_vjp(grads, values, vectors):
@@ -394,8 +394,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
 
 
 @op(
-    "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"
-    " -> Tensor",
+    "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
     variants="out",
     numbers=True,
     policy="self",

@@ -103,9 +103,7 @@ def _clamp_max_jvp(dot, self, min, max):
 
 def _refuse_bool(name, self):
     if kind(self) == "b":
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)"
-        )
+        raise NotImplementedError(f"\"{name}\" not implemented for 'Bool'; convert the input with .to(torch.int64)")
 
 
 def _clamp(self, min, max):
@@ -255,9 +253,7 @@ lerp_tensor = pointwise(
     numbers="",
     vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},
 )(_lerp)
-lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(
-    _lerp
-)
+lerp = pointwise("lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", numbers="", vjp=_LERP_ENDS)(_lerp)
 
 
 def _value(value, self):

@@ -23,8 +23,7 @@ def neg(self):
     """Elementwise ``-input``. RuntimeError for bool tensors."""
     if self.dtype == np.bool_:
         raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported; "
-            "invert a mask with `~` or logical_not()"
+            "Negation, the `-` operator, on a bool tensor is not supported; invert a mask with `~` or logical_not()"
         )
     return -self
 
@@ -67,9 +66,7 @@ sgn = unary(
 def sign(self):
     """Elementwise sign: -1, 0 or 1 (0 for NaN). NotImplementedError for complex tensors: see sgn."""
     if kind(self) == "c":
-        raise NotImplementedError(
-            "sign() does not take complex tensors: use sgn(), the direction of each element"
-        )
+        raise NotImplementedError("sign() does not take complex tensors: use sgn(), the direction of each element")
     return direction(self)
 
 
@@ -158,9 +155,7 @@ def _log_to_base(base):
     def f(x):
         y = lax.log(x)
         if kind(x) == "c":
-            return lax.complex(
-                jnp.real(y) / scale, jnp.imag(y) / scale
-            )  # complex division makes NaN of log(0)
+            return lax.complex(jnp.real(y) / scale, jnp.imag(y) / scale)  # complex division makes NaN of log(0)
         y = y / scale
         whole = lax.round(y)
         power = lax.pow(jnp.full_like(x, base), lax.abs(whole))
@@ -272,9 +267,7 @@ def _asinh(x):
     y = lax.asinh(x)
     if kind(x) != "c":
         return y
-    return lax.complex(
-        jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y)
-    )  # on the cut the zero's sign decides
+    return lax.complex(jnp.copysign(jnp.real(y), jnp.real(x)), jnp.imag(y))  # on the cut the zero's sign decides
 
 
 def _acosh_slope(x):

@@ -34,13 +34,11 @@ def _check_sizes(self, output_size):
     sizes = self.shape[2:]
     if self.ndim != len(output_size) + 2 or self.shape[1] == 0:
         raise RuntimeError(
-            f"Non-empty {len(output_size) + 2}D data tensor expected but got a tensor with sizes "
-            f"{list(self.shape)}"
+            f"Non-empty {len(output_size) + 2}D data tensor expected but got a tensor with sizes {list(self.shape)}"
         )
     if min(*sizes, *output_size) <= 0:
         text = [
-            "(" + ", ".join(k + str(v) for k, v in zip(letters, s, strict=True)) + ")"
-            for s in (sizes, output_size)
+            "(" + ", ".join(k + str(v) for k, v in zip(letters, s, strict=True)) + ")" for s in (sizes, output_size)
         ]
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {text[0]} output {text[1]} (in "
@@ -56,23 +54,17 @@ def _repeated(x, axis, times):
 def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
-        raise NotImplementedError(
-            f"\"upsample_{mode}\" not implemented for '{from_np(self.dtype).scalar_name}'"
-        )
+        raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     nearest = mode.startswith("nearest")
     x = self if nearest or self.dtype.itemsize >= 4 else self.astype(jnp.float32)
-    for axis, (out, scale) in enumerate(
-        zip(output_size, scales or (None,) * len(output_size), strict=True), 2
-    ):
+    for axis, (out, scale) in enumerate(zip(output_size, scales or (None,) * len(output_size), strict=True), 2):
         size = x.shape[axis]
         if out == size and not (scale and scale != 1):
             continue
         if nearest and not scale and out % size == 0:
             x = _repeated(x, axis, out // size)
             continue
-        x = tables.resample(
-            x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis
-        )
+        x = tables.resample(x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis)
     if self.dtype == jnp.uint8 and not nearest:
         x = jnp.clip(jnp.round(x), 0, 255)
     return x.astype(self.dtype)
@@ -83,10 +75,7 @@ def _declare(mode, n):
         return _interpolate(mode, self, output_size, scales, align_corners, antialias)
 
     name = f"_upsample_{mode.replace('-', '_')}{n}d"
-    schema = (
-        f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> "
-        "Tensor"
-    )
+    schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
     return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n))(interpolate)
 
 
@@ -171,18 +160,12 @@ def channel_shuffle(self, groups):
     tensor([0., 2., 1., 3.])
     """
     if self.ndim <= 2:
-        raise RuntimeError(
-            f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}"
-        )
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(self.shape)}")
     if groups <= 0:
-        raise RuntimeError(
-            f"Number of groups to divide channels in must be positive. Value of groups:{groups}"
-        )
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     n, c, *size = self.shape
     if c % groups:
-        raise RuntimeError(
-            f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
-        )
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     return jnp.swapaxes(self.reshape(n, groups, c // groups, *size), 1, 2).reshape(self.shape)
 
 
@@ -230,16 +213,10 @@ class _Blocks(Windows):
         if self.apart:
             parts = self.split(padded).transpose(0, 2, 4, 1, 3)
             return parts.reshape(x.shape[0], math.prod(self.kernel), math.prod(self.out))
-        for axis, (o, k, s, d) in enumerate(
-            zip(self.out, self.kernel, self.stride, self.dilation, strict=True)
-        ):
-            rows = [
-                lax.slice_in_dim(padded, i * d, i * d + (o - 1) * s + 1, s, 1 + 2 * axis) for i in range(k)
-            ]
+        for axis, (o, k, s, d) in enumerate(zip(self.out, self.kernel, self.stride, self.dilation, strict=True)):
+            rows = [lax.slice_in_dim(padded, i * d, i * d + (o - 1) * s + 1, s, 1 + 2 * axis) for i in range(k)]
             padded = jnp.stack(rows, 1 + 2 * axis)
-        return padded.transpose(0, 1, 3, 2, 4).reshape(
-            x.shape[0], math.prod(self.kernel), math.prod(self.out)
-        )
+        return padded.transpose(0, 1, 3, 2, 4).reshape(x.shape[0], math.prod(self.kernel), math.prod(self.out))
 
     def fold(self, blocks):
         """The adjoint of :meth:`unfold`: elements of several blocks are summed."""
@@ -305,9 +282,7 @@ def col2im(self, output_size, kernel_size, dilation, padding, stride):
     _only_floating("col2im_out_cpu", self)
     size = expand("fold", "output_size", output_size, 2)
     if min(size) < 1:
-        raise RuntimeError(
-            f"Expected output spatial size to be greater than zero, but got: {list(size)} (in fold)"
-        )
+        raise RuntimeError(f"Expected output spatial size to be greater than zero, but got: {list(size)} (in fold)")
     blocks = _Blocks(size, kernel_size, dilation, padding, stride)
     *lead, rows, count = self.shape
     elements = math.prod(blocks.kernel)

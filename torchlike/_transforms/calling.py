@@ -4,6 +4,7 @@ A loop over storages, arguments and results would cost more than a small program
 """
 
 from collections import Counter
+from itertools import islice
 from sys import getrefcount
 
 import jax
@@ -55,20 +56,46 @@ class Writer:
         return names["run"]
 
 
-def straight(program, inference):
-    """``run(leaves, numbers)`` of a program: what a call reads, computes, writes and returns."""
+def straight(program, inference, shown):
+    """``run(leaves, numbers)`` of a program: what a call reads, computes, writes and returns.
+
+    ``shown``: whether other threads may look meanwhile, for whom there are tokens.
+    """
     w = Writer()
     w.names.update(
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=Maker, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO,
+        ONE=ONE, TWO=TWO, islice=islice,
     )  # fmt: skip
     _gather(w, program)
-    _compute(w, program)
-    _leave(w, program)
+    _compute(w, program, shown)
+    _leave(w, program, shown)
     _give(w, program, inference)
     return w.function("def run(leaves, numbers):")
+
+
+def holding(program, any_grad):
+    """``run()``: whether tensors have the gradients that a program takes for granted; ``any_grad`` stands for each."""
+    w, checks = Writer(), []
+    bases = [h.tensor for h in program.with_grad if h.arg is None]
+    for t in bases:
+        checks.append(f"(g := {w.name(t)}._grad) is not None and g._view is None")
+    known = {id(t) for t in bases}
+    for holder, grad in program.demanded:
+        if holder.arg is not None or (grad is any_grad and id(holder.tensor) in known):
+            continue
+        found = f"{w.name(holder.tensor)}._grad"
+        checks.append(f"{found} is not None" if grad is any_grad else f"{found} is {w.name(grad)}")
+    w.add(f"return {' and '.join(checks) or 'True'}")
+    return w.function("def run():")
+
+
+def uniting(program):
+    """``run()``: whether storages that are one input hold one array."""
+    w = Writer()
+    w.add(f"return {' and '.join(f'{w.name(a)}.value is {w.name(b)}.value' for a, b in program.together) or 'True'}")
+    return w.function("def run():")
 
 
 def _gather(w, program):
@@ -88,25 +115,26 @@ def _tensor(w, holder):
     return w.name(holder.tensor) if holder.arg is None else f"leaves[{holder.arg}]"
 
 
-def _compute(w, program):
+def _compute(w, program, shown):
     """Run, with tokens in place of the arrays that are overwritten."""
-    lent = program.fixed[: program.donated]
-    w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
+    lent, limit = program.fixed[: program.donated], "ONE" if shown else "TWO"
+    w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
     w.add("try:")
     if lent:
-        w.add(f"    if max(map(getrefcount, values[:{len(lent)}])) > TWO:", "        unshare(values)")
+        w.add(f"    if max(map(getrefcount, islice(values, {len(lent)}))) > {limit}:")
+        w.add(f"        unshare(values, {limit})")
     w.add("    outs = early(*values)")
     w.add("except BaseException as error:", "    outs = recover(values, error)")
     if program.errors:
         w.add(f"failed.append(outs[{program.flags}])")
 
 
-def _leave(w, program):
+def _leave(w, program, shown):
     """What the call changes outside."""
     for storage, k, n in program.writes:
         s = w.name(storage)
         w.add(f"{s}.value = outs[{k}]", f"{s}.epoch += 1", *([f"{s}.version += {n}"] if n else []))
-    if program.donated:
+    if program.donated and shown:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
     w.add(*[f"{w.name(storage)}.value = outs[{k}]" for storage, k in program.alive])
     w.add(*[f"{w.name(counter)}.version += {n}" for counter, n in program.bumps])
@@ -118,7 +146,8 @@ def _give(w, program, inference):
     """New gradients, and the results."""
     made = [m for _, m in program.grads if m is not None] + program.result
     slots = Counter([m.slot for m in made if isinstance(m, New)])
-    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 for m in made]
+    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 and not m.retains
+              for m in made]  # fmt: skip
     known = [isinstance(m, Constant | Same) for m in made]
     if program.metas:
         w.add("node = history(outs, leaves)")

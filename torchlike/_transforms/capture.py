@@ -98,6 +98,12 @@ class Trace:
         self.sources = [self.record.sources[k] for k in numbers]
         self.consts = closed.consts
 
+    def kept_aliases(self):
+        """Whether somebody still holds a tensor over memory from outside, made in the trace, that is no result."""
+        ours = [x.tensor for x in (*self.result, *[made for _, made in self.grads]) if isinstance(x, Alias)]
+        left = [t for t in (reference() for reference in self.aliases) if t is not None]
+        return any(all(t is not x for x in ours) for t in left)
+
     def abandon(self):
         """No program came of the trace: what it made and somebody keeps can no longer be read."""
         for reference, _ in self.survivors:
@@ -133,6 +139,9 @@ class Trace:
         for storage in self.record.survivors():
             if id(storage) not in self.index:
                 self.survivors.append((weakref.ref(storage), self.slot(storage)))
+        own = self.record.own
+        made = [t for t in own.values() if isinstance(t, Tensor)]
+        self.aliases = [weakref.ref(t) for t in made if id(t._storage) not in own]
         self._gradients()
 
     def _writes(self):
@@ -171,17 +180,18 @@ class Trace:
         if arg is not None or not self.record.owns(x):
             return Same(arg, None if arg is not None else x)
         root = self.root_of.get(id(x))
+        retains = root is not None and nodes.retained(x)
         storage = x._storage
         arg = self.argument_storages.get(id(storage))
         if arg is not None:
             given = self.leaves[arg]._view
             if given is not None and given.steps and not is_dense(given.layout):
                 raise Unsupported("returns a view of an argument that does not fill its memory")
-            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]))
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains)
         if id(storage) not in self.record.own:
             owner = self._owner(x)
-            return Alias(None, owner, x._view, root, _tied(x, owner))
-        return New(self.slot(storage), storage.strides, x._view, root)
+            return Alias(None, owner, x._view, root, _tied(x, owner), retains)
+        return New(self.slot(storage), storage.strides, x._view, root, retains)
 
     def _owner(self, x):
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
@@ -210,9 +220,7 @@ class Trace:
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
         # hooks of tensors from outside run when their gradients arrive there
-        found = engine.run(
-            self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False
-        )
+        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False)
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:

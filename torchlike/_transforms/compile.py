@@ -21,11 +21,13 @@ from torchlike._executor.recorded import cut
 from torchlike._transforms import pieces
 from torchlike._transforms.capture import Trace
 from torchlike._transforms.guards import Guards
+from torchlike._transforms.interpreter.run import Interpreter
 from torchlike._transforms.program import Moved, Program
 from torchlike._transforms.recording import Unsupported
 from torchlike._transforms.structure import flatten_call
 
 LIMIT = 8  # programs of one function before it is left to eager execution
+_PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
 _SHARED = "which tensors have a .grad"
 _EAGER = object()  # the reason of a function that was given up
 _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
@@ -67,6 +69,8 @@ class CompiledFunction:
             or None. broken: whether it then runs in pieces. lines: where they end.
     """
 
+    _interpreted = "function"  # what a capture of another function runs in place of this object
+
     def __init__(self, function, fullgraph=False, limit=None):
         self.function, self.fullgraph, self.limit = function, fullgraph, limit or LIMIT
         self.compiling = threading.RLock()  # two threads that call it for the first time trace it once
@@ -80,6 +84,7 @@ class CompiledFunction:
     def reset(self):
         """Forget every program."""
         self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
+        self.changes = 0
         self.lines = set()
 
     def __get__(self, instance, owner=None):
@@ -124,15 +129,16 @@ class CompiledFunction:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
         try:
-            trace = Trace(self.function, leaves, tree)
+            with Interpreter(self.function) as interpreter:
+                trace = Trace(interpreter, leaves, tree)
         except Exception as error:
             return None, error
         try:
-            program, guards = Program(trace), self._guards(trace, leaves)
+            program, guards = Program(trace), self._guards(trace, interpreter.reads, leaves)
         except Exception as error:
             trace.abandon()
             return None, error
-        del trace
+        del trace, interpreter
         self.count += 1
         if program.again:
             self.programs.setdefault(key, []).append((guards, program))
@@ -142,15 +148,8 @@ class CompiledFunction:
                 self._give_up("it keeps tensors that it made, beyond what it returns")
         return program(leaves, first=True), None
 
-    def _guards(self, trace, leaves):
-        guards = Guards()
-        for optimizer in trace.record.optimizers:
-            guards.optimizer(optimizer)
-        guards.reach(self.function, self._name())
-        guards.reach([x for x in leaves if not isinstance(x, Tensor)], "the arguments")
-        guards.others += trace.record.checks
-        guards.finish()
-        return guards
+    def _guards(self, trace, reads, leaves):
+        return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])
 
     def _break(self, error, args, kwargs):
         """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
@@ -160,6 +159,9 @@ class CompiledFunction:
             result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
             raise result_error from error
         result = pieces.run(self.function, args, kwargs, self.lines)
+        self.changes += 1
+        if getattr(error, "transient", False) and self.changes < _PATIENCE:
+            return result
         self.eager, self.broken = f"{where}{reason}", True
         COMPILE.info("%s runs in pieces: %s", self._name(), self.eager)
         return result

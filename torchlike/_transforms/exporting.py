@@ -5,7 +5,6 @@ them: the tensors that it reads are inputs, whose arrays are given to every call
 in plain numbers and texts that a file can hold.
 """
 
-
 import jax
 import jax.numpy as jnp
 
@@ -55,8 +54,6 @@ class ExportCapture(Capture):
         error.args = (f"{error.args[0]} [found by an exported program; the call is:{last_line()}]",)
         self.flags.append(bad)
         self.errors.append(error)
-
-
 
 
 def _raised(op, static, values):

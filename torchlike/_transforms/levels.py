@@ -74,4 +74,3 @@ def _layer(call):
         return before[-1].handle(call)
     finally:
         _set(before, LEVELS)
-

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from torchlike._base.state import state
+from torchlike._core import node as nodes
 from torchlike._core.storage import UNTRACKED, Storage
 from torchlike._core.tensor import Tensor, alias, wrap
 from torchlike._core.viewing import tie
@@ -15,12 +16,14 @@ class New(NamedTuple):
     Attributes:
         slot: which output of the program is the storage's value. strides: the storage's strides or None.
         view: the View of the tensor, or None. root: which root of the graph it is, None if it needs no grad.
+        retains: whether it keeps its gradient.
     """
 
     slot: int
     strides: tuple | None
     view: object
     root: int | None
+    retains: bool = False
 
 
 class Alias(NamedTuple):
@@ -35,6 +38,7 @@ class Alias(NamedTuple):
     view: object
     root: int | None
     tied: tuple | None
+    retains: bool = False
 
 
 class Same(NamedTuple):
@@ -86,6 +90,8 @@ class Maker:
         t._view, t._cache = what.view if own else _within(t._view, what.view), None
         if what.root is not None:
             t._rg, t._edge = True, self.history(what.root)
+        if what.retains:
+            nodes.retain(t)
         if isinstance(what, Alias) and what.tied is not None:
             tie(base, t, *what.tied)
         return t

@@ -29,7 +29,7 @@ from torchlike._base.state import state
 from torchlike._core.layers import CAPTURE
 from torchlike._core.storage import CAPTURES, Storage, Version
 from torchlike._core.tensor import Tensor
-from torchlike._executor.pending import lost, settled
+from torchlike._executor.pending import Pending, lost, settled
 
 Tracer = jax.core.Tracer
 
@@ -232,6 +232,14 @@ class Abandoned:
         return self.__jax_array__
 
 
+def _computed(value):
+    """The array of a value; what another thread has recorded is computed outside of the trace."""
+    if value.__class__ is not Pending or value.array is not None:
+        return settled(value)
+    with jax.ensure_compile_time_eval():
+        return settled(value)
+
+
 _ALONE = 3  # references to a ``.grad`` that only its tensor holds: of the tensor, a variable, the call of getrefcount
 
 
@@ -336,7 +344,7 @@ class Overlay:
 
     def _read(self, storage):
         cell, value = Cell(storage), storage.value
-        value = value if lost(value) else settled(value)
+        value = value if lost(value) else _computed(value)
         cell.write(self.reading(storage, value) if isinstance(value, jax.Array) else value)
         return cell
 
@@ -358,7 +366,7 @@ class Overlay:
             cell = self.cells.get(id(storage))
             if cell is None or cell.value is not cell.before or not isinstance(cell.value, Tracer):
                 continue
-            value = self._outside(lambda s: settled(s.value), storage)
+            value = self._outside(lambda s: _computed(s.value), storage)
             if isinstance(value, Tracer):
                 continue
             known = first.setdefault((float(value), value.dtype, tuple(value.devices())), storage)

@@ -6,10 +6,12 @@ A program that replaces the values of parameters computes them in the memory of 
 other thread may be left with one of those. So a call first puts tokens into the storages: recorded values (Pending)
 that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
 value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
+Where there is one thread, nobody reads meanwhile, and there are no tokens.
 """
 
 import gc
 import threading
+from itertools import islice
 from sys import getrefcount
 
 import jax
@@ -22,9 +24,9 @@ from torchlike._core import engine
 from torchlike._core import node as nodes
 from torchlike._core.tensor import value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
-from torchlike._executor.references import ONE, TWO
+from torchlike._executor.references import ONE
 from torchlike._transforms.boundary import CompiledFunctionBackward
-from torchlike._transforms.calling import Unsettled, straight
+from torchlike._transforms.calling import Unsettled, holding, straight, uniting
 from torchlike._transforms.capture import ANY
 from torchlike._transforms.outputs import placed
 from torchlike._transforms.recording import Entry
@@ -52,8 +54,8 @@ class Program:
     """
 
     def __init__(self, trace):
-        alive = _alive(trace.survivors)
-        self.again = not alive
+        alive, held = _alive(trace)
+        self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
         gradients = list(range(trace.n_early, len(trace.jaxpr.outvars)))
         jaxpr, kinds = used(without_constants(trace.jaxpr, kept + gradients), self._sources(trace))
@@ -69,7 +71,8 @@ class Program:
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
-        self.run = straight(self, state.inference)
+        self.united, self.grads_hold = uniting(self), holding(self, ANY)
+        self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
     def _outputs(self, trace, slots, storages):
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
@@ -151,13 +154,7 @@ class Program:
     # -- calls -----------------------------------------------------------------------------------
     def holds(self):
         """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
-        return all([a.value is b.value for a, b in self.together]) and self._grads_hold()
-
-    def _grads_hold(self):
-        return (
-            all(holder.arg is not None or _has(holder.tensor._grad, grad) for holder, grad in self.demanded)
-            and all(h.arg is not None or _has_base(h.tensor._grad) for h in self.with_grad)
-        )
+        return self.united() and self.grads_hold()
 
     def __call__(self, leaves, first=False):
         """Run on the arguments: returns what the function returns, and does what it does.
@@ -178,19 +175,21 @@ class Program:
             all_settled(waiting)  # with no lock held: others compute them
 
     def _call(self, leaves, numbers):
+        if threading.active_count() == 1:
+            return self.run_alone(leaves, numbers)
         if self.adding is None:
             with self.lock:
                 return self.run(leaves, numbers)
         with self.adding, self.lock:
-            if not self._grads_hold():
+            if not self.grads_hold():
                 raise Moved
             return self.run(leaves, numbers)
 
     # -- memory that is overwritten; see Note [Donation] -------------------------------------------
-    def unshare(self, values):
+    def unshare(self, values, limit):
         """Copy those arrays to be overwritten that somebody else holds."""
         for i in range(self.donated):
-            if max(map(getrefcount, values[i : i + 1])) > TWO:
+            if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
     def recover(self, values, error):
@@ -228,11 +227,11 @@ class Program:
         """The program as jax lowers it, for the values that a call would give it now."""
         return self.early.lower(*self.values(leaves))
 
-    def values(self, leaves):
-        """The values that a call would give it now."""
+    def values(self, leaves, numbers=None):
+        """The values that a call would give it now; ``numbers``: those that are no tensors, None to read them."""
         values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
         values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
-        return all_settled([*values, *self.numbers()])
+        return all_settled([*values, *(self.numbers() if numbers is None else numbers)])
 
     def examine(self):
         """Raise the error of a value check that failed in a former call."""
@@ -294,25 +293,20 @@ def _identity(variable, slot):
     return variable
 
 
-def _has_base(grad):
-    return grad is not None and grad._view is None
-
-
-def _has(grad, demanded):
-    return grad is demanded or (demanded is ANY and grad is not None)
-
-
 def _taking(order, after):
     """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
     run = jax.jit(jaxpr_as_fun(bind(after, {})))
     return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 
-def _alive(survivors):
-    """(storage, slot) of the storages made while tracing that something still holds."""
-    alive = [(ref(), slot) for ref, slot in survivors if ref() is not None]
-    if alive:
-        del alive
-        gc.collect()
-        alive = [(ref(), slot) for ref, slot in survivors if ref() is not None]
-    return alive
+def _alive(trace):
+    """(storage, slot) of the storages made while tracing that something still holds, and whether something is held."""
+    for collects in (False, True):
+        if collects:
+            alive = None
+            gc.collect()
+        alive = [(ref(), slot) for ref, slot in trace.survivors if ref() is not None]
+        held = bool(alive) or trace.kept_aliases()
+        if not held:
+            break
+    return alive, held

@@ -252,7 +252,7 @@ def _undefined(out: Tensor) -> Tensor:
 
 _UNDEFINED = (
     "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break "
-    'existing callers of this function. If this is true for you, you can call this function with '
+    "existing callers of this function. If this is true for you, you can call this function with "
     '"check_undefined_grad=False" to disable the feature'
 )
 

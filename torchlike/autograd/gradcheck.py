@@ -264,9 +264,7 @@ def _warn_private(name: str) -> None:
 
 def _refuse(name: str, grad_out: float, outputs: Sequence[Tensor]) -> None:
     if grad_out != 1.0:
-        raise ValueError(
-            f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0."
-        )
+        raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
     if any(out.is_complex() for out in outputs):
         raise ValueError(
             f"Expected output to be non-complex. {name} no longer supports functions that return complex outputs."

@@ -18,7 +18,7 @@ from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.compile import _EAGER, CompiledFunction, Unfit
 from torchlike._transforms.recording import Unsupported as NotRepeatable
-from torchlike.compiler._contents import Before
+from torchlike.compiler._contents import modes, overlapping
 from torchlike.compiler._failures import FailOnRecompileLimitHit, RecompileError, Unsupported
 from torchlike.compiler._settings import DYNAMO
 from torchlike.compiler._stance import Stance
@@ -34,14 +34,7 @@ class Compiled(CompiledFunction):
     Attributes:
         own_limit: how many programs it may have, or None for ``torch._dynamo.config.recompile_limit``.
         last: what the arguments of the last program were. met: whether it was called under "eager_then_compile".
-        before: during a trace, what was before it.
     """
-
-    # of what this object holds, code that it is a part of depends on the function alone
-    _unguarded = (
-        "programs", "count", "compiling", "eager", "single", "broken", "lines", "last", "met", "before", "limit",
-        "own_limit", "__wrapped__", "_torchdynamo_orig_callable",
-    )  # fmt: skip
 
     def __init__(self, function: Callable, fullgraph: bool = False, limit: int | None = None) -> None:
         self.own_limit = limit
@@ -68,13 +61,10 @@ class Compiled(CompiledFunction):
             RECOMPILES.debug("recompiling %s: %s has changed", self._name(), failed)
         self.limit = DYNAMO["recompile_limit"] if self.own_limit is None else self.own_limit
         start, before = time.perf_counter(), self.count
-        self.before = Before(self.function, leaves, self._name())
         try:
             result = super()._new(key, leaves, tree, failed)
         except NotRepeatable as error:
             return None, error
-        finally:
-            del self.before
         counters["frames"]["total"] += 1
         if self.count > before:
             self.last = now
@@ -98,12 +88,16 @@ class Compiled(CompiledFunction):
             return True
         return Stance.name == "eager_on_recompile"
 
-    def _guards(self, trace: Any, leaves: list) -> Any:
-        self.before.settle(trace)
-        guards = super()._guards(trace, leaves)
+    def _guards(self, trace: Any, reads: Any, leaves: list) -> Any:
+        reason = overlapping(trace)
+        if reason is not None:
+            trace.record.rewind()
+            raise NotRepeatable(reason)
+        trace.record.checks.append((modes, modes()))
+        guards = super()._guards(trace, reads, leaves)
         if GUARDS.isEnabledFor(logging.DEBUG):
             now = Situation(leaves, None)
-            lines = [f"  {text}" for text in (*now.texts, *now.modes, *_guarded(guards))]
+            lines = [f"  {text}" for text in (*now.texts, *now.modes, *guards.names())]
             GUARDS.debug("program %d of %s takes for granted:\n%s", self.count + 1, self._name(), "\n".join(lines))
         return guards
 
@@ -187,14 +181,6 @@ def _text(x: Any) -> str:
         ("a view", x._view is not None), (type(x).__name__, type(x) is not Tensor),
     ) if holds]  # fmt: skip
     return ", ".join(parts)
-
-
-def _guarded(guards: Any) -> list[str]:
-    """The names of all that a program's guards check."""
-    names = [name for _, name in guards.whole.values()] + [name for _, name in guards.lists.values()]
-    names += [name for _, _, name in guards.entries.values()] + [name for _, name in guards.cells]
-    names += [f"tensor {name}" for _, name in guards.tensors]
-    return sorted(set(names))
 
 
 def _stack(error: BaseException) -> str:

@@ -47,11 +47,7 @@ def empty_cache() -> None:
 
 def _stats(device, key):
     index = devices.device("cuda" if device is None else device).index or 0
-    return (
-        (devices.jax_device(devices.device("cuda", index)).memory_stats() or {}).get(key, 0)
-        if is_available()
-        else 0
-    )
+    return (devices.jax_device(devices.device("cuda", index)).memory_stats() or {}).get(key, 0) if is_available() else 0
 
 
 def memory_allocated(device=None) -> int:

@@ -152,9 +152,7 @@ def _packed(ep: ExportedProgram) -> tuple[dict, dict[str, bytes]]:
 
 
 def _unpacked(about: dict, archive: zipfile.ZipFile) -> ExportedProgram:
-    pieces = {
-        name: Piece.unpacked(piece, archive.read(f"{name}.stablehlo")) for name, piece in about["pieces"].items()
-    }
+    pieces = {name: Piece.unpacked(piece, archive.read(f"{name}.stablehlo")) for name, piece in about["pieces"].items()}
     slots = [Slot(**slot) for slot in about["slots"]]
     entries = [Input(**(e | {"shape": unpacked_shape(e["shape"])})) for e in about["inputs"]]
     program = Program(

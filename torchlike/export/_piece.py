@@ -110,5 +110,3 @@ def _aval(text: list, scope: SymbolicScope) -> Any:
 
 def _np(name: str) -> np.dtype:
     return getattr(dtypes, name).np
-
-

@@ -76,7 +76,11 @@ class State:
         """How the program describes the tensors."""
         return [
             Slot(
-                names, [self.order.index(n) for n in names], kind, persistent, list(value_of(t).shape),
+                names,
+                [self.order.index(n) for n in names],
+                kind,
+                persistent,
+                list(value_of(t).shape),
                 dtypes.FROM_NP[value_of(t).dtype].name,
             )  # fmt: skip
             for t, (kind, persistent, names) in zip(self.tensors, self.places, strict=True)

@@ -254,8 +254,6 @@ def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
     return names[:count]
 
 
-
-
 def _witnessed(what: tuple[Callable, list], symbols: list[str], scope: SymbolicScope) -> tuple[Callable, list]:
     """A program with empty arrays more, one as long as each symbol: gradients alone may not show the lengths."""
     run, avals = what

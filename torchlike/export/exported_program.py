@@ -257,5 +257,3 @@ def _shown_inputs(inputs: Inputs) -> list[str]:
         f"{e.name}: {e.dtype}[{', '.join(map(str, e.shape))}]" if e.dtype else f"{e.name} == {e.value!r}"
         for e in inputs.entries
     ]
-
-

@@ -69,9 +69,7 @@ class Muon(GroupOptimizer):
         if any(p.is_complex() for p in params):
             raise RuntimeError("Muon does not support complex parameters")
         if len(group["ns_coefficients"]) != 3:
-            raise ValueError(
-                f"Coefficients must be a tuple of exactly 3 values, got {group['ns_coefficients']}"
-            )
+            raise ValueError(f"Coefficients must be a tuple of exactly 3 values, got {group['ns_coefficients']}")
         if group["ns_steps"] >= 100:
             raise ValueError(
                 f"Number of steps must be less than 100 for computational efficiency, got {group['ns_steps']}"

@@ -191,9 +191,7 @@ class _Run:
                 return loss, grad, float(_run(ops.slope, grad, self.d)[0])
 
             width = float(_run(ops.slope, self.d, self.d)[1])
-            self.loss, self.grad, self.t, evals = strong_wolfe(
-                along, self.t, self.loss, self.grad, gtd, width
-            )
+            self.loss, self.grad, self.t, evals = strong_wolfe(along, self.t, self.loss, self.grad, gtd, width)
             optimizer._move(self.t, self.d)
         else:
             optimizer._move(self.t, self.d)

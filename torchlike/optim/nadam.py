@@ -58,9 +58,7 @@ class NAdam(GroupOptimizer):
 
     def _numbers(self, group):
         beta1, beta2 = group["betas"]
-        return {"beta1": beta1, "beta2": beta2} | {
-            k: group[k] for k in ("lr", "eps", "weight_decay", "momentum_decay")
-        }
+        return {"beta1": beta1, "beta2": beta2} | {k: group[k] for k in ("lr", "eps", "weight_decay", "momentum_decay")}
 
     def _options(self, group):
         return (("decay", group["weight_decay"] != 0), ("decoupled", group["decoupled_weight_decay"]))

@@ -108,9 +108,7 @@ def assert_close(
     if (rtol is None) != (atol is None):
         missing = "rtol" if rtol is None else "atol"
         raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
-    options = _Options(
-        allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride
-    )
+    options = _Options(allow_subclasses, rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride)
     try:
         for pair in list(_pairs(actual, expected, options, ())):  # all must be comparable before the first is compared
             pair.compare(pair.actual, pair.expected, options, pair.path)

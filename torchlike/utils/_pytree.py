@@ -198,9 +198,7 @@ def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | Non
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:
     """The container of a structure that holds ``leaves``; ValueError if their number does not fit."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"tree_unflatten: expected `treespec` to be a TreeSpec, got {type(treespec).__name__}"
-        )
+        raise TypeError(f"tree_unflatten: expected `treespec` to be a TreeSpec, got {type(treespec).__name__}")
     return treespec.unflatten(leaves)
 
 

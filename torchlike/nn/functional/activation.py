@@ -277,9 +277,7 @@ def _slopes(input, lower, upper, training, inplace, generator):
         )
     if not training:
         return _sloped(ops.rrelu, input, ((lower + upper) / 2,), inplace)
-    result, noise = call(
-        ops.rrelu_with_noise, (input, draw("rrelu", generator, place_of(input)), lower, upper), ()
-    )
+    result, noise = call(ops.rrelu_with_noise, (input, draw("rrelu", generator, place_of(input)), lower, upper), ())
     return input.mul_(noise) if inplace else result
 
 
@@ -348,16 +346,12 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
     >>> torch.nn.functional.softmax(torch.zeros(1, 2), dim=1)
     tensor([[0.5000, 0.5000]])
     """
-    return call(
-        ops.softmax, (input,), (_dim("softmax", dim, input.ndim, _stacklevel), _dtype("softmax", dtype))
-    )
+    return call(ops.softmax, (input,), (_dim("softmax", dim, input.ndim, _stacklevel), _dtype("softmax", dtype)))
 
 
 def softmin(input, dim=None, _stacklevel=3, dtype=None):
     """:func:`softmax` of ``-x``."""
-    return call(
-        ops.softmin, (input,), (_dim("softmin", dim, input.ndim, _stacklevel), _dtype("softmin", dtype))
-    )
+    return call(ops.softmin, (input,), (_dim("softmin", dim, input.ndim, _stacklevel), _dtype("softmin", dtype)))
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None):

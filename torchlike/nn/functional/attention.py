@@ -36,8 +36,7 @@ def scaled_dot_product_attention(
     if dropout_p:
         if not 0 <= dropout_p <= 1:
             raise RuntimeError(
-                f"dropout probability has to be between 0 and 1, but got {dropout_p} "
-                "(scaled_dot_product_attention)"
+                f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
             )
         words = draw("scaled_dot_product_attention", None, place_of(query))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
@@ -65,15 +64,12 @@ def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
         )
     if attn_mask is not None and attn_mask.dim() not in (2, 3):
         raise AssertionError(
-            f"{text}, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor "
-            "instead"
+            f"{text}, expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead"
         )
     if not batched and attn_mask is not None and attn_mask.dim() == 3:
         expected = (num_heads, query.shape[0], key.shape[0])
         if tuple(attn_mask.shape) != expected:
-            raise AssertionError(
-                f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}"
-            )
+            raise AssertionError(f"Expected `attn_mask` shape to be {expected} but got {tuple(attn_mask.shape)}")
     return batched
 
 
@@ -96,23 +92,17 @@ def _check_sizes(query, key, value, embed_dim, num_heads, separate, attn_mask, k
     if embed_dim % num_heads:
         raise AssertionError(f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
     if separate and key.shape[:2] != value.shape[:2]:
-        raise AssertionError(
-            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
-        )
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
     if not separate and key.shape != value.shape:
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
     length, batch, source = query.shape[0], query.shape[1], key.shape[0]
     if key.shape[1] != batch:
-        raise RuntimeError(
-            f"multi_head_attention: key has a batch of {key.shape[1]}, but query one of {batch}"
-        )
+        raise RuntimeError(f"multi_head_attention: key has a batch of {key.shape[1]}, but query one of {batch}")
     if attn_mask is not None:
         n, shape = attn_mask.dim(), tuple(attn_mask.shape)
         expected = (length, source) if n == 2 else (batch * num_heads, length, source)
         if shape != expected:
-            raise RuntimeError(
-                f"The shape of the {n}D attn_mask is {attn_mask.shape}, but should be {expected}."
-            )
+            raise RuntimeError(f"The shape of the {n}D attn_mask is {attn_mask.shape}, but should be {expected}.")
     if key_padding_mask is not None:
         for i, size in enumerate((batch, source)):
             if key_padding_mask.shape[i] != size:
@@ -157,9 +147,7 @@ def multi_head_attention_forward(
         (result as query, weights [N, L, S] or [N, num_heads, L, S] or None).
     """
     if static_k is not None or static_v is not None:
-        raise NotImplementedError(
-            "multi_head_attention_forward: static_k and static_v are not supported by torchlike"
-        )
+        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported by torchlike")
     batched = _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = _with_batch(query, key, value)

@@ -50,8 +50,7 @@ def _of_channels(name, input, p, training, inplace):
         return input
     if input.ndim < 2:
         raise RuntimeError(
-            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape "
-            f"{list(input.shape)})"
+            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape {list(input.shape)})"
         )
     return _kept(input, p, inplace, 2)
 
@@ -123,8 +122,7 @@ def _alpha(name, input, p, training, inplace, channels):
         return input
     if channels and input.ndim < 2:
         raise RuntimeError(
-            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape "
-            f"{list(input.shape)})"
+            f"Feature dropout requires at least 2 dimensions in the input ({name} got shape {list(input.shape)})"
         )
     if p == 1:
         return input.mul_(0) if inplace else input.mul(0)

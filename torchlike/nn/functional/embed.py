@@ -30,9 +30,7 @@ def _renormalize(weight, indices, max_norm, norm_type):
         call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm, norm_type), ())
 
 
-def embedding(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-):
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
     """The rows of ``weight`` [V, D] at the indices ``input`` [*]: [*, D].
 
     Args:

@@ -158,13 +158,10 @@ def linear_cross_entropy(
     RuntimeError for shapes that do not fit.
     """
     if input.dim() not in (1, 2):
-        raise RuntimeError(
-            f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}"
-        )
+        raise RuntimeError(f"linear_cross_entropy: expected input with dimensionality 1 or 2, got {input.dim()}")
     if linear_weight.dim() < 2:
         raise RuntimeError(
-            "linear_cross_entropy: expected linear_weight with dimensionality at least 2, got "
-            f"{linear_weight.dim()}"
+            f"linear_cross_entropy: expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}"
         )
     if input.size(-1) != linear_weight.size(-1):
         raise RuntimeError(
@@ -183,9 +180,7 @@ def linear_cross_entropy(
             f"linear_cross_entropy: expected linear_bias shape {outputs}, got {tuple(linear_bias.shape)}"
         )
     if ignore_index is not None and target.dtype.is_floating_point:
-        raise RuntimeError(
-            "linear_cross_entropy: ignore_index cannot be specified when target contains probabilities"
-        )
+        raise RuntimeError("linear_cross_entropy: ignore_index cannot be specified when target contains probabilities")
     flat = (
         linear_weight.reshape(-1, linear_weight.size(-1)),
         None if linear_bias is None else linear_bias.reshape(-1),
@@ -355,9 +350,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     """``log(1 + exp(-target * input))`` with targets 1 and -1."""
     mode = _reduction(reduction, size_average, reduce)
     if isinstance(target, Tensor) and target.requires_grad:
-        raise RuntimeError(
-            "soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()"
-        )
+        raise RuntimeError("soft_margin_loss is not differentiable with respect to 'target'; pass target.detach()")
     return call(ops.soft_margin_loss, (input, target), (mode,))
 
 
@@ -388,11 +381,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
-        var = (
-            input.new_full(input.size(), float(var))
-            if input.dtype.is_floating_point
-            else input.new_tensor(var)
-        )
+        var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
     var = _variances(input, var)
     mode = _REDUCTIONS[reduction]
     if not full:
@@ -407,11 +396,6 @@ def _variances(input, var):
         return var
     if input.size()[:-1] == var.size():
         return var.unsqueeze(-1)
-    if (
-        input.dim() == var.dim()
-        and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1
-    ):
+    if input.dim() == var.dim() and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1:
         return var
-    raise ValueError(
-        f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}"
-    )
+    raise ValueError(f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}")

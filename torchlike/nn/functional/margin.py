@@ -158,9 +158,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     return call(ops.multilabel_margin_loss, (input, target), (mode,))
 
 
-def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """``max(0, margin - x[target] + x[i]) ** p`` summed over the other classes, over C: [N, C] scores, [N]
     classes.
 
@@ -193,8 +191,7 @@ def _lengths(name, given, n):
         found = as_tensor([int(x) for x in given]).long()
     else:
         raise TypeError(
-            f"ctc_loss() received an invalid combination of arguments: {name} must be a Tensor or tuple of "
-            "ints"
+            f"ctc_loss() received an invalid combination of arguments: {name} must be a Tensor or tuple of ints"
         )
     if found.numel() != n:
         raise RuntimeError(f"ctc_loss: {name} must be of size batch_size ({n}), got {found.numel()}")
@@ -210,9 +207,7 @@ def _rows(targets, lengths, longest):
     return as_tensor(rows, device=targets.device).reshape(len(lengths), longest).long()
 
 
-def ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
-):
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Connectionist temporal classification: minus the log probability of label sequences over all
     alignments.
 
@@ -241,9 +236,7 @@ def ctc_loss(
     longest = max(wanted.tolist(), default=0)
     for value in inputs.tolist():
         if not 0 <= value <= steps:
-            raise RuntimeError(
-                f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}"
-            )
+            raise RuntimeError(f"ctc_loss: Expected input_lengths to have value at most {steps}, but got value {value}")
     if targets.dim() == 1:
         targets = _rows(targets, wanted.tolist(), longest)
     elif targets.size(1) < longest:

@@ -46,9 +46,7 @@ def _normalized_by_itself(input, weight, bias, running_mean, running_var, moment
     return out
 
 
-def batch_norm(
-    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
-):
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     """Normalize every channel of [N, C, ...] over the batch and the positions.
 
     Args:
@@ -111,25 +109,19 @@ def instance_norm(
     """
     if use_input_stats:
         if math.prod(input.shape[2:]) == 1:
-            raise ValueError(
-                f"Expected more than 1 spatial element when training, got input size {input.shape}"
-            )
+            raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
         if (running_mean is None) != (running_var is None):
             raise ValueError("running_mean and running_var must either both be None or neither be None")
     return _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
 @function("instance_norm")
-def _instance_norm(
-    input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=False
-):
+def _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=False):
     """See :func:`torch.nn.functional.instance_norm`."""
     if use_input_stats:
         return _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, True)
     if running_mean is None or running_var is None:
-        raise RuntimeError(
-            "Expected running_mean and running_var to be defined when use_input_stats is false"
-        )
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     return call(ops.batch_norm_eval, (input, weight, bias, running_mean, running_var, eps), ())
 
 

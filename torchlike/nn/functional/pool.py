@@ -126,9 +126,7 @@ def _adaptive_size(name, n, input, output_size):
     if len(output_size) == 1 and n > 1 and output_size[0] is not None:
         output_size = tuple(output_size) * n
     if len(output_size) != n:
-        raise RuntimeError(
-            f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}"
-        )
+        raise RuntimeError(f"{name}: output_size must be {n} (an int or {n} ints), but got {list(output_size)}")
     if n > 1 and input.dim() <= n:
         raise ValueError(f"{name}: Input dimension should be at least {n + 1}, but got {input.dim()}")
     sizes = input.shape[-n:]
@@ -255,14 +253,11 @@ def _unpool_size(n, input, kernel_size, stride, padding, output_size):
         size = size[2:]
     if len(size) != n:
         raise ValueError(
-            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of "
-            f"'{len(size)}'"
+            f"output_size should be a sequence containing {n} or {n + 2} elements, but it has a length of '{len(size)}'"
         )
     for d, (got, default, s) in enumerate(zip(size, usual, stride, strict=True)):
         if not default - s < got < default + s:
-            raise ValueError(
-                f'invalid output_size "{size}" (dim {d} must be between {default - s} and {default + s})'
-            )
+            raise ValueError(f'invalid output_size "{size}" (dim {d} must be between {default - s} and {default + s})')
     return size
 
 

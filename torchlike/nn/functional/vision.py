@@ -60,13 +60,11 @@ def interpolate(
 def _check_mode(n, mode, align_corners, antialias):
     if align_corners is not None and mode not in ("linear", "bilinear", "bicubic", "trilinear"):
         raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
-            "| trilinear"
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and n == 2):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
-            "tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
     if n not in (1, 2, 3) or mode not in _MODES.split(" | "):
         raise NotImplementedError(
@@ -116,9 +114,7 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """:func:`interpolate`, under its old name."""
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -168,8 +164,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     if mode not in modes:
         raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
-            f"'{mode}'"
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
     if padding_mode not in paddings:
         raise ValueError(
@@ -184,9 +179,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """See :func:`torch.nn.functional.grid_sample`; modes are numbered in the order named there."""
     if input.dim() not in (4, 5):
-        raise RuntimeError(
-            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}"
-        )
+        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}")
     static = (interpolation_mode, padding_mode, align_corners)
     return call(grids.grid_sampler[input.dim() - 2], (input, grid), static)
 

@@ -93,9 +93,7 @@ def _replaced(old: Any, new: Any, what: str) -> Any:
         return old
     if len(new) != len(old):
         title = "Backward pre hook" if what == "grad_output" else "Backward hook"
-        raise RuntimeError(
-            f"{title} returned an invalid number of {what}, got {len(new)}, but expected {len(old)}"
-        )
+        raise RuntimeError(f"{title} returned an invalid number of {what}, got {len(new)}, but expected {len(old)}")
     return new
 
 

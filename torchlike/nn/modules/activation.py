@@ -121,22 +121,16 @@ class Hardtanh(Module):
     ) -> None:
         super().__init__()
         if min_value is not None:
-            warnings.warn(
-                "keyword argument `min_value` is deprecated, use `min_val`", FutureWarning, stacklevel=2
-            )
+            warnings.warn("keyword argument `min_value` is deprecated, use `min_val`", FutureWarning, stacklevel=2)
             min_val = min_value
         if max_value is not None:
-            warnings.warn(
-                "keyword argument `max_value` is deprecated, use `max_val`", FutureWarning, stacklevel=2
-            )
+            warnings.warn("keyword argument `max_value` is deprecated, use `max_val`", FutureWarning, stacklevel=2)
             max_val = max_value
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace
         if not max_val > min_val:
-            raise AssertionError(
-                f"max_val must be greater than min_val, but got max_val={max_val}, min_val={min_val}"
-            )
+            raise AssertionError(f"max_val must be greater than min_val, but got max_val={max_val}, min_val={min_val}")
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)

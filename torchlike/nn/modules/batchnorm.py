@@ -31,12 +31,8 @@ class _NormBase(Module):
             new = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
             self.register_parameter(name, new)
         tracked = track_running_stats
-        self.register_buffer(
-            "running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None
-        )
-        self.register_buffer(
-            "running_var", ones(num_features, device=device, dtype=dtype) if tracked else None
-        )
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
         count = tensor(0, dtype=int64, device=device) if tracked else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()

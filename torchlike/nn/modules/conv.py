@@ -38,9 +38,7 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._edges()
-        channels = (
-            (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
-        )
+        channels = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(empty((*channels, *kernel_size), device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
@@ -63,9 +61,7 @@ class _ConvNd(Module):
         _start.by_fan_in(self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        parts = [
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        ]
+        parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         n = len(self.kernel_size)
         optional = (
             ("padding", self.padding, (0,) * len(self.padding)),
@@ -199,9 +195,7 @@ class _ConvTransposeNd(_ConvNd):
         dilation = dilation or (1,) * n
         least = [
             (size - 1) * s - 2 * p + d * (k - 1) + 1
-            for size, s, p, d, k in zip(
-                input.shape[lead:], stride, padding, dilation, kernel_size, strict=True
-            )
+            for size, s, p, d, k in zip(input.shape[lead:], stride, padding, dilation, kernel_size, strict=True)
         ]
         most = [m + s - 1 for m, s in zip(least, stride, strict=True)]
         if any(not lo <= size <= hi for size, lo, hi in zip(output_size, least, most, strict=True)):
@@ -224,12 +218,8 @@ def _transposed_layer(name, n, as_tuple, convolve, doc):
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        extra = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation
-        )
-        return convolve(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, n, self.dilation)
+        return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
     return _class(name, _ConvTransposeNd, doc, __init__, forward)
 

@@ -44,9 +44,7 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
         if isinstance(dim, str):
-            raise NotImplementedError(
-                "Unflatten: named dimensions are not supported by torchlike; give dim as an int"
-            )
+            raise NotImplementedError("Unflatten: named dimensions are not supported by torchlike; give dim as an int")
         if not isinstance(unflattened_size, tuple | list):
             raise TypeError(
                 f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
@@ -54,8 +52,7 @@ class Unflatten(Module):
         for i, n in enumerate(unflattened_size):
             if not isinstance(n, int):
                 raise TypeError(
-                    f"unflattened_size must be tuple of ints, but found element of type {type(n).__name__} "
-                    f"at pos {i}"
+                    f"unflattened_size must be tuple of ints, but found element of type {type(n).__name__} at pos {i}"
                 )
         self.dim = dim
         self.unflattened_size = unflattened_size

@@ -4,15 +4,13 @@ import math
 import numbers
 import warnings
 
-from torchlike._core.dispatch import call
+from torchlike._core.bind import FUNCTIONS
 from torchlike._core.factories import empty, zeros
 from torchlike._core.tensor import Tensor
-from torchlike._functions.generator import draw, place_of
-from torchlike._ops import rnn as ops
 from torchlike.nn.modules import _start
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
-from torchlike.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torchlike.nn.utils.rnn import PackedSequence
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -58,8 +56,7 @@ class RNNBase(Module):
     def _check_arguments(self):
         if not _is_share(self.dropout):
             raise ValueError(
-                "dropout should be a number in range [0, 1] representing the probability of an element "
-                "being zeroed"
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
         if self.dropout > 0 and self.num_layers == 1:
             warnings.warn(
@@ -132,8 +129,7 @@ class RNNBase(Module):
             raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
         if self.input_size != input.size(-1):
             raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
-                f"{input.size(-1)}"
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
             )
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
@@ -144,9 +140,7 @@ class RNNBase(Module):
             batch = input.size(0) if self.batch_first else input.size(1)
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
 
-    def check_hidden_size(
-        self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}"
-    ) -> None:
+    def check_hidden_size(self, hx: Tensor, expected_hidden_size, msg: str = "Expected hidden size {}, got {}") -> None:
         """RuntimeError unless the hidden state has the expected size."""
         if tuple(hx.size()) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
@@ -186,11 +180,9 @@ class RNNBase(Module):
         if hx is not None:
             hx = self._unbatched_hidden(hx, batched)
         x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
-        states = (
-            self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
-        )
+        states = self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
         self.check_forward_args(x, states[0] if len(states) == 1 else states, None)
-        out, *last = self._run(x, states, None, self.batch_first)
+        out, *last = self._run((x,), states, self.batch_first)
         if not batched:
             out, last = out.squeeze(0 if self.batch_first else 1), [h.squeeze(1) for h in last]
         return out, self._result(last)
@@ -203,25 +195,14 @@ class RNNBase(Module):
         else:
             states = self._states(self.permute_hidden(hx, packed.sorted_indices))
         self.check_forward_args(packed.data, states[0] if len(states) == 1 else states, counts)
-        x, lengths = pad_packed_sequence(PackedSequence(packed.data, counts))
-        out, *last = self._run(x, states, lengths.to(packed.data.device), False)
-        data = pack_padded_sequence(out, lengths).data
+        data, *last = self._run((packed.data, counts), states)
         hidden = self.permute_hidden(self._result(last), packed.unsorted_indices)
         return PackedSequence(data, counts, packed.sorted_indices, packed.unsorted_indices), hidden
 
-    def _run(self, x, states, lengths, batch_first):
-        weights = self._flat_weights
-        p = self.dropout if self.training and self.num_layers > 1 else 0.0
-        words = draw("rnn", None, place_of(x)) if p else None
-        static = (
-            self.bias,
-            self.num_layers,
-            self.bidirectional,
-            self.proj_size > 0,
-            batch_first,
-            (len(weights),),
-        )
-        return call(ops.recurrent[self.mode], (x, *states, *weights, lengths, words, p), static)
+    def _run(self, input, states, *batch_first):
+        hx = states if len(states) > 1 else states[0]
+        rest = self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        return FUNCTIONS[self.mode.lower()](*input, hx, self._flat_weights, *rest, *batch_first)
 
     def _result(self, last):
         return last[0]
@@ -338,9 +319,7 @@ class RNNCellBase(Module):
 
     __constants__ = ["input_size", "hidden_size", "bias"]
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None) -> None:
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -349,9 +328,7 @@ class RNNCellBase(Module):
         self.weight_ih = Parameter(empty((rows, input_size), device=device, dtype=dtype))
         self.weight_hh = Parameter(empty((rows, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
-            self.register_parameter(
-                name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None
-            )
+            self.register_parameter(name, Parameter(empty(rows, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -393,7 +370,7 @@ class RNNCellBase(Module):
         x, (h,), batched = self._batch(input, (hx,))
         if h.dim() == 1:
             h = h.unsqueeze(0)
-        out = call(cell, (x, h, *self._weights()), ())
+        out = FUNCTIONS[cell](x, h, *self._weights())
         return out if batched else out.squeeze(0)
 
 
@@ -420,7 +397,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        cells = {"tanh": ops.rnn_tanh_cell, "relu": ops.rnn_relu_cell}
+        cells = {"tanh": "rnn_tanh_cell", "relu": "rnn_relu_cell"}
         if self.nonlinearity not in cells:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return self._step(cells[self.nonlinearity], input, hx)
@@ -442,7 +419,7 @@ class LSTMCell(RNNCellBase):
         states = (self._zeros(input),) * 2 if hx is None else tuple(hx)
         x, states, batched = self._batch(input, states)
         states = tuple(h.unsqueeze(0) if h.dim() == 1 else h for h in states)
-        h, c = call(ops.lstm_cell, (x, *states, *self._weights()), ())
+        h, c = FUNCTIONS["lstm_cell"](x, states, *self._weights())
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
@@ -458,4 +435,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=3, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._step(ops.gru_cell, input, hx)
+        return self._step("gru_cell", input, hx)

@@ -163,9 +163,7 @@ class EmbeddingBag(_Table):
         self.sparse = sparse
         self.include_last_offset = include_last_offset
 
-    def forward(
-        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
             self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
@@ -176,9 +174,7 @@ class EmbeddingBag(_Table):
         usual = (("max_norm", None), ("norm_type", 2), ("scale_grad_by_freq", False))
         parts += [f"{name}={getattr(self, name)}" for name, value in usual if getattr(self, name) != value]
         parts.append(f"mode={self.mode!r}")
-        return ", ".join(
-            parts + ([f"padding_idx={self.padding_idx}"] if self.padding_idx is not None else [])
-        )
+        return ", ".join(parts + ([f"padding_idx={self.padding_idx}"] if self.padding_idx is not None else []))
 
     @classmethod
     def from_pretrained(

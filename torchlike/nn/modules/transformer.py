@@ -47,9 +47,7 @@ class _Layer(Module):
         activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
         self.activation = activation
 
-    def _sa_block(
-        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
-    ):
+    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False):
         out = self.self_attn(
             x,
             x,
@@ -136,10 +134,7 @@ def _why_not_nested(layer) -> str:
     if layer.norm_first:
         return "encoder_layer.norm_first was True"
     if not layer.self_attn.batch_first:
-        return (
-            "encoder_layer.self_attn.batch_first was not True"
-            "(use batch_first for better inference performance)"
-        )
+        return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
     if not layer.self_attn._qkv_same_embed_dim:
         return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
     if layer.self_attn.in_proj_bias is None:
@@ -191,9 +186,7 @@ class TransformerEncoder(Module):
         """``is_causal`` is a promise that ``mask`` is the causal mask."""
         out = src
         for layer in self.layers:
-            out = layer(
-                out, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask
-            )
+            out = layer(out, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask)
         if mask is None and src_key_padding_mask is not None and self._skips_padding(src):
             out = _without_padding(out, src_key_padding_mask)
         return out if self.norm is None else self.norm(out)
@@ -201,9 +194,7 @@ class TransformerEncoder(Module):
     def _skips_padding(self, src: Tensor) -> bool:
         if self.training or not self.use_nested_tensor or src.dim() != 3:
             return False
-        return not (
-            state.grad and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters()))
-        )
+        return not (state.grad and (src.requires_grad or any(p.requires_grad for p in self.layers[0].parameters())))
 
 
 def _without_padding(out: Tensor, padding: Tensor) -> Tensor:
@@ -292,9 +283,7 @@ class TransformerDecoder(Module):
 
     __constants__ = ["norm"]
 
-    def __init__(
-        self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
-    ) -> None:
+    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -355,13 +344,9 @@ class Transformer(Module):
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(
-                TransformerEncoderLayer(*layer, **factory), num_encoder_layers, norm()
-            )
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*layer, **factory), num_encoder_layers, norm())
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(
-                TransformerDecoderLayer(*layer, **factory), num_decoder_layers, norm()
-            )
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*layer, **factory), num_decoder_layers, norm())
         self.encoder = custom_encoder
         self.decoder = custom_decoder
         self._reset_parameters()
@@ -380,9 +365,7 @@ class Transformer(Module):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
-        memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
-        )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
             tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
             tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,

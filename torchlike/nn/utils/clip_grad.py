@@ -129,16 +129,12 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(
-    parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Keep each element of the gradients within +-clip_value, in place. NotImplementedError for complex
     gradients.
     """
     grads = _gradients(parameters)
     if any(g.is_complex() for g in grads):
-        raise NotImplementedError(
-            "clamp is not supported for complex types: clip_grad_value_ takes real gradients"
-        )
+        raise NotImplementedError("clamp is not supported for complex types: clip_grad_value_ takes real gradients")
     if grads:
         _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], float(clip_value)))

@@ -259,6 +259,7 @@ def _refuse_torch(name: str, where: str, text: str) -> None:
 
 # -- from the library to the module ----------------------------------------------------------------
 
+
 def _loaded(
     request: _build.Request, functions: dict[str, str], results: Mapping[str, Rule] | None,
     vmap_method: str | Mapping[str, str], is_python_module: bool,

@@ -68,7 +68,7 @@ def declared(function: Function, namespace: str) -> Op:
 def _with_names(kernel: Callable, names: list[str]) -> Callable:
     """``kernel`` as a function whose parameters have these names, which a declaration reads."""
     listed = ", ".join(names)
-    return eval(f"lambda {listed}: kernel({listed})", {"kernel": kernel})
+    return eval(f"lambda {listed}: kernel({listed})", {"kernel": kernel, "__name__": __name__})
 
 
 def _no_derivative(function: Function) -> RuntimeError:

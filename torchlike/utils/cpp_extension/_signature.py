@@ -57,9 +57,7 @@ def parsed(words: str) -> Signature:
     if form == "handler":
         return Signature(None, None)
     found = [_parameter(i, word) for i, word in enumerate(rest) if word != "C"]
-    return Signature(
-        tuple(p for p in found if p.kind != "result"), tuple(p for p in found if p.kind == "result")
-    )
+    return Signature(tuple(p for p in found if p.kind != "result"), tuple(p for p in found if p.kind == "result"))
 
 
 def _parameter(position: int, word: str) -> Parameter:

@@ -1,0 +1,113 @@
+"""Traces in which many results are computed one from the other: as several programs, so that XLA fuses few at a time.
+
+XLA computes a result that is cheap again in every result that needs it: in a row of n results, n * n / 2 operations.
+"""
+
+import itertools
+
+import jax
+
+LONG = 64  # results computed one from the other, beyond which a trace is run in pieces
+PIECE = 16  # such results of one piece
+
+
+def ends(calls, live):
+    """The numbers of calls at which the pieces of a trace end; the last of them alone where it is one program."""
+    wanted = set(live)
+    longest, _ = _walk(calls, wanted, len(calls) + 1)
+    return [len(calls)] if longest <= LONG else [*_walk(calls, wanted, PIECE)[1], len(calls)]
+
+
+def _walk(calls, wanted, most):
+    """(results on the longest way, calls before which a piece ends so that none has a way longer than ``most``)."""
+    depths: list[int] = []  # of each slot, how many results lie on the longest way to it
+    stops, longest = [], 0
+    for i, (_, key, new, outs, _, _) in enumerate(calls):
+        depth = max([depths[k] for k in key if k.__class__ is int and k < len(depths)], default=0)
+        if depth >= most:
+            stops.append(i)
+            depths, depth = [0] * len(depths), 0
+        depths += [0] * len(new)
+        depths += [depth + (slot in wanted) for slot in range(len(depths), len(depths) + len(outs))]
+        longest = max(longest, depth + 1)
+    return longest, stops
+
+
+class Pieces:
+    """A trace as a function of its inputs, which runs one program after the other.
+
+    ``parts``: (program, slots it reads, slots it gives, slots that nothing reads afterwards).
+    """
+
+    def __init__(self, calls, live, stops):
+        self.live, self.inputs, self.parts = live, [], []
+        spans, end = [], 0
+        for _, _, new, outs, _, _ in calls:
+            start = end + len(new)
+            self.inputs += range(end, start)
+            end = start + len(outs)
+            spans.append((start - len(new), start, end))
+        last = _last_readers(calls, spans, stops, live)
+        for number, (a, b) in enumerate(itertools.pairwise([0, *stops])):
+            reads, gives = _borders(calls[a:b], spans[a:b], number, last)
+            gone = [s for s in (*reads, *gives) if last.get(s) == number]
+            self.parts.append((_program(calls[a:b], spans[a:b], reads, gives), reads, gives, gone))
+
+    def __call__(self, *inputs):
+        env = dict(zip(self.inputs, inputs, strict=True))
+        for program, reads, gives, gone in self.parts:
+            env.update(zip(gives, program(*[env[s] for s in reads]), strict=True))
+            for slot in gone:
+                env.pop(slot, None)
+        return [env[s] for s in self.live]
+
+
+def _last_readers(calls, spans, stops, live):
+    """{slot: the number of the last piece that reads it}; that of none for results of the trace."""
+    last, number = {}, 0
+    for i, (call, (new, outs, _)) in enumerate(zip(calls, spans, strict=True)):
+        number += i >= stops[number]
+        for slot in (*range(new, outs), *[k for k in call[1] if k.__class__ is int]):
+            last[slot] = number
+    return last | dict.fromkeys(live, len(stops))
+
+
+def _borders(calls, spans, number, last):
+    """The slots that a piece reads, and those it gives."""
+    first, made = spans[0][0], [s for _, outs, end in spans for s in range(outs, end)]
+    before = [k for call in calls for k in call[1] if k.__class__ is int and k < first]
+    new = [s for start, outs, _ in spans for s in range(start, outs)]
+    return [*dict.fromkeys([*before, *new])], [s for s in made if last.get(s, -1) > number]
+
+
+def _program(calls, spans, reads, gives):
+    """The compiled function of a piece; pieces that do the same share it."""
+    local = {slot: i for i, slot in enumerate(reads)}
+    steps = []
+    for call, (new, outs, end) in zip(calls, spans, strict=True):
+        fresh = iter(range(new, outs))
+        key = [None if k is None else local[k if k.__class__ is int else next(fresh)] for k in call[1][1:]]
+        steps.append((call[0], tuple(key)))
+        for slot in range(outs, end):
+            local[slot] = len(local)
+    return _compiled(tuple(steps), tuple([local[s] for s in gives]))
+
+
+def _compiled(steps, gives):
+    found = _programs.get((steps, gives))
+    if found is None:
+        if len(_programs) > KEPT:
+            _programs.clear()
+        found = _programs[steps, gives] = jax.jit(lambda *values: _replayed(steps, gives, values))
+    return found
+
+
+def _replayed(steps, gives, values):
+    env = list(values)
+    for kernel, key in steps:
+        env += jax.tree.leaves(kernel(*[None if k is None else env[k] for k in key]))
+    return [env[slot] for slot in gives]
+
+
+KEPT = 256  # programs of pieces kept
+_programs: dict = {}

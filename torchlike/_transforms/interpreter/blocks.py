@@ -1,0 +1,346 @@
+"""What each instruction of Python 3.11 does to a frame: building values, functions, generators, exceptions, match."""
+
+import types
+
+from torchlike._transforms.interpreter.instructions import NO_KWARGS, NULL, op
+from torchlike._transforms.interpreter.objects import is_iterator
+from torchlike._transforms.interpreter.reads import MISSING
+from torchlike._transforms.interpreter.trust import PLAIN
+
+RETURN, YIELD = "return", "yield"
+
+
+# -- building ------------------------------------------------------------------------------------------------
+def _take(f, n):
+    if not n:
+        return []
+    taken = f.stack[-n:]
+    del f.stack[-n:]
+    return taken
+
+
+@op
+def BUILD_TUPLE(i, f, n):
+    f.stack.append(tuple(_take(f, n)))
+
+
+@op
+def BUILD_LIST(i, f, n):
+    f.stack.append(i.new(_take(f, n)))
+
+
+@op
+def BUILD_SET(i, f, n):
+    f.stack.append(i.new(set(_take(f, n))))
+
+
+@op
+def BUILD_MAP(i, f, n):
+    taken = _take(f, 2 * n)
+    f.stack.append(i.new(dict(zip(taken[::2], taken[1::2], strict=True))))
+
+
+@op
+def BUILD_CONST_KEY_MAP(i, f, n):
+    keys = f.stack.pop()
+    f.stack.append(i.new(dict(zip(keys, _take(f, n), strict=True))))
+
+
+@op
+def BUILD_STRING(i, f, n):
+    f.stack.append("".join(_take(f, n)))
+
+
+@op
+def BUILD_SLICE(i, f, n):
+    f.stack.append(slice(*_take(f, 2 if n is None else n)))
+
+
+@op
+def LIST_TO_TUPLE(i, f, arg):
+    f.stack.append(tuple(f.stack.pop()))
+
+
+@op
+def LIST_APPEND(i, f, n):
+    value = f.stack.pop()
+    f.stack[-n].append(value)
+
+
+@op
+def SET_ADD(i, f, n):
+    value = f.stack.pop()
+    f.stack[-n].add(value)
+
+
+@op
+def MAP_ADD(i, f, n):
+    value, key = f.stack.pop(), f.stack.pop()
+    f.stack[-n][key] = value
+
+
+def _all(i, x):
+    """The elements of an iterable."""
+    if type(x) in (tuple, list) and (type(x) is tuple or i.is_made(x)):
+        return x
+    iterator = i.iterate(x)
+    if type(iterator) in PLAIN or i.is_made(iterator) and type(iterator).__module__ == "builtins":
+        return i.native(list, (iterator,), {})
+    found = []
+    while True:
+        try:
+            found.append(i.following(iterator))
+        except StopIteration:
+            return found
+
+
+@op
+def LIST_EXTEND(i, f, n):
+    values = _all(i, f.stack.pop())
+    f.stack[-n].extend(values)
+
+
+@op
+def SET_UPDATE(i, f, n):
+    values = _all(i, f.stack.pop())
+    f.stack[-n].update(values)
+
+
+@op
+def DICT_UPDATE(i, f, n):
+    x = f.stack.pop()
+    f.stack[-n].update(_mapping(i, x))
+
+
+@op
+def DICT_MERGE(i, f, n):
+    given, into = _mapping(i, f.stack.pop()), f.stack[-n]
+    for key in given:
+        if key in into:
+            raise TypeError(f"got multiple values for keyword argument {key!r}")
+    into.update(given)
+
+
+def _mapping(i, x):
+    if isinstance(x, dict):
+        i.seen(x)
+        return dict(x)
+    return {key: i.item(x, key) for key in _all(i, i.call(i.attribute(x, "keys")))}
+
+
+@op
+def UNPACK_SEQUENCE(i, f, n):
+    values = list(_all(i, f.stack.pop()))
+    if len(values) != n:
+        raise ValueError(f"expected {n} values to unpack, got {len(values)}")
+    f.stack.extend(reversed(values))
+
+
+@op
+def UNPACK_EX(i, f, arg):
+    before, after = arg & 255, arg >> 8
+    values = list(_all(i, f.stack.pop()))
+    if len(values) < before + after:
+        raise ValueError(f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
+    middle = i.new(values[before : len(values) - after])
+    f.stack.extend(reversed([*values[:before], middle, *values[len(values) - after :]]))
+
+
+@op
+def FORMAT_VALUE(i, f, flags):
+    spec = f.stack.pop() if flags & 4 else ""
+    value = f.stack.pop()
+    convert = {1: str, 2: repr, 3: ascii}.get(flags & 3)
+    if convert is not None:
+        value = i.call(convert, (value,))
+    f.stack.append(i.call(format, (value, spec)))
+
+
+# -- functions ---------------------------------------------------------------------------------------------------
+@op
+def MAKE_FUNCTION(i, f, flags):
+    code = f.stack.pop()
+    closure = f.stack.pop() if flags & 8 else None
+    annotations = f.stack.pop() if flags & 4 else ()
+    keyword = f.stack.pop() if flags & 2 else None
+    defaults = f.stack.pop() if flags & 1 else None
+    function = types.FunctionType(code, f.globals, code.co_name, defaults, closure)
+    function.__qualname__ = code.co_qualname
+    function.__kwdefaults__ = keyword
+    if annotations:
+        pairs = annotations if isinstance(annotations, tuple) else tuple(x for kv in annotations.items() for x in kv)
+        function.__annotations__ = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    f.stack.append(i.new(function))
+
+
+@op
+def KW_NAMES(i, f, names):
+    f.names = names
+
+
+@op
+def CALL(i, f, n):
+    given = _take(f, n)
+    second, first = f.stack.pop(), f.stack.pop()
+    if first is not NULL:
+        given.insert(0, second)
+        second = first
+    kwargs = NO_KWARGS
+    if f.names:
+        k = len(f.names)
+        kwargs = dict(zip(f.names, given[-k:], strict=True))
+        del given[-k:]
+        f.names = ()
+    f.stack.append(i.call(second, tuple(given), kwargs))
+
+
+@op
+def CALL_FUNCTION_EX(i, f, flags):
+    kwargs = _mapping(i, f.stack.pop()) if flags & 1 else NO_KWARGS
+    args = tuple(_all(i, f.stack.pop()))
+    function = f.stack.pop()
+    f.stack.pop()
+    f.stack.append(i.call(function, args, kwargs))
+
+
+@op
+def RETURN_VALUE(i, f, arg):
+    return RETURN, f.stack.pop()
+
+
+@op
+def LOAD_BUILD_CLASS(i, f, arg):
+    i.refuse("defines a class")
+
+
+# -- generators --------------------------------------------------------------------------------------------------
+@op
+def RETURN_GENERATOR(i, f, arg):
+    f.stack.append(None)
+
+
+@op
+def YIELD_VALUE(i, f, arg):
+    return YIELD, f.stack.pop()
+
+
+@op
+def GET_YIELD_FROM_ITER(i, f, arg):
+    f.stack.append(i.iterate(f.stack.pop()))
+
+
+@op
+def SEND(i, f, target):
+    value, receiver = f.stack[-1], f.stack[-2]
+    try:
+        if value is None and is_iterator(receiver):
+            f.stack[-1] = i.following(receiver)
+        else:
+            f.stack[-1] = i.call(i.attribute(receiver, "send"), (value,))
+    except StopIteration as stop:
+        f.stack.pop()
+        f.stack[-1] = stop.value
+        f.pc = target
+
+
+# -- exceptions, contexts ------------------------------------------------------------------------------------------
+@op
+def LOAD_ASSERTION_ERROR(i, f, arg):
+    f.stack.append(AssertionError)
+
+
+@op
+def RAISE_VARARGS(i, f, n):
+    cause = f.stack.pop() if n == 2 else MISSING
+    error = f.stack.pop() if n else f.handled
+    if error is None:
+        raise RuntimeError("No active exception to reraise")
+    if isinstance(error, type):
+        error = i.call(error)
+    if cause is not MISSING:
+        error.__cause__ = i.call(cause) if isinstance(cause, type) else cause
+    raise error
+
+
+@op
+def PUSH_EXC_INFO(i, f, arg):
+    error = f.stack.pop()
+    f.stack.append(f.handled)
+    f.stack.append(error)
+    f.handled = error
+
+
+@op
+def CHECK_EXC_MATCH(i, f, arg):
+    kinds = f.stack.pop()
+    f.stack.append(isinstance(f.stack[-1], kinds))
+
+
+@op
+def POP_EXCEPT(i, f, arg):
+    f.handled = f.stack.pop()
+
+
+@op
+def RERAISE(i, f, depth):
+    raise f.stack.pop()
+
+
+def _of_type(i, x, name):
+    cls = type(x)
+    if i.method(x, name) is not None:
+        return i.method(x, name)
+    found = getattr(cls, name, None)
+    if found is None:
+        raise TypeError(f"{cls.__name__!r} object does not support the context manager protocol")
+    return getattr(x, name)
+
+
+@op
+def BEFORE_WITH(i, f, arg):
+    x = f.stack.pop()
+    leave = _of_type(i, x, "__exit__")
+    enter = _of_type(i, x, "__enter__")
+    f.stack.append(leave)
+    f.stack.append(i.call(enter))
+
+
+@op
+def WITH_EXCEPT_START(i, f, arg):
+    error = f.stack[-1]
+    f.stack.append(i.call(f.stack[-4], (type(error), error, error.__traceback__)))
+
+
+# -- match -----------------------------------------------------------------------------------------------------------
+@op
+def MATCH_MAPPING(i, f, arg):
+    f.stack.append(isinstance(f.stack[-1], dict | types.MappingProxyType))
+
+
+@op
+def MATCH_SEQUENCE(i, f, arg):
+    f.stack.append(bool(type(f.stack[-1]).__flags__ & 1 << 5))
+
+
+@op
+def MATCH_KEYS(i, f, arg):
+    keys, x = f.stack[-1], f.stack[-2]
+    found = [i.contains(x, key) for key in keys]
+    f.stack.append(tuple([i.item(x, key) for key in keys]) if all(found) else None)
+
+
+@op
+def MATCH_CLASS(i, f, n):
+    names, cls, x = f.stack.pop(), f.stack.pop(), f.stack.pop()
+    f.stack.append(_matched(i, x, cls, n, names) if i.call(isinstance, (x, cls)) else None)
+
+
+def _matched(i, x, cls, n, names):
+    if n and cls in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
+        values = [x]
+    else:
+        values = [i.attribute(x, name) for name in (i.attribute(cls, "__match_args__")[:n] if n else ())]
+    try:
+        return (*values, *[i.attribute(x, name) for name in names])
+    except AttributeError:
+        return None

@@ -1,0 +1,472 @@
+"""Calls: of functions that are interpreted, of classes, of C functions whose effects are known, and of all others."""
+
+import collections
+import contextvars
+import functools
+import inspect
+import math
+import operator
+import types
+import weakref
+from sys import getrefcount
+
+from torchlike._base.state import state
+from torchlike._core.node import Node
+from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.native import Net, open_net
+from torchlike._transforms.interpreter.objects import OPERATORS, UNARY, subscript
+from torchlike._transforms.interpreter.reads import MISSING, is_container
+from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
+
+_NONE: dict = {}
+_NO_RESULT = object()
+_CACHED = type(functools.lru_cache(lambda: None))
+_GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
+_CALM = PLAIN | {list, tuple, dict, Tensor, slice}
+_CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
+_MUTATORS = frozenset((
+    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update", "setdefault",
+    "popitem", "move_to_end", "appendleft", "extendleft", "popleft", "rotate", "difference_update", "fill", "put",
+    "intersection_update", "symmetric_difference_update", "resize", "partition", "setfield", "setflags", "itemset",
+    "byteswap", "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__", "__iand__", "__isub__", "__ixor__",
+    "__init__", "__setstate__",
+))  # fmt: skip
+_CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
+_FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
+              operator.index: "__index__"}  # fmt: skip
+_OPERATORS = frozenset([f for f, *_ in (*OPERATORS.values(), *UNARY.values())] + [subscript, getattr, bool, len, iter])
+_ITERATE = frozenset((all, any, sum, min, max, sorted, functools.reduce, math.fsum, math.prod))
+_COLLECT = frozenset((list, tuple, set, frozenset, enumerate, zip, map, filter, collections.deque))
+_KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
+
+
+class Calls:
+    """The part of the interpreter that calls."""
+
+    # -- entry -------------------------------------------------------------------------------------
+    def call(self, f, args=(), kwargs=_NONE):
+        """``f(*args, **kwargs)``."""
+        kind = type(f)
+        if kind is types.FunctionType:
+            return self._function(f, args, kwargs)
+        if kind is types.MethodType:
+            return self.call(f.__func__, (f.__self__, *args), kwargs)
+        if kind in _C_KINDS:
+            return self._written_in_c(f, args, kwargs)
+        if isinstance(f, type):
+            return self._construct(f, args, kwargs)
+        return self._object(f, kind, args, kwargs)
+
+    def _object(self, f, kind, args, kwargs):
+        if kind is Interpreted:
+            return self.call(f.__wrapped__, args, kwargs)
+        if kind is functools.partial:
+            if not self.is_made(f):
+                self.reads.whole(f.keywords)
+            return self.call(f.func, (*f.args, *args), {**f.keywords, **kwargs})
+        if "cython_function" in kind.__name__:
+            self._refuse_random(getattr(f, "__module__", None) or type(f.__self__).__module__)
+        if kind is _CACHED:
+            self.refuse(f"calls {f.__qualname__}, whose results functools.lru_cache keeps")
+        if kind in _GETTERS:
+            return self._getter(f, args[0])
+        if isinstance(f, weakref.ref):
+            self.refuse("reads a weak reference, which a program would keep alive")
+        inner = getattr(kind, "_interpreted", None)
+        if inner is not None:
+            return self.call(getattr(f, inner), args, kwargs)
+        if trusted_class(kind):
+            return self.leaf(f, args, kwargs)
+        found = self.in_class(kind, "__call__")
+        if found is MISSING:
+            raise TypeError(f"{kind.__name__!r} object is not callable")
+        return self.call(self.bound(found, f, kind), args, kwargs)
+
+    def _getter(self, f, x):
+        kind, given = f.__reduce__()[:2]
+        if kind is operator.itemgetter:
+            found = [self.item(x, key) for key in given]
+        elif kind is operator.attrgetter:
+            found = [functools.reduce(self.attribute, name.split("."), x) for name in given]
+        else:
+            keywords = kind.keywords if isinstance(kind, functools.partial) else {}
+            return self.call(self.attribute(x, given[0]), tuple(given[1:]), {**keywords})
+        return found[0] if len(found) == 1 else tuple(found)
+
+    # -- functions in Python -------------------------------------------------------------------------
+    def _function(self, f, args, kwargs):
+        if trusted(f) and not any(map(self._users, f.__closure__ or ())):
+            return self.leaf(f, args, kwargs)
+        if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
+            if args and hasattr(type(args[0]), "_unguarded"):
+                return self._optimizer(f, args, kwargs)
+        return self.interpret(f, args, kwargs)
+
+    def _users(self, cell):
+        """Whether a closure's cell holds functions or objects whose code is interpreted."""
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            return False
+        values = value if isinstance(value, list | tuple) else (value,)
+        return any([not trusted(v) if isinstance(v, types.FunctionType) else self.is_watched(v, True) for v in values])
+
+    def is_watched(self, x, objects=False):
+        """Whether a function, method or partial (also an object that is called) has code that is interpreted."""
+        if isinstance(x, functools.partial):
+            return self.is_watched(x.func, True)
+        if isinstance(x, types.MethodType):
+            return self.is_watched(x.__func__)
+        if isinstance(x, types.FunctionType):
+            return not trusted(x) or any(map(self._users, x.__closure__ or ()))
+        return objects and callable(x) and not isinstance(x, type) and not trusted_class(type(x))
+
+    def _optimizer(self, f, args, kwargs):
+        """A step of this library's: its numbers are inputs, its parameters and state are guarded as a whole."""
+        if not any(x is args[0] for x in self.reads.optimizers):
+            self.reads.optimizers.append(args[0])
+        return self.native(f, *self.wrapped(args, kwargs), calm=True)
+
+    def interpret(self, f, args, kwargs):
+        """Run a Python function instruction by instruction."""
+        if not self.is_made(f):
+            self.reads.add("code", f, None, None, f.__qualname__)
+        flags = f.__code__.co_flags
+        if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            self.refuse(f"calls the coroutine function {f.__qualname__}")
+        frame = self.frame_of(f, self._bound(f, args, kwargs))
+        if flags & inspect.CO_GENERATOR:
+            return self.new(self.generator(frame))
+        door = self.door()
+        return self.run(frame) if door is None else door(self.run, (frame,), _NONE)
+
+    def _bound(self, f, args, kwargs):
+        code, made = f.__code__, self.is_made(f)
+        n, k = code.co_argcount, code.co_kwonlyargcount
+        names = code.co_varnames
+        local, rest = dict(zip(names[:n], args, strict=False)), {}
+        for key, value in kwargs.items():
+            if key in names[code.co_posonlyargcount : n + k]:
+                if key in local:
+                    raise TypeError(f"{f.__qualname__}() got multiple values for argument {key!r}")
+                local[key] = value
+            elif code.co_flags & inspect.CO_VARKEYWORDS:
+                rest[key] = value
+            else:
+                raise TypeError(f"{f.__qualname__}() got an unexpected keyword argument {key!r}")
+        if len(args) > n and not code.co_flags & inspect.CO_VARARGS:
+            raise TypeError(f"{f.__qualname__}() takes {n} positional arguments but {len(args)} were given")
+        defaults = f.__defaults__ or ()
+        for name, value in zip(names[n - len(defaults) : n], defaults, strict=True):
+            if name not in local:
+                local[name] = value
+                self.reads.names.setdefault(id(value), name)
+        for name in names[n : n + k]:
+            if name not in local and f.__kwdefaults__ is not None:
+                given = f.__kwdefaults__.get(name, MISSING) if made else self.held(f.__kwdefaults__, name, name)
+                if given is not MISSING:
+                    local[name] = given
+        missing = [name for name in names[: n + k] if name not in local]
+        if missing:
+            raise TypeError(f"{f.__qualname__}() missing required arguments: {', '.join(map(repr, missing))}")
+        if code.co_flags & inspect.CO_VARARGS:
+            local[names[n + k]] = tuple(args[n:])
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            local[names[n + k + bool(code.co_flags & inspect.CO_VARARGS)]] = self.new(rest)
+        return local
+
+    # -- what runs as it is --------------------------------------------------------------------------
+    def leaf(self, f, args, kwargs):
+        """Call a function whose effects are this library's to know."""
+        if trust.changing(f) and (self.frame is None or self.frame.watched):
+            self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
+        self.seen(*args, *kwargs.values())
+        calls = trust.calls_objects(getattr(f, "__module__", None) or "")
+        args, kwargs = self.wrapped(args, kwargs, calls)
+        ours = getattr(f, "__name__", "") not in _CALLS_BACK and own(getattr(f, "__module__", None) or "")
+        calm = ours and self.is_calm((*args, *kwargs.values()))
+        return self.native(f, args, kwargs, calm)
+
+    def is_calm(self, values):
+        """Whether an operator on these values calls no code of the user's."""
+        if state.slow or state.pack is not None:
+            return False
+        return all([type(v) in _CALM or own(type(v).__module__) for v in values])
+
+    def wrapped(self, args, kwargs, objects=False):
+        """The arguments with functions that are interpreted when something else calls them."""
+        if not any(map(callable, args)) and not any(map(callable, kwargs.values())):
+            return args, kwargs
+        return tuple([self.wrap(a, objects) for a in args]), {k: self.wrap(v, objects) for k, v in kwargs.items()}
+
+    def wrap(self, f, objects=False):
+        """A function (or object) that is interpreted when something else calls it."""
+        if not self.is_watched(f, objects):
+            return f
+        found = self.wrappers.get(id(f))
+        if found is None:
+            found = self.wrappers[id(f)] = Interpreted(f, self)
+        return found
+
+    def native(self, f, args, kwargs, calm=False):
+        """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
+        if self.lives:
+            args, kwargs = self.numbers_of(f, args, kwargs)
+        door = self.door()
+        if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
+            result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
+        else:
+            net = Net()
+            result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        if getrefcount(result) == 2 and type(result) not in PLAIN:
+            self.made[id(result)] = result
+        return result
+
+    # -- classes -------------------------------------------------------------------------------------
+    def _construct(self, cls, args, kwargs):
+        meta = type(cls)
+        if meta is not type and not trusted_class(meta):
+            made_by = self.in_class(meta, "__call__")
+            if isinstance(made_by, types.FunctionType):
+                return self.call(made_by, (cls, *args), kwargs)
+        if cls in trust.PURE_TYPES or trusted_class(cls):
+            return self._builtin_class(cls, args, kwargs)
+        new = self.in_class(cls, "__new__")
+        new = new.__func__ if isinstance(new, staticmethod) else new
+        if isinstance(new, types.FunctionType):
+            x = self.call(new, (cls, *args), kwargs)
+        elif new is object.__new__:
+            x = self.new(object.__new__(cls))
+        else:
+            self.seen(*args)
+            x = self.native(new, (cls, *args), kwargs)
+        if not isinstance(x, cls):
+            return x
+        start = self.in_class(type(x), "__init__")
+        if isinstance(start, types.FunctionType):
+            self.call(start, (x, *args), kwargs)
+        elif start is not object.__init__:
+            self.native(start, (x, *args), kwargs)
+        elif (args or kwargs) and new is object.__new__:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        return x
+
+    def _builtin_class(self, cls, args, kwargs):
+        if cls is super:
+            return super(*(args or self.frame.of_super()))
+        if cls is type and len(args) == 1:
+            if not self.is_made(args[0]) and not trusted_class(type(args[0])):
+                self.reads.add("type", args[0], None, type(args[0]), "a class")
+            return type(args[0])
+        if cls is type:
+            self.refuse("makes a class")
+        if cls is bool and args:
+            return self.truth(args[0])
+        if args and cls in _CONVERSIONS:
+            method = self.method(args[0], _CONVERSIONS[cls])
+            if method is not None:
+                return self.call(method, ())
+        if own(cls.__module__) or trust.trusted_name(cls.__module__):
+            return self.leaf(cls, args, kwargs)
+        if cls in trust.PURE_TYPES or issubclass(cls, BaseException) or cls.__module__ in trust.PURE_MODULES | {
+            "collections", "datetime", "weakref",
+        }:  # fmt: skip
+            if cls in _COLLECT or cls.__module__ == "itertools":
+                args = self._drained(args)
+            if cls in (map, filter):
+                args, kwargs = self.wrapped(args, kwargs)
+            if cls not in (types.CellType, functools.partial, staticmethod, classmethod, property, types.MethodType):
+                self.seen(*args, *kwargs.values())
+            return self.native(cls, args, kwargs)
+        return self.refuse(f"makes a {cls.__module__}.{cls.__qualname__}, which cannot be looked into")
+
+    def _drained(self, args):
+        """The arguments, with what is iterated in Python as generators of the interpreter."""
+        return tuple([self.drain(a) if self.method(a, "__iter__") is not None else a for a in args])
+
+    def drain(self, x):
+        """The values of an iterable as a generator."""
+        return self.new(self._drain(self.iterate(x)))
+
+    def _drain(self, iterator):
+        while True:
+            try:
+                value = self.following(iterator)
+            except StopIteration:
+                return
+            yield value
+
+    # -- functions in C --------------------------------------------------------------------------------
+    def _written_in_c(self, f, args, kwargs):
+        special = _SPECIAL.get(f) if type(f) is types.BuiltinFunctionType else None
+        if special is not None:
+            return special(self, *args, **kwargs)
+        owner, name = getattr(f, "__self__", None), f.__name__
+        if type(f) in _DESCRIPTORS:
+            return self._method_of_c(f, args[0], name, args[1:], kwargs) if args else f()
+        if owner is None or isinstance(owner, types.ModuleType):
+            return self._of_c_module(f, owner, name, args, kwargs)
+        if isinstance(owner, type):
+            return self._of_c_class(f, owner, name, args, kwargs)
+        return self._method_of_c(f, owner, name, args, kwargs)
+
+    def _of_c_module(self, f, owner, name, args, kwargs):
+        module = f.__module__ or getattr(owner, "__name__", "")
+        if f in _FUNCTIONS and args:
+            method = self.method(args[0], _FUNCTIONS[f])
+            if method is not None:
+                return self.call(method, args[1:], kwargs)
+        pure = f in trust.PURE or module in trust.PURE_MODULES
+        if not pure and not (trust.trusted_name(module) and not trust.changing(f)):
+            if module == "_warnings" and own(self.frame.globals.get("__name__", "")):
+                return self.native(f, args, kwargs)
+            self._refuse_random(module)
+            self.refuse(f"calls {module}.{name}, which cannot be part of a program")
+        args = self._drained(args) if f in _ITERATE else args
+        if f in _KEYED or trust.trusted_name(module):
+            args, kwargs = self.wrapped(args, kwargs)
+        if f not in (isinstance, issubclass, callable, id, hash):
+            self.seen(*args, *kwargs.values())
+        return self.native(f, args, kwargs)
+
+    def _of_c_class(self, f, owner, name, args, kwargs):
+        if name == "__new__" and args and isinstance(args[0], type):
+            if args[0] is not type and not issubclass(args[0], type):
+                self.seen(*args[1:])
+                return self.native(f, args, kwargs)
+        if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in ("__subclasscheck__", "mro"):
+            self.seen(*args, *kwargs.values())
+            return self.native(f, args, kwargs)
+        if name == "__instancecheck__" or (name == "fromkeys" and issubclass(owner, dict)):
+            return self.native(f, args, kwargs)
+        return self.refuse(f"calls {owner.__name__}.{name}, which cannot be part of a program")
+
+    def _method_of_c(self, f, x, name, args, kwargs):
+        """A method that C defines, of ``x``."""
+        simple = _OBJECT.get(name)
+        if simple is not None and not isinstance(x, type | Tensor):
+            return getattr(self, simple)(x, *args)
+        if isinstance(x, Tensor):
+            return self.leaf(f, args if hasattr(f, "__self__") else (x, *args), kwargs)
+        if is_container(x):
+            result = self._of_container(f, x, name, args, kwargs)
+            if result is not _NO_RESULT:
+                return result
+        elif isinstance(x, contextvars.ContextVar):
+            return self._variable(f, x, name, args)
+        elif isinstance(x, types.MappingProxyType):
+            self.seen(x)
+        elif name == "__next__":
+            return self.following(x)
+        elif not self._harmless(x, name):
+            self._refuse_random(type(x).__module__)
+            self.refuse(f"calls {type(x).__name__}.{name}, which cannot be part of a program")
+        if name in ("extend", "update", "join", "union", "extendleft", "intersection", "difference", "__init__"):
+            args = self._drained(args)
+        if name == "sort":
+            args, kwargs = self.wrapped(args, kwargs)
+        if name not in ("append", "add", "__setitem__", "insert"):
+            self.seen(*args, *kwargs.values())
+        return self.native(f, args if hasattr(f, "__self__") else (x, *args), kwargs)
+
+    def _refuse_random(self, module):
+        if module.split(".")[0] in ("_random", "random") or module.startswith("numpy.random"):
+            self.refuse("draws from random or numpy.random, which a program would not do again; use torch.rand")
+
+    def _harmless(self, x, name):
+        """Whether a C method of ``x`` changes nothing that was there before, and depends on nothing else."""
+        if type(x) in PLAIN or self.is_made(x) or isinstance(x, tuple | frozenset | slice | str | int | float):
+            return True
+        module = type(x).__module__
+        if name in ("__eq__", "__ne__", "__hash__", "__repr__", "__str__", "__format__", "__reduce_ex__", "__get__"):
+            return True
+        if isinstance(x, type):
+            return name in ("__instancecheck__", "__subclasscheck__", "mro", "__subclasses__", "__or__", "__call__")
+        return trust.trusted_name(module) and not module.startswith("numpy.random") or module in ("datetime", "re")
+
+    def _of_container(self, f, x, name, args, kwargs):
+        if name in _MUTATORS:
+            self.change(x, f"changes {self.reads.name(x)} ({name})")
+            return _NO_RESULT
+        if self.is_made(x):
+            return _NO_RESULT
+        if isinstance(x, dict) and args and name in ("get", "__getitem__", "__contains__"):
+            if name == "__getitem__":
+                return self._entry(x, args[0])
+            if name == "__contains__":
+                return self.reads.add("has", x, args[0], dict.__contains__(x, args[0]), self.reads.name(x))
+            value = self.held(x, args[0])
+            return (args[1] if len(args) > 1 else None) if value is MISSING else value
+        if name == "__len__":
+            return self.reads.length(x)
+        self.reads.whole(x)
+        return _NO_RESULT
+
+    def _variable(self, f, x, name, args):
+        if name != "get":
+            self.refuse(f"sets the context variable {x.name}")
+        return self.reads.add("variable", x, args, x.get(*args), x.name)
+
+    # -- functions of the language -----------------------------------------------------------------------
+    def get(self, x, name, *default):
+        """``getattr``."""
+        try:
+            return self.attribute(x, name)
+        except AttributeError:
+            if not default:
+                raise
+            return default[0]
+
+    def has(self, x, name):
+        """``hasattr``."""
+        try:
+            self.attribute(x, name)
+        except AttributeError:
+            return False
+        return True
+
+    def next_or(self, x, *default):
+        """``next``."""
+        try:
+            return self.following(x)
+        except StopIteration:
+            if not default:
+                raise
+            return default[0]
+
+    def iterate_from(self, x, *sentinel):
+        """``iter``."""
+        return self.native(iter, (self.wrap(x), *sentinel), {}) if sentinel else self.iterate(x)
+
+    def variables(self, *x):
+        """``vars``."""
+        return self.attribute(x[0], "__dict__") if x else self.refuse("calls vars() of its own variables")
+
+
+class Interpreted:
+    """A function that is interpreted while its capture lasts, whoever calls it."""
+
+    def __init__(self, function, interpreter):
+        functools.update_wrapper(self, function, updated=())
+        self._interpreter = interpreter
+
+    def __call__(self, *args, **kwargs):
+        if not self._interpreter.active:
+            return self.__wrapped__(*args, **kwargs)
+        for x in args:
+            if isinstance(x, Node):  # what a custom function keeps things on
+                self._interpreter.new(x)
+        with open_net():
+            return self._interpreter.call(self.__wrapped__, args, kwargs)
+
+
+_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+_C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *_DESCRIPTORS))
+_SPECIAL = {
+    getattr: Calls.get, hasattr: Calls.has, setattr: lambda i, *a: i.set_attribute(*a), len: lambda i, x: i.length(x),
+    delattr: lambda i, *a: i.delete_attribute(*a), iter: Calls.iterate_from, next: Calls.next_or, vars: Calls.variables,
+    operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
+    operator.contains: lambda i, *a: i.contains(*a), operator.truth: lambda i, x: i.truth(x),
+}  # fmt: skip
+_OBJECT = {"__getattribute__": "generic", "__setattr__": "set_generic", "__delattr__": "delete_attribute"}

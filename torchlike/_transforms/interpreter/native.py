@@ -1,0 +1,76 @@
+"""Calls of code that is not interpreted: from the user's line, and with an eye on what it calls back."""
+
+import sys
+import types
+
+from torchlike._transforms.interpreter.trust import unseen
+from torchlike._transforms.recording import Unsupported
+
+_template = (lambda f, args, kwargs: f(*args, **kwargs)).__code__
+_units = len(_template.co_code) // 2
+# "no columns, the same line" for every eight code units: the form of PEP 626 tables that has no carets
+_table = b"".join(bytes([0x80 | 13 << 3 | min(8, _units - i) - 1, 0]) for i in range(0, _units, 8))
+_doors = set()  # code objects of doors
+
+
+def door(code, line, namespace):
+    """A function that calls others, as from ``line`` of ``code``: tracebacks and warnings show that."""
+    made = _template.replace(
+        co_filename=code.co_filename, co_name=code.co_name, co_qualname=code.co_qualname, co_firstlineno=line,
+        co_linetable=_table,
+    )  # fmt: skip
+    _doors.add(made)
+    return types.FunctionType(made, namespace)
+
+
+class Net:
+    """Ends the trace where Python code that should be interpreted runs without being so."""
+
+    def __init__(self):
+        self.missed = None
+
+    def __call__(self, frame, event, argument):
+        code = frame.f_code
+        if event != "call" or code in _doors or not unseen(code, frame.f_globals.get("__name__") or ""):
+            return
+        if not _importing(frame):
+            self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+            raise Unsupported(self.reason())
+
+    def reason(self):
+        """Why the trace ends."""
+        return f"has {self.missed} called by a function that cannot be looked into"
+
+    def call(self, function, args, kwargs):
+        """``function(*args, **kwargs)``, under this net."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            sys.settrace(before)
+            if self.missed is not None:
+                raise Unsupported(self.reason())
+        return result
+
+
+def _importing(frame):
+    """Whether a frame runs on behalf of an import."""
+    while frame is not None and frame.f_code not in _doors:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class open_net:
+    """A context, below a net, in which code is interpreted again."""
+
+    def __enter__(self):
+        self.before = sys.gettrace()
+        if self.before is not None:
+            sys.settrace(None)
+
+    def __exit__(self, *exc):
+        if self.before is not None:
+            sys.settrace(self.before)

@@ -1,0 +1,572 @@
+"""Attributes, subscripts, iteration and operators of objects as the language defines them, with each read noted."""
+
+import collections
+import operator
+import types
+
+import numpy as np
+
+from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
+from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
+from torchlike._transforms.recording import Unsupported
+
+_SLOT = types.MemberDescriptorType
+_C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_C_METHODS = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType, *_C_DESCRIPTORS)
+
+
+def is_iterator(x):
+    """Whether taking a value from ``x`` changes it."""
+    return hasattr(type(x), "__next__")
+
+
+class Objects:
+    """The part of the interpreter that reads and changes objects.
+
+    Attributes:
+        made: {id: object} of what was made since the capture began: it is free to change, and nothing of it is
+            guarded. reads: what was read of the others. arguments: ids of the tensors that stand for arguments.
+    """
+
+    def is_made(self, x):
+        """Whether ``x`` was made while capturing."""
+        return id(x) in self.made
+
+    def new(self, x):
+        """Note that ``x`` was just made."""
+        if type(x) not in PLAIN:
+            self.made[id(x)] = x
+        return x
+
+    def refuse(self, what):
+        """End the trace."""
+        raise Unsupported(what)
+
+    def refuse_change(self, what):
+        """End the trace at a change of what was there before, which may be one of those that only first calls make."""
+        error = Unsupported(f"{what}, which a program would not do again")
+        error.transient = True
+        raise error
+
+    def change(self, x, what):
+        """Refuse to change what was there before."""
+        if not self.is_made(x):
+            self.refuse_change(what)
+
+    # -- classes -----------------------------------------------------------------------------------
+    def in_class(self, cls, name):
+        """What the classes in ``cls.__mro__`` define as ``name``, or MISSING."""
+        known = self.classes.get((cls, name))
+        if known is None:
+            known = self.classes[cls, name] = (self._in_class(cls, name),)
+        return known[0]
+
+    def _in_class(self, cls, name):
+        for base in type.__dict__["__mro__"].__get__(cls):
+            members = type.__dict__["__dict__"].__get__(base)
+            value = members.get(name, MISSING)
+            if base.__flags__ & 1 << 9 and not self.is_made(base):  # others cannot change
+                self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
+            if value is not MISSING:
+                return value
+        return MISSING
+
+    def method(self, x, name):
+        """The method ``name`` of ``type(x)`` that is written in Python, bound to ``x``; None if there is none."""
+        cls = type(x)
+        if trusted_class(cls) or isinstance(x, Tensor):
+            return None
+        found = self.in_class(cls, name)
+        if isinstance(found, types.FunctionType):
+            return types.MethodType(found, x)
+        if found is MISSING or found is None or type(found) in _C_DESCRIPTORS or type(found) in _C_METHODS:
+            return None
+        return self.bound(found, x, cls)
+
+    def bound(self, found, x, cls):
+        """What a member of a class gives when it is read from ``x`` (None: from the class)."""
+        kind = type(found)
+        if kind is types.FunctionType:
+            return found if x is None else types.MethodType(found, x)
+        if kind in PLAIN:
+            return found
+        if kind is property:
+            return found if x is None else self.call(self.getter_of(found), (x,))
+        if kind is classmethod:
+            return self.bound(found.__func__, cls, type(cls))
+        if kind is staticmethod:
+            return found.__func__
+        if kind is _SLOT and x is not None:
+            value = found.__get__(x, cls)
+            name = f"{self.reads.name(x)}.{found.__name__}"
+            return value if self.is_made(x) else self.reads.add("slot", x, found, value, name)
+        get = type(found).__dict__.get("__get__") if trusted_class(kind) else self.in_class(kind, "__get__")
+        if get is None or get is MISSING:
+            return found
+        if isinstance(get, types.FunctionType):
+            return self.call(get, (found, x, cls))
+        return found.__get__(x, cls)
+
+    def getter_of(self, found):
+        """The getter of a property."""
+        if found.fget is None:
+            raise AttributeError("unreadable attribute")
+        return found.fget
+
+    # -- attributes --------------------------------------------------------------------------------
+    def attribute(self, x, name):
+        """``x.name``."""
+        cls = type(x)
+        if isinstance(x, Tensor):
+            return self._of_tensor(x, cls, name)
+        if cls is types.ModuleType or isinstance(x, types.ModuleType):
+            return self._of_module(x, name)
+        if isinstance(x, type):
+            return self._of_class(x, name)
+        if cls is super:
+            return self._of_super(x, name)
+        if trusted_class(cls):
+            return self._of_builtin(x, name)
+        look = self.in_class(cls, "__getattribute__")
+        try:
+            if isinstance(look, types.FunctionType):
+                return self.call(look, (x, name))
+            return self.generic(x, name)
+        except AttributeError:
+            fallback = self.in_class(cls, "__getattr__")
+            if not isinstance(fallback, types.FunctionType):
+                raise
+        return self.call(fallback, (x, name))
+
+    def generic(self, x, name):
+        """``object.__getattribute__(x, name)``."""
+        cls = type(x)
+        if not self.is_made(x):
+            self.reads.add("type", x, None, cls, f"the class of {self.reads.name(x)}")
+        found = self.in_class(cls, name)
+        if found is not MISSING and self._overrides(found):
+            if name == "__dict__":
+                return self.members(x)
+            return self.bound(found, x, cls)
+        members = self.members(x)
+        if members is not None:
+            value = self.held(members, name, f"{self.reads.name(x)}.{name}")
+            if value is not MISSING:
+                return value
+        if found is MISSING:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=x)
+        return self.bound(found, x, cls)
+
+    def _overrides(self, found):
+        """Whether a member of a class is a data descriptor."""
+        kind = type(found)
+        if kind is types.FunctionType or kind in PLAIN:
+            return False
+        return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
+
+    def members(self, x):
+        """``x.__dict__``, or None."""
+        try:
+            found = object.__getattribute__(x, "__dict__")
+        except AttributeError:
+            return None
+        if self.is_made(x):
+            self.new(found)
+        else:
+            self.reads.add("dict", x, None, found, f"{self.reads.name(x)}.__dict__")
+            self.reads.names[id(found)] = self.reads.name(x)
+        return found
+
+    def held(self, d, key, name=None):
+        """``d[key]`` of a dict, or MISSING."""
+        if self.is_made(d):
+            return dict.get(d, key, MISSING)
+        return self.live(self.reads.entry(d, key, name), "entry", d, key)
+
+    def _of_tensor(self, x, cls, name):
+        for base in cls.__mro__:
+            if name in base.__dict__:
+                if own(base.__module__) or base.__flags__ & 1 << 9 == 0:
+                    return self.of_native_tensor(x, name)
+                return self.bound(self.in_class(cls, name), x, cls)
+        members = getattr(x, "__dict__", None)
+        if id(x) in self.arguments:
+            self.refuse(f"reads the attribute {name} of an argument")
+        if members is not None and not self.is_made(x):
+            self.reads.add("dict", x, None, members, f"{self.reads.name(x)}.__dict__")
+            value = self.held(members, name, f"{self.reads.name(x)}.{name}")
+        else:
+            value = MISSING if members is None else members.get(name, MISSING)
+        if value is not MISSING:
+            return value
+        fallback = self.in_class(cls, "__getattr__")
+        if fallback is not MISSING:
+            return self.call(fallback, (x, name))
+        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=x)
+
+    def of_native_tensor(self, x, name):
+        """An attribute that this library defines for tensors."""
+        if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
+            self.refuse("reads the version of a tensor that was made outside")
+        return self.native(getattr, (x, name), {})
+
+    def _of_module(self, x, name):
+        value = self.reads.entry(vars(x), name, f"{x.__name__}.{name}")
+        if value is not MISSING:
+            return value
+        return getattr(x, name)  # a submodule or name that is made on first use
+
+    def _of_class(self, x, name):
+        meta = type(x)
+        if trusted_class(x):
+            return getattr(x, name)
+        above = getattr(meta, name, MISSING) if meta is type else self.in_class(meta, name)
+        if above is not MISSING and self._overrides(above):
+            return getattr(x, name) if trusted_class(meta) or name.startswith("__") else self.bound(above, x, meta)
+        found = self.in_class(x, name)
+        if found is not MISSING:
+            return self.bound(found, None, x)
+        if above is not MISSING:
+            return getattr(x, name) if meta is type else self.bound(above, x, meta)
+        fallback = MISSING if meta is type else self.in_class(meta, "__getattr__")
+        if isinstance(fallback, types.FunctionType):
+            return self.call(fallback, (x, name))
+        return getattr(x, name)
+
+    def _of_super(self, x, name):
+        start, cls = x.__thisclass__, x.__self_class__
+        mro = cls.__mro__
+        for base in mro[mro.index(start) + 1 :]:
+            value = vars(base).get(name, MISSING)
+            if base.__flags__ & 1 << 9 and not self.is_made(base):
+                self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
+            if value is not MISSING:
+                return self.bound(value, None if x.__self__ is cls else x.__self__, cls)
+        return getattr(x, name)
+
+    def _of_builtin(self, x, name):
+        """An attribute of an object that C or this library defines."""
+        value = getattr(x, name, MISSING)
+        if value is MISSING:
+            if not self.is_made(x) and type(x) not in PLAIN:
+                self.reads.add("attr", x, name, MISSING, f"{self.reads.name(x)}.{name}")
+            return self.native(getattr, (x, name), {})
+        kind = type(value)
+        if self.is_made(x) or type(x) in PLAIN or isinstance(x, tuple | frozenset):
+            return self.new(value) if name == "__dict__" else value
+        if own(type(x).__module__):  # this library's own state is not the function's
+            return self.new(value) if is_container(value) else value
+        if kind in _C_METHODS and getattr(value, "__self__", None) is x:
+            return value
+        if type(x) is np.ndarray:
+            self.reads.whole(x)
+            return value
+        if kind in PLAIN or getattr(x, name, MISSING) is value:
+            return self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
+        return value
+
+    def set_attribute(self, x, name, value):
+        """``x.name = value``."""
+        if isinstance(x, Tensor):
+            if hasattr(type(x), name):
+                return self.native(setattr, (x, name, value), {})
+            self.change(x, f"sets the attribute {name} of a tensor that was made outside")
+            return setattr(x, name, value)
+        cls = type(x)
+        if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
+            setter = self.in_class(cls, "__setattr__")
+            if isinstance(setter, types.FunctionType):
+                return self.call(setter, (x, name, value))
+        return self.set_generic(x, name, value)
+
+    def set_generic(self, x, name, value):
+        """``object.__setattr__(x, name, value)``."""
+        cls = type(x)
+        if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
+            found = self.in_class(cls, name)
+            if type(found) is property:
+                if found.fset is None:
+                    raise AttributeError(f"property {name!r} of {cls.__name__!r} object has no setter")
+                return self.call(found.fset, (x, value))
+            setter = MISSING if found is MISSING else self.in_class(type(found), "__set__")
+            if isinstance(setter, types.FunctionType):
+                return self.call(setter, (found, x, value))
+        if not self.is_made(x) and name != "_opt_called":
+            self._same_or_refuse(x, name, value)
+            return None
+        return object.__setattr__(x, name, value) if not isinstance(x, type) else setattr(x, name, value)
+
+    def _same_or_refuse(self, x, name, value):
+        """Setting an attribute to what it is changes nothing."""
+        try:
+            now = self.generic(x, name) if not isinstance(x, type | types.ModuleType) else self.attribute(x, name)
+        except AttributeError:
+            now = MISSING
+        if not unchanged(now, value):
+            self.refuse_change(f"sets {entry_name(self.reads.name(x), name)}")
+
+    def delete_attribute(self, x, name):
+        """``del x.name``."""
+        deleter = self.method(x, "__delattr__")
+        if deleter is not None:
+            self.call(deleter, (name,))
+        elif isinstance(x, Tensor) and hasattr(type(x), name):
+            self.native(delattr, (x, name), {})
+        else:
+            self.change(x, f"deletes {self.reads.name(x)}.{name}")
+            object.__delattr__(x, name)
+
+    # -- subscripts --------------------------------------------------------------------------------
+    def item(self, x, key):
+        """``x[key]``."""
+        if isinstance(x, type):
+            return self.call(self.attribute(x, "__class_getitem__"), (key,)) if not trusted_class(x) else x[key]
+        get = self.method(x, "__getitem__")
+        if get is not None:
+            return self.call(get, (key,))
+        if self.is_made(x) or not is_container(x):
+            self.seen(x)
+            return self.native(subscript, (x, key), {})
+        if isinstance(x, dict):
+            return self._entry(x, key)
+        if isinstance(x, list | collections.deque) and isinstance(key, int):
+            value = x[key]
+            return self.live(self.reads.add("item", x, key, value, f"{self.reads.name(x)}[{key}]"), "item", x, key)
+        self.reads.whole(x)
+        return self.native(subscript, (x, key), {})
+
+    def _entry(self, x, key):
+        value = self.held(x, key)
+        if value is not MISSING:
+            return value
+        fallback = self.method(x, "__missing__")
+        if fallback is not None:
+            return self.call(fallback, (key,))
+        if isinstance(x, collections.defaultdict) and x.default_factory is not None:
+            self.refuse_change(f"adds an entry to {self.reads.name(x)}")
+        raise KeyError(key)
+
+    def set_item(self, x, key, value):
+        """``x[key] = value``."""
+        put = self.method(x, "__setitem__")
+        if put is not None:
+            self.call(put, (key, value))
+        elif isinstance(x, Tensor) or self.is_made(x):
+            self.native(_put, (x, key, value), {})
+        else:
+            now = self.held(x, key) if isinstance(x, dict) else MISSING
+            if not unchanged(now, value):
+                self.change(x, f"sets {self.reads.name(x)}[{key!r}]")
+
+    def delete_item(self, x, key):
+        """``del x[key]``."""
+        delete = self.method(x, "__delitem__")
+        if delete is not None:
+            self.call(delete, (key,))
+        else:
+            self.change(x, f"deletes {self.reads.name(x)}[{key!r}]")
+            self.native(_delete, (x, key), {})
+
+    def contains(self, x, value):
+        """``value in x``."""
+        method = self.method(x, "__contains__")
+        if method is not None:
+            return self.truth(self.call(method, (value,)))
+        if isinstance(x, dict) and not self.is_made(x):
+            return self.reads.add("has", x, value, dict.__contains__(x, value), entry_name(self.reads.name(x), value))
+        if not isinstance(x, Tensor) and not trusted_class(type(x)) and not is_container(x):
+            return any(self.truth(self.compare("==", v, value)) for v in self.iterate(x))
+        self.seen(x)
+        return self.native(_contains, (x, value), {})
+
+    # -- iteration, truth, length ------------------------------------------------------------------
+    def iterate(self, x):
+        """``iter(x)``."""
+        method = self.method(x, "__iter__")
+        if method is not None:
+            return self.call(method, ())
+        if is_iterator(x):
+            return x
+        if not isinstance(x, Tensor) and self.method(x, "__getitem__") is not None:
+            return self.new(self.by_index(x))
+        self.seen(x)
+        return self.new(self.native(iter, (x,), {}))
+
+    def by_index(self, x):
+        """An iterator over ``x[0]``, ``x[1]``, ..."""
+        get, i = self.method(x, "__getitem__"), 0
+        while True:
+            try:
+                value = self.call(get, (i,))
+            except (IndexError, StopIteration):
+                return
+            yield value
+            i += 1
+
+    def following(self, x):
+        """``next(x)``."""
+        method = self.method(x, "__next__")
+        if method is not None:
+            return self.call(method, ())
+        if not self.is_made(x):
+            self.refuse(f"takes a value from {self.reads.name(x)}, an iterator that was made outside")
+        return self.native(next, (x,), {})
+
+    def truth(self, x):
+        """``bool(x)``."""
+        if x is True or x is False or x is None:
+            return bool(x)
+        for name in ("__bool__", "__len__"):
+            method = self.method(x, name)
+            if method is not None:
+                return bool(self.call(method, ()))
+        if is_container(x) and not self.is_made(x):
+            return bool(self.length(x))
+        if type(x) in PLAIN:
+            return bool(self.plain(x))
+        self.seen(x)
+        return self.native(bool, (x,), {})
+
+    def length(self, x):
+        """``len(x)``."""
+        method = self.method(x, "__len__")
+        if method is not None:
+            return self.call(method, ())
+        if is_container(x) and not self.is_made(x):
+            return self.reads.length(x)
+        self.seen(x)
+        return self.native(len, (x,), {})
+
+    def seen(self, *values):
+        """Note all that containers from outside hold, because something else is going to read it."""
+        for x in values:
+            kind = type(x)
+            if kind in PLAIN or isinstance(x, Tensor) or kind is types.FunctionType:
+                continue
+            if is_container(x):
+                self._contents(x)
+            elif isinstance(x, tuple | frozenset):
+                self.seen(*x)
+            elif kind is slice:
+                self.seen(x.start, x.stop, x.step)
+            elif kind is types.MappingProxyType:
+                self.reads.add("proxy", x, None, None, self.reads.name(x))
+            elif is_iterator(x) and not self.is_made(x):
+                self.refuse(f"reads {self.reads.name(x)}, an iterator that was made outside")
+            elif hidden(kind) and not self.is_made(x):
+                self.refuse(f"reads {self.reads.name(x)}, a {kind.__name__} that was made outside")
+
+    def _contents(self, x):
+        if id(x) in self.looking:
+            return
+        self.looking.add(id(x))
+        if not self.is_made(x):
+            self.reads.whole(x)
+        if isinstance(x, dict):
+            self.seen(*dict.values(x))
+        elif isinstance(x, list | collections.deque):
+            self.seen(*x)
+        self.looking.discard(id(x))
+
+    # -- operators ---------------------------------------------------------------------------------
+    def binary(self, symbol, left, right):
+        """``left + right`` and its like, also in place ("+=")."""
+        function, name, reflected = OPERATORS[symbol]
+        if symbol[-1] == "=" and symbol not in _COMPARISONS:
+            method = self.method(left, f"__i{name[2:]}")
+            if method is not None:
+                result = self.call(method, (right,))
+                if result is not NotImplemented:
+                    return result
+            elif is_container(left) and not self.is_made(left):
+                self.refuse_change(f"changes {self.reads.name(left)}")
+            elif not self._any_method(left, name, right, reflected):
+                return self.native(function, (left, right), {})
+            function, name, reflected = OPERATORS[symbol[:-1]]
+        if not self._any_method(left, name, right, reflected):
+            self.seen(left, right)
+            return self.native(function, (left, right), {})
+        return self._dispatch(function, name, reflected, left, right)
+
+    def _any_method(self, left, name, right, reflected):
+        return self.method(left, name) is not None or self.method(right, reflected) is not None
+
+    def _dispatch(self, function, name, reflected, left, right):
+        attempts = [(left, name, right), (right, reflected, left)]
+        if type(right) is not type(left) and isinstance(right, type(left)):
+            attempts.reverse()
+        for x, method, other in attempts:
+            found = self.method(x, method)
+            if found is not None:
+                result = self.call(found, (other,))
+            else:
+                written = getattr(type(x), method, None)
+                result = NotImplemented if written is None else self.native(written, (x, other), {})
+            if result is not NotImplemented:
+                return result
+        if name in ("__eq__", "__ne__"):
+            return (left is right) is (name == "__eq__")
+        raise TypeError(f"unsupported operand type(s): {type(left).__name__!r} and {type(right).__name__!r}")
+
+    def compare(self, symbol, left, right):
+        """``left < right`` and its like."""
+        if symbol == "!=" and self.method(left, "__ne__") is None and self.method(left, "__eq__") is not None:
+            result = self.call(self.method(left, "__eq__"), (right,))
+            if result is not NotImplemented:
+                return not self.truth(result)
+        return self.binary(symbol, left, right)
+
+    def unary(self, symbol, x):
+        """``-x``, ``+x``, ``~x``."""
+        function, name = UNARY[symbol]
+        method = self.method(x, name)
+        return self.native(function, (x,), {}) if method is None else self.call(method, ())
+
+
+def unchanged(now, value):
+    """Whether replacing ``now`` by ``value`` changes nothing."""
+    if now is value:
+        return True
+    return type(now) is type(value) and type(now) in PLAIN and now == value and repr(now) == repr(value)
+
+
+def subscript(x, key):
+    """``x[key]``."""
+    return x[key]
+
+
+def _put(x, key, value):
+    x[key] = value
+
+
+def _delete(x, key):
+    del x[key]
+
+
+def _contains(x, value):
+    return value in x
+
+
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_NAMES = {
+    "+": "add", "-": "sub", "*": "mul", "@": "matmul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "<<": "lshift", ">>": "rshift", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+
+
+def _operators():
+
+    plain = {s: getattr(operator, f"{n}_" if n in ("and", "or") else n) for s, n in _NAMES.items()}
+    found = {s: (plain[s], f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
+    found |= {f"{s}=": (getattr(operator, f"i{n}"), f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}
+    for symbol, name, reflected in (
+        ("<", "lt", "gt"), ("<=", "le", "ge"), (">", "gt", "lt"), (">=", "ge", "le"), ("==", "eq", "eq"),
+        ("!=", "ne", "ne"),
+    ):  # fmt: skip
+        found[symbol] = getattr(operator, name), f"__{name}__", f"__{reflected}__"
+    unary = {"-": (operator.neg, "__neg__"), "+": (operator.pos, "__pos__"), "~": (operator.invert, "__invert__")}
+    return found, unary
+
+
+OPERATORS, UNARY = _operators()

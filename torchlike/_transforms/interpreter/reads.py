@@ -1,0 +1,112 @@
+"""What a captured function read of the objects that were there before, in order."""
+
+import array
+import collections
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.trust import PLAIN
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<nothing>"})()
+_CONTAINERS = (dict, list, set, collections.deque, bytearray, array.array)
+
+
+class Read(NamedTuple):
+    """A part of ``holder`` that was ``value``.
+
+    Attributes:
+        kind: which part; see ``guards``. key: where in it. name: for people.
+    """
+
+    kind: str
+    holder: Any
+    key: Any
+    value: Any
+    name: str
+
+
+class Reads:
+    """All reads, each once.
+
+    Attributes:
+        found: {what was read: Read}. names: {id of an object: how the user's code reaches it}.
+        optimizers: those that took a step.
+    """
+
+    def __init__(self):
+        self.found: dict[tuple, Read] = {}
+        self.names: dict[int, str] = {}
+        self.optimizers: list = []
+        self._kept: list = []
+
+    def name(self, x, fallback=None):
+        """How the user's code reaches ``x``."""
+        return self.names.get(id(x)) or fallback or type(x).__name__
+
+    def add(self, kind, holder, key, value, name):
+        """Note that a part of ``holder`` was ``value``, and what its value is called; returns it."""
+        known = kind, id(holder), key if type(key) in PLAIN else id(key), type(key)
+        if known not in self.found:
+            self.found[known] = Read(kind, holder, key, value, name)
+            self._kept.append(key)
+            if type(value) not in PLAIN and value is not MISSING:
+                self.names.setdefault(id(value), name)
+                if isinstance(value, Tensor):
+                    self.tensor(value, name)
+        return value
+
+    def tensor(self, t, name):
+        """A tensor from outside: what autograd and its storage say of it, and its hooks."""
+        self.add("tensor", t, None, None, name)
+        if t._ex is not None:
+            self._hooks(t._ex, f"the hooks of {name}")
+
+    def _hooks(self, d, name):
+        self.whole(d, name)
+        for value in d.values():
+            if isinstance(value, dict):
+                self._hooks(value, name)
+
+    # -- containers --------------------------------------------------------------------------------
+    def entry(self, d, key, name=None):
+        """``d[key]`` of a dict, or MISSING."""
+        return self.add("entry", d, key, dict.get(d, key, MISSING), name or entry_name(self.name(d), key))
+
+    def whole(self, x, name=None):
+        """All that a container holds."""
+        name = name or self.name(x)
+        if isinstance(x, np.ndarray):
+            self.add("array", x, None, None, name)
+            if x.dtype == object:
+                for value in x.flat:
+                    self.names.setdefault(id(value), name)
+            return
+        self.add("whole", x, None, None, name)
+        if isinstance(x, dict):
+            for key, value in dict.items(x):
+                self._element(value, entry_name(name, key))
+        elif not isinstance(x, bytearray | array.array):
+            for i, value in enumerate(x):
+                self._element(value, f"{name}[{i}]")
+
+    def _element(self, value, name):
+        if type(value) not in PLAIN:
+            self.names.setdefault(id(value), name)
+            if isinstance(value, Tensor):
+                self.tensor(value, name)
+
+    def length(self, x):
+        """How many elements a container has."""
+        return self.add("len", x, None, len(x), f"the length of {self.name(x)}")
+
+
+def entry_name(name, key):
+    """How ``key`` of what is called ``name`` is called."""
+    return f"{name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{name}[{key!r}]"
+
+
+def is_container(x):
+    """Whether ``x`` is a built-in container that can change, or of a class made of one."""
+    return isinstance(x, _CONTAINERS) or isinstance(x, np.ndarray)

@@ -1,0 +1,85 @@
+"""The entry: a function that runs under the interpreter while it is captured."""
+
+import collections
+import dataclasses
+from collections.abc import Coroutine
+
+from torchlike._base.state import state
+from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.bytecode import KNOWN
+from torchlike._transforms.interpreter.calls import Calls
+from torchlike._transforms.interpreter.live import Live
+from torchlike._transforms.interpreter.loop import Loop
+from torchlike._transforms.interpreter.objects import Objects, is_iterator
+from torchlike._transforms.interpreter.reads import Reads
+from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
+from torchlike._transforms.recording import Unsupported
+from torchlike._transforms.structure import Node, flatten, packed
+
+
+class Interpreter(Loop, Calls, Objects, Live):
+    """One capture of a function.
+
+    Attributes:
+        active: whether the capture goes on.
+    """
+
+    def __init__(self, function, moving=frozenset()):
+        self.function, self.moving, self.active = function, moving, False
+        self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
+        self.reads, self.frame, self.lives = Reads(), None, []
+
+    def __call__(self, *args, **kwargs):
+        """The function on arguments whose containers are new."""
+        if not KNOWN:
+            raise Unsupported("runs on a version of Python whose instructions are not known here")
+        self._given((args, kwargs))
+        out = self.call(self.function, args, self.new(kwargs))
+        self._check(out)
+        return out
+
+    def __enter__(self):
+        self._before, state.interpreter = state.interpreter, self
+        self.active = True
+        return self
+
+    def __exit__(self, *exc):
+        self.active, state.interpreter = False, self._before
+        self.made.clear()
+
+    def _given(self, x):
+        """Note containers of the arguments, which were made for this capture, and the tensors in them."""
+        if isinstance(x, Tensor):
+            self.arguments.add(id(x))
+        elif isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(x):
+            if type(x) in (tuple, list, dict, collections.OrderedDict) or isinstance(packed(x), Node):
+                self.new(x)
+                if hasattr(x, "__dict__"):
+                    self.new(vars(x))
+                for value in _parts(x):
+                    self._given(value)
+
+    def _check(self, out):
+        """Refuse results that a program would have to make anew in every call."""
+        for x in flatten(out)[0]:
+            if (
+                isinstance(x, Tensor)
+                or type(x) in PLAIN
+                or type(x) in _FIXED
+                or trusted_class(type(x))
+                and own(type(x).__module__)
+            ):
+                continue
+            if self.is_made(x) or is_iterator(x):
+                if isinstance(x, Coroutine):
+                    x.close()
+                raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
+
+
+def _parts(x):
+    if isinstance(x, dict):
+        return x.values()
+    return x if isinstance(x, tuple | list) else [getattr(x, f.name, None) for f in dataclasses.fields(x)]
+
+
+_FIXED = (tuple, frozenset, slice)

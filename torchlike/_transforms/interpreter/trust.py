@@ -1,0 +1,156 @@
+"""Whose code is interpreted, whose runs as it is, and what may be expected of functions written in C."""
+
+import contextvars
+import datetime
+import functools
+import itertools
+import operator
+import os
+import re
+import sys
+import sysconfig
+import types
+
+import numpy as np
+
+from torchlike._base.frames import is_users
+
+# Parts of this package that read and change what users set: they are interpreted like the users' own code.
+_WATCHED = (
+    "torchlike.nn.modules", "torchlike.nn.utils", "torchlike.nn.attention", "torchlike.optim", "torchlike.utils",
+    "torchlike.compiler._module", "torchlike.distributions",
+)  # fmt: skip
+_TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
+_BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of
+_AS_IT_IS = ("torchlike.utils.checkpoint",)  # but for functions that call modules which they are given
+_CALLS_MODULES = frozenset(("checkpoint_sequential",))
+# Standard library code that keeps caches of its own or runs code at will: what it gives depends on its arguments.
+_SETTLED = ("re", "inspect", "dis", "typing", "abc", "_collections_abc", "string", "textwrap", "keyword", "fractions",
+            "decimal", "numbers", "sre_compile", "sre_parse", "types", "itertools", "warnings")  # fmt: skip
+_STDLIB = os.path.realpath(sysconfig.get_path("stdlib")) + os.sep
+_PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+_MODULE_CALLS = os.path.join("torchlike", "nn", "modules", "module.py")
+
+PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range))
+PURE_MODULES = frozenset(("math", "cmath", "_operator", "itertools", "_functools", "_struct", "_bisect", "_json",
+                          "unicodedata", "binascii", "zlib", "_abc", "_typing"))  # fmt: skip
+PURE = frozenset((
+    abs, all, any, ascii, bin, callable, chr, divmod, format, hash, hex, id, isinstance, issubclass, max, min, oct, ord,
+    pow, repr, round, sorted, sum, sys.getsizeof, sys.intern, sys.getrecursionlimit, sys._getframe, functools.reduce,
+))  # fmt: skip
+PURE_TYPES = frozenset((
+    bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, slice, range, enumerate, zip,
+    map, filter, reversed, object, type, property, staticmethod, classmethod, memoryview, types.SimpleNamespace,
+    types.MappingProxyType, types.MethodType, functools.partial, types.FunctionType, types.CellType,
+    operator.itemgetter, operator.attrgetter, operator.methodcaller,
+))  # fmt: skip
+ALTERNATE = frozenset((  # constructors: class methods of C types that make values of their arguments alone
+    dict.fromkeys, int.from_bytes, float.fromhex, bytes.fromhex, bytearray.fromhex, str.maketrans, bytes.maketrans,
+    itertools.chain.from_iterable,
+))  # fmt: skip
+# What of numpy reads files, the memory of others or random numbers.
+_NUMPY = (
+    "numpy.random",
+    "numpy.lib.npyio",
+    "numpy.lib._npyio_impl",
+    "numpy.memmap",
+    "numpy.ctypeslib",
+    "numpy.lib.format",
+)
+_NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savetxt", "load", "loadtxt", "memmap", "copyto", "put", "place",
+                          "putmask", "put_along_axis", "fill_diagonal", "set_printoptions", "seterr"))  # fmt: skip
+# What of this package gives Python numbers that change from call to call, or changes what it is given.
+_CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr"))
+
+
+def _below(name, roots):
+    return any(name == root or name.startswith(root + ".") for root in roots)
+
+
+@functools.lru_cache(4096)
+def _runs(name, filename):
+    """Whether code of the module ``name`` in ``filename`` runs as it is."""
+    if _below(name, _TRUSTED):
+        ours = not own(name) or not is_users(filename) or filename.startswith("<")
+        return ours and (not _below(name, _WATCHED) or _below(name, _AS_IT_IS))
+    return _below(name, _SETTLED) and _standard(filename)
+
+
+def trusted(function):
+    """Whether a Python function runs as it is, because all that it reads is its arguments' or this library's."""
+    runs = _runs(function.__globals__.get("__name__") or "", function.__code__.co_filename)
+    return runs and function.__name__ not in _CALLS_MODULES
+
+
+@functools.lru_cache(4096)
+def trusted_name(name):
+    """Whether a module of this name holds this library's or a lower one's code."""
+    return _below(name, _TRUSTED) and not _below(name, _WATCHED)
+
+
+@functools.lru_cache(4096)
+def trusted_class(cls):
+    """Whether instances of a class hold nothing that a guard must watch: built in, or this library's."""
+    if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
+        return True
+    return trusted_name(cls.__module__) or cls.__module__ in ("functools", "_thread", "re", "_weakref")
+
+
+def calls_objects(module):
+    """Whether functions of a module call the objects that they are given, which may be modules."""
+    return _below(module, (*_AS_IT_IS, "torchlike._transforms", "torchlike._higher_order_ops"))
+
+
+def own(module):
+    """Whether a module is a part of this package."""
+    return _below(module, ("torchlike",))
+
+
+def changing(function):
+    """Whether a trusted function gives numbers that change from call to call."""
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if _below(module, ("numpy",)) or type(function) is np.ufunc:
+        return _below(module, _NUMPY) or name in _NUMPY_NAMES
+    return name in _CHANGING and _below(module, ("torchlike",))
+
+
+_CONSTANT = frozenset((
+    type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GenericAlias,
+    types.MappingProxyType, types.MethodWrapperType, types.UnionType, staticmethod, classmethod, functools.partial,
+    slice, property,
+    tuple, frozenset, contextvars.ContextVar, operator.itemgetter, operator.attrgetter, operator.methodcaller, object,
+    datetime.date, datetime.datetime, datetime.timedelta, datetime.timezone, re.Pattern,
+    types.CodeType, types.CellType,
+))  # fmt: skip
+
+
+@functools.lru_cache(4096)
+def hidden(cls):
+    """Whether instances of a class hold, in C, what can change and what no guard can compare."""
+    if cls in PLAIN or cls in _CONSTANT or _below(cls.__module__, _TRUSTED) or issubclass(cls, type | BaseException):
+        return False
+    if not cls.__flags__ & 1 << 9:
+        return True
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return cls.__module__ in sys.builtin_module_names or (file or "").endswith((".so", ".pyd"))
+
+
+@functools.lru_cache(4096)
+def _standard(filename):
+    if filename.startswith("<frozen"):
+        return True
+    real = os.path.realpath(filename)
+    return real.startswith(_STDLIB) and "site-packages" not in real and "dist-packages" not in real
+
+
+@functools.lru_cache(8192)
+def unseen(code, name):
+    """Whether code that something else runs would read things that nothing watches."""
+    filename = code.co_filename
+    if filename.endswith(_MODULE_CALLS):
+        return code.co_name in ("__call__", "_call_impl")
+    if not is_users(filename) or _standard(filename) or _below(name, _BELOW):
+        return False
+    generated = _below(name, _TRUSTED) or name in sys.stdlib_module_names or name.startswith("namedtuple_")
+    return not (filename.startswith("<") and generated)
