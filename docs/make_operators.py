@@ -42,7 +42,8 @@ def composites():
 
 def classes(module, base):
     """Public classes of a module that derive from ``base``."""
-    return sorted(n for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base)
+    found = {n: getattr(module, n) for n in dir(module)}
+    return sorted(n for n, c in found.items() if inspect.isclass(c) and issubclass(c, base) and c is not base)
 
 
 def functional():

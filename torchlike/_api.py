@@ -21,6 +21,7 @@ import torchlike._core._aten_layer
 import torchlike._core._shown_engine
 import torchlike._core._wrapper
 import torchlike._later
+import torchlike._functions.recurrent
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device

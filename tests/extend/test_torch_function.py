@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from agreement import agree
@@ -360,3 +363,61 @@ def test_own_function_refused():
 
 def test_has_torch_function_wants_a_sequence():
     agree_error(lambda t: t.overrides.has_torch_function(3), "expected a sequence")
+
+
+# -- what is no tensor ---------------------------------------------------------------------------------------
+
+
+class Bare:
+    """Neither a tensor nor a type with a ``__torch_function__``."""
+
+
+X = {t: t.ones(2, 3) for t in (torch, torchlike)}
+NO_TENSORS = {
+    "one overload": lambda t: t.relu(Bare()),
+    "the only overload of one argument": lambda t: t.mean(Bare()),
+    "of two arguments": lambda t: t.div(X[t], Bare()),
+    "by keyword": lambda t: t.mean(input=Bare()),
+    "None": lambda t: t.mean(None),
+    "a number": lambda t: t.sum(3),
+    "several results": lambda t: t.max(Bare()),
+    "a second operand": lambda t: t.matmul(X[t], Bare()),
+    "a view": lambda t: t.transpose(Bare(), 0, 1),
+    "one of a library": lambda t: t.exp(np.ones(2)),
+}
+
+
+@pytest.mark.parametrize("code", NO_TENSORS.values(), ids=list(NO_TENSORS))
+def test_the_argument_that_is_no_tensor(code):
+    """Where one overload takes as many arguments, the error names the one that is wrong."""
+
+    def message(t):
+        with pytest.raises(TypeError) as error:
+            code(t)
+        return str(error.value).partition(";")[0]
+
+    agree(message)
+
+
+def test_no_overload_of_several():
+    agree_error(lambda t: t.mean(X[t], "a"), r"mean\(\) received an invalid combination of arguments.*\(Tensor, str\)")
+
+
+WARNING = {
+    "a property": lambda t, y: y.grad,
+    "a method": lambda t, y: y.detach().resize(2, 1),
+    "out=": lambda t, y: t.add(t.ones(3), 1, out=t.ones(2)),
+    "an index": lambda t, y: t.ones(3)[t.ones(3, dtype=t.uint8)],
+}
+
+
+@pytest.mark.parametrize("code", WARNING.values(), ids=list(WARNING))
+def test_warnings_are_at_the_users_line(code):
+    def place(t):
+        y = t.ones(2, requires_grad=True) * 2
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            code(t, y)
+        return [Path(w.filename).name for w in given]
+
+    agree(place)

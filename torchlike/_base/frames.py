@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+import warnings
 
 import jax
 import numpy as np
@@ -23,6 +24,14 @@ def user_frame():
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def warn(message, category=UserWarning):
+    """``warnings.warn`` at the user's line, however many calls of this package are between."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def user_line():

@@ -1,8 +1,8 @@
 """Autograd fields and methods of Tensor."""
 
-import warnings
 
 from torchlike._base import dtypes
+from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core import node as nodes
 from torchlike._core.backward import call_node, method_backward
@@ -50,12 +50,11 @@ def _grad_fn(t):
 def _get_grad(t):
     grad = grad_of(t)
     if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
-        warnings.warn(
+        warn(
             "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
             "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
             "Tensor, use .retain_grad() on the non-leaf Tensor.",
             UserWarning,
-            stacklevel=2,
         )
     return grad
 

@@ -10,6 +10,7 @@ from torchlike._core import engine, overrides
 from torchlike._core import node as nodes
 from torchlike._core.dispatch import call, refresh
 from torchlike._core.follow import restride
+from torchlike._core.layers import TRANSFORMS
 from torchlike._core.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
 
@@ -339,14 +340,11 @@ def _shared(found, given):
     return [None if t is None else tensors.setdefault(id(value_of(t)), t) for t in found]
 
 
-OVER_ROWS: list = []  # what runs a function over the rows of tensors: transforms install it
-
-
 def _batched(roots, seeds, keep, create, captures):
     """As ``_single`` for each element of the seeds' first dimension, stacked."""
     if not seeds:
         return _single(roots, seeds, keep, create, captures)
-    return OVER_ROWS[0](lambda *rows: _single(roots, rows, keep, create, captures), seeds)
+    return TRANSFORMS.over_rows(lambda *rows: _single(roots, rows, keep, create, captures), seeds)
 
 
 def _found(got, i, x, allow_unused, materialize, create):

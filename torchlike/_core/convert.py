@@ -1,7 +1,6 @@
 """The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
 
 import threading
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -10,6 +9,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
@@ -65,11 +65,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 def warn_of_copy(data, name):
     """Warn that a tensor is copied by a function meant for other data."""
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
             f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}(sourceTensor).",
             UserWarning,
-            stacklevel=3,
         )
 
 

@@ -18,6 +18,7 @@ from torchlike._core.dispatch import call
 from torchlike._core.follow import restride
 from torchlike._core.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
 from torchlike._core.inplace import call_inplace, demand_writable
+from torchlike._core.layers import DISPATCH
 from torchlike._core.mutation import grad_of, set_grad, write
 from torchlike._core.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
@@ -32,17 +33,9 @@ adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
 
 
-# (choose, seed) of other kinds of backward: the class of one that begins now or None; the gradient 1 of a root.
-TASKS: list = []
-
-
 def kind_of_task():
     """The (class, seed) of a backward that begins now; the latter None unless gradients start as tensors."""
-    for choose, seed in TASKS:
-        found = choose()
-        if found is not None:
-            return found, seed
-    return _Task, None
+    return DISPATCH.task() or (_Task, None)
 
 
 def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):

@@ -1,12 +1,12 @@
 """``x[index]`` and ``x[index] = value``: basic indices are views, index tensors gather and scatter."""
 
 import operator
-import warnings
 
 import jax
 import numpy as np
 
 from torchlike._base import dtypes
+from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_contiguous, pointwise_strides
 from torchlike._base.state import state
 from torchlike._core import node as nodes
@@ -187,12 +187,11 @@ def _as_tuple(index):
     if isinstance(index, tuple):
         return tuple(index)
     if isinstance(index, list) and len(index) < 32 and any(_is_compound(x) for x in index):
-        warnings.warn(
+        warn(
             "Using a non-tuple sequence for multidimensional indexing is deprecated and will be "
             "changed in pytorch 2.9; "
             "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
             "x[torch.tensor(seq)], which will result either in an error or a different result",
-            stacklevel=4,
         )
         return tuple(index)
     return (index,)
@@ -252,8 +251,8 @@ def _tensor_item(x):
     if dtype not in _KINDS:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if dtype is dtypes.uint8 and x.ndim:
-        warnings.warn(
-            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=5
+        warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
         )
     if x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue):
         return x

@@ -83,6 +83,22 @@ class Layer:
         return f"<layer of {self.name}>"
 
 
+class TransformLayer(Layer):
+    """The layer of function transforms.
+
+    Attributes, set by the modules that implement them:
+        over_rows: ``over_rows(function, tensors)``, the results of a function for each row of tensors, stacked.
+        apply: ``apply(cls, args)``, a call of a custom Function inside of transforms.
+    """
+
+    __slots__ = ("apply", "over_rows")
+
+    def __init__(self) -> None:
+        super().__init__("function transforms", flags.LEVELS, switches=False)
+        self.over_rows: Any = None
+        self.apply: Any = None
+
+
 class DispatchLayer(Layer):
     """The layer of ``__torch_dispatch__``, which also sees what is no operator call.
 
@@ -92,22 +108,26 @@ class DispatchLayer(Layer):
         show: ``show(name, args, kwargs)``, the result of an aten call by the modes and subclasses.
         announce: ``announce(name, tensor, *args)``, a context for a change in place, which is shown to the modes.
         detach: ``detach(tensor)``, as a ``__torch_dispatch__`` gives it, None if none sees it.
+        intercept: ``intercept(overload, args, kwargs)``, a call of a ``torch.ops`` object.
+        task: ``task()``, the (class, seed of gradients) of a backward that is shown, None where none would be.
     """
 
-    __slots__ = ("announce", "detach", "has", "show", "takes")
+    __slots__ = ("announce", "detach", "has", "intercept", "show", "takes", "task")
 
     def __init__(self) -> None:
         super().__init__("__torch_dispatch__", flags.DISPATCH, switches=False, outputs=True)
         self.has: Callable[[type], bool] = lambda cls: False
         self.takes: Callable[[type], bool] = lambda cls: False
         self.detach: Callable[[Any], Any] = lambda t: None
+        self.intercept: Callable[[Any, tuple, dict], Any] = lambda func, args, kwargs: func._op(*args, **kwargs)
+        self.task: Callable[[], Any] = lambda: None
         self.show: Any = None
         self.announce: Any = None
 
 
 state = flags.state
 
-TRANSFORMS = Layer("function transforms", flags.LEVELS, switches=False)
+TRANSFORMS = TransformLayer()
 CHECKPOINT = Layer("selective checkpoints", flags.SELECTIVE)
 AUTOCAST = Layer("autocast", flags.AUTOCAST)
 INFERENCE = Layer("inference mode", flags.INFERENCE)

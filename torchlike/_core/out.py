@@ -1,7 +1,7 @@
 """``out=``: the result of a call written into a given tensor."""
 
-import warnings
 
+from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.arguments import KIND
 from torchlike._core.dispatch import call, walk
@@ -75,11 +75,10 @@ def _fitted(op, value, out):
     if value.shape == tuple(out.shape):
         return derive.into(op.name, value, _like(value.shape, dtype))
     if out.numel():
-        warnings.warn(
+        warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
             f"not match "
             f"the required output shape {list(value.shape)}.",
-            stacklevel=4,
         )
     return derive.into(op.name, value, _like(value.shape, dtype))
 

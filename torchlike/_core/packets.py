@@ -10,11 +10,10 @@ from typing import Any
 import torchlike._ops as _module
 from torchlike._core._tags import Tag
 from torchlike._core.dispatch_keys import DispatchKey
+from torchlike._core.layers import DISPATCH
 from torchlike._core.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
 
-# (overload, args, kwargs) -> result: what calls an overload once a __torch_dispatch__ may be there. One at most.
-INTERCEPT: list[Callable] = []
 # What imports all that fills the registries of aten calls; called before the first is read.
 LATER: list[Callable[[], None]] = []
 
@@ -106,9 +105,7 @@ class OpOverload:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
-            if INTERCEPT:
-                return INTERCEPT[0](self, args, kwargs)
-            return self._op(*args, **kwargs)
+            return DISPATCH.intercept(self, args, kwargs)
         except TypeError:
             problem = _misfit(self._schema, args, kwargs, numbers=True)
             if problem is None:
@@ -352,4 +349,4 @@ def _found(namespace: str, name: str, overload: str | None = None) -> Any:
 # PyTorch has the classes in torch._ops, where torchlike keeps its kernels.
 _module.OpOverload, _module.OpOverloadPacket = OpOverload, OpOverloadPacket  # type: ignore[attr-defined]
 
-__all__ = ["INTERCEPT", "OpNamespace", "OpOverload", "OpOverloadPacket", "Ops", "forget", "ops", "packet", "register"]
+__all__ = ["OpNamespace", "OpOverload", "OpOverloadPacket", "Ops", "forget", "ops", "packet", "register"]

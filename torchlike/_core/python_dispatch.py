@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._base.state import DISPATCH, below_autograd, state
+from torchlike._base import state as flags
+from torchlike._base.state import below_autograd, state
 from torchlike._core import packets
+from torchlike._core.layers import DISPATCH
 from torchlike._core.mutation import restore_version
 from torchlike._core.packets import OpOverload
 from torchlike._core.storage import UNTRACKED
@@ -102,7 +104,7 @@ def set_modes(modes: tuple) -> tuple:
     """Make these the active modes of this thread, the innermost last; returns the former ones."""
     before = state.dispatch_modes
     state.dispatch_modes = modes
-    state.slow = state.slow | DISPATCH if modes else state.slow & ~DISPATCH
+    state.slow = state.slow | flags.DISPATCH if modes else state.slow & ~flags.DISPATCH
     return before
 
 
@@ -358,7 +360,7 @@ def intercept(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     return invoke(func, *normalised(func, args, kwargs))
 
 
-packets.INTERCEPT.append(intercept)
+DISPATCH.intercept = intercept
 
 
 # -- wrapper subclasses ----------------------------------------------------------------------------------------------

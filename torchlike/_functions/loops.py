@@ -1,12 +1,12 @@
 """Methods that call a Python function on every element, and small questions that old scripts ask."""
 
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
+from torchlike._base.frames import warn
 from torchlike._core.convert import place
 from torchlike._core.mutation import write_silently
 from torchlike._core.tensor import Tensor
@@ -120,7 +120,7 @@ def name(self: Tensor) -> None:
 @prop()
 def volatile(self: Tensor) -> bool:
     """False, with a warning: ``torch.no_grad()`` has taken its place."""
-    warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+    warn("volatile was removed (Variable.volatile is always False)")
     return False
 
 

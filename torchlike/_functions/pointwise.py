@@ -1,6 +1,5 @@
 """Pointwise functions that choose among operators, Python's operators, and other names of functions."""
 
-import warnings
 
 import numpy as np
 
@@ -10,6 +9,7 @@ import torchlike._ops.compare as compare
 import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
+from torchlike._base.frames import warn
 from torchlike._core.arguments import as_number
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import call_inplace
@@ -53,7 +53,7 @@ def _before(name, arguments, count):
         given = ", ".join(type(a).__name__ for a in arguments)
         raise TypeError(f"{name}() takes {count} positional arguments after the first tensor but got ({given})")
     what = "alpha" if count == 1 else "value"
-    warnings.warn(f"{name}() with the number before the tensors is deprecated: give it as {what}=", stacklevel=3)
+    warn(f"{name}() with the number before the tensors is deprecated: give it as {what}=")
     return *tensors, number
 
 

@@ -2,13 +2,13 @@
 
 import functools
 import itertools
-import warnings
 
 import jax
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
+from torchlike._base.frames import warn
 from torchlike._base.layout import channels_last_strides, contiguous_strides, has_overlap
 from torchlike._base.state import state
 from torchlike._core import arguments
@@ -264,8 +264,8 @@ def meshgrid(*tensors, indexing=None):
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if indexing is None:
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2
+        warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
         )
         indexing = "ij"
     if indexing not in ("ij", "xy"):

@@ -1,10 +1,10 @@
 """Methods that change the geometry of the tensor itself, and leave its storage."""
 
 import math
-import warnings
 
 import numpy as np
 
+from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core import storages
@@ -149,14 +149,14 @@ def resize(self, *size):
 
     Raises RuntimeError where the number of elements would change.
     """
-    warnings.warn("non-inplace resize is deprecated; use reshape instead", UserWarning, stacklevel=2)
+    warn("non-inplace resize is deprecated; use reshape instead", UserWarning)
     return _reshaped(self, size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
 
 
 @method()
 def resize_as(self, tensor):
     """Deprecated: the tensor in the shape of another one, of as many elements; use ``reshape``."""
-    warnings.warn("non-inplace resize_as is deprecated; use reshape_as instead", UserWarning, stacklevel=2)
+    warn("non-inplace resize_as is deprecated; use reshape_as instead", UserWarning)
     return _reshaped(self, tuple(tensor.shape))
 
 

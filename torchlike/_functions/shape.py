@@ -1,10 +1,10 @@
 """Views under their public names, and reshaping that copies only where it must."""
 
-import warnings
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base import geometry as g
+from torchlike._base.frames import warn
 from torchlike._base.layout import numel
 from torchlike._core import arguments
 from torchlike._core._overrides_subclass import as_subclass as make_instance
@@ -128,13 +128,12 @@ def movedim(input, source, destination):
 def reverse_dims(self):
     """The dimensions in reverse order; a view (for matrices: the transpose)."""
     if self.ndim not in (0, 2):
-        warnings.warn(
+        warn(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it "
             "will throw an "
             "error in a future release. Consider `x.mT` to transpose batches of matrices or "
             "`x.permute(*torch.arange(x.ndim - "
             "1, -1, -1))` to reverse the dimensions of a tensor.",
-            stacklevel=2,
         )
     return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 

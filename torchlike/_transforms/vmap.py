@@ -7,11 +7,11 @@ import jax
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
-from torchlike._core.backward import OVER_ROWS
 from torchlike._core.bind import FUNCTIONS
 from torchlike._core.dispatch import call
 from torchlike._core.follow import follow, restride
 from torchlike._core.inplace import call_inplace
+from torchlike._core.layers import TRANSFORMS
 from torchlike._core.overrides import unseen
 from torchlike._core.storage import Storage
 from torchlike._core.tensor import Tensor, wrap
@@ -417,7 +417,7 @@ def stacked(level, t):
     return t.expand(level.size, *t.shape) if batch is None else lowered_view(batch, 0)
 
 
-OVER_ROWS.append(over_rows)
+TRANSFORMS.over_rows = over_rows
 
 
 def levels_of(t):

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlike._base.state import no_grad, state
+from torchlike._core.layers import TRANSFORMS
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.jvp import NONE, JvpLevel, base_of
 from torchlike._transforms.levels import below
 from torchlike._transforms.vmap import VmapLevel, lift, lowered_view
-from torchlike.autograd.function import UNDER_LEVELS, Function, FunctionMeta
+from torchlike.autograd.function import Function, FunctionMeta
 from torchlike.utils._pytree import tree_flatten, tree_unflatten
 
 _MORE = "See the docs of torch.autograd.Function on vmap and jvp."
@@ -389,4 +390,4 @@ class _Ctx:
         return tuple(_lifted(self._level, given, self._saved.get(kind, [None] * len(given))))
 
 
-UNDER_LEVELS.append(apply)
+TRANSFORMS.apply = apply

@@ -7,10 +7,8 @@ from typing import Any
 
 from torchlike._base.state import no_grad, state
 from torchlike._core import custom
+from torchlike._core.layers import TRANSFORMS
 from torchlike._core.tensor import Tensor
-
-# (cls, args) -> result: what calls a Function while a transform is active. One at most.
-UNDER_LEVELS: list = []
 
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -247,7 +245,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         else:
             args = _bound(forward, args, kwargs)
         if state.levels:
-            return UNDER_LEVELS[0](cls, args)
+            return TRANSFORMS.apply(cls, args)
         return custom.run(cls._backward_cls(), forward, setup, args)
 
     @classmethod

@@ -4,15 +4,13 @@ import math
 import numbers
 import warnings
 
-from torchlike._core.dispatch import call
+from torchlike._core.bind import FUNCTIONS
 from torchlike._core.factories import empty, zeros
 from torchlike._core.tensor import Tensor
-from torchlike._functions.generator import draw, place_of
-from torchlike._ops import rnn as ops
 from torchlike.nn.modules import _start
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
-from torchlike.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torchlike.nn.utils.rnn import PackedSequence
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -184,7 +182,7 @@ class RNNBase(Module):
         x = input if batched else input.unsqueeze(0 if self.batch_first else 1)
         states = self._first_hidden(x, x.size(0 if self.batch_first else 1)) if hx is None else self._states(hx)
         self.check_forward_args(x, states[0] if len(states) == 1 else states, None)
-        out, *last = self._run(x, states, None, self.batch_first)
+        out, *last = self._run((x,), states, self.batch_first)
         if not batched:
             out, last = out.squeeze(0 if self.batch_first else 1), [h.squeeze(1) for h in last]
         return out, self._result(last)
@@ -197,25 +195,14 @@ class RNNBase(Module):
         else:
             states = self._states(self.permute_hidden(hx, packed.sorted_indices))
         self.check_forward_args(packed.data, states[0] if len(states) == 1 else states, counts)
-        x, lengths = pad_packed_sequence(PackedSequence(packed.data, counts))
-        out, *last = self._run(x, states, lengths.to(packed.data.device), False)
-        data = pack_padded_sequence(out, lengths).data
+        data, *last = self._run((packed.data, counts), states)
         hidden = self.permute_hidden(self._result(last), packed.unsorted_indices)
         return PackedSequence(data, counts, packed.sorted_indices, packed.unsorted_indices), hidden
 
-    def _run(self, x, states, lengths, batch_first):
-        weights = self._flat_weights
-        p = self.dropout if self.training and self.num_layers > 1 else 0.0
-        words = draw("rnn", None, place_of(x)) if p else None
-        static = (
-            self.bias,
-            self.num_layers,
-            self.bidirectional,
-            self.proj_size > 0,
-            batch_first,
-            (len(weights),),
-        )
-        return call(ops.recurrent[self.mode], (x, *states, *weights, lengths, words, p), static)
+    def _run(self, input, states, *batch_first):
+        hx = states if len(states) > 1 else states[0]
+        rest = self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        return FUNCTIONS[self.mode.lower()](*input, hx, self._flat_weights, *rest, *batch_first)
 
     def _result(self, last):
         return last[0]
@@ -383,7 +370,7 @@ class RNNCellBase(Module):
         x, (h,), batched = self._batch(input, (hx,))
         if h.dim() == 1:
             h = h.unsqueeze(0)
-        out = call(cell, (x, h, *self._weights()), ())
+        out = FUNCTIONS[cell](x, h, *self._weights())
         return out if batched else out.squeeze(0)
 
 
@@ -410,7 +397,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        cells = {"tanh": ops.rnn_tanh_cell, "relu": ops.rnn_relu_cell}
+        cells = {"tanh": "rnn_tanh_cell", "relu": "rnn_relu_cell"}
         if self.nonlinearity not in cells:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return self._step(cells[self.nonlinearity], input, hx)
@@ -432,7 +419,7 @@ class LSTMCell(RNNCellBase):
         states = (self._zeros(input),) * 2 if hx is None else tuple(hx)
         x, states, batched = self._batch(input, states)
         states = tuple(h.unsqueeze(0) if h.dim() == 1 else h for h in states)
-        h, c = call(ops.lstm_cell, (x, *states, *self._weights()), ())
+        h, c = FUNCTIONS["lstm_cell"](x, states, *self._weights())
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
@@ -448,4 +435,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=3, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        return self._step(ops.gru_cell, input, hx)
+        return self._step("gru_cell", input, hx)

@@ -100,11 +100,6 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
-def _rows(batch_sizes: np.ndarray, width: int) -> np.ndarray:
-    """Numbers, in [T, width], of the steps that a packed sequence holds, in its order."""
-    return np.concatenate([t * width + np.arange(n) for t, n in enumerate(batch_sizes)])
-
-
 def _batch_sizes(lengths: np.ndarray) -> np.ndarray:
     return np.array([(lengths > t).sum() for t in range(int(lengths[0]))], np.int64)
 
@@ -133,7 +128,7 @@ def pack_padded_sequence(input, lengths, batch_first: bool = False, enforce_sort
     _check_lengths(sizes, input.shape[0 if batch_first else 1], input.shape[1 if batch_first else 0])
     counts = _batch_sizes(sizes)
     steps = input.transpose(0, 1) if batch_first else input
-    rows = from_numpy(_rows(counts, steps.shape[1]))
+    rows = from_numpy(ops.packed_rows(counts, steps.shape[1]))
     data = call(ops.pack, (steps, rows.to(input.device)), ())
     return PackedSequence(data, from_numpy(counts), order)
 
@@ -181,11 +176,8 @@ def pad_packed_sequence(
             "Expected total_length to be at least the length of the longest sequence in input, but got "
             f"total_length={total_length} and max sequence length being {longest}"
         )
-    rows = np.full((total_length or longest, int(counts[0])), -1, np.int64)
+    rows = ops.padded_rows(counts, total_length or longest)
     lengths = (counts[:, None] > np.arange(int(counts[0]))).sum(0)
-    starts = np.cumsum(counts) - counts
-    for t, (start, n) in enumerate(zip(starts, counts, strict=True)):
-        rows[t, :n] = start + np.arange(n)
     if sequence.unsorted_indices is not None:
         order = np.asarray(sequence.unsorted_indices.tolist(), np.int64)
         rows, lengths = rows[:, order], lengths[order]

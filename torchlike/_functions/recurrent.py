@@ -1,0 +1,84 @@
+"""``torch.lstm`` and its like: recurrent networks, and single steps of them, as functions of their weights."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchlike._core.dispatch import call
+from torchlike._core.factories import from_numpy
+from torchlike._core.tensor import Tensor
+from torchlike._functions._install import function
+from torchlike._functions.generator import draw, place_of
+from torchlike._ops import packed
+from torchlike._ops import rnn as ops
+
+
+def _network(mode: str) -> Callable:
+    """The network of all layers and directions, over a sequence of tensors or over a packed one."""
+    name = mode.lower()
+
+    def recurrent(input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any, train: Any,
+                  bidirectional: Any, batch_first: Any = False) -> tuple:  # fmt: skip
+        if isinstance(has_biases, list | tuple):  # (data, batch_sizes, hx, params...): a packed sequence
+            given = params, has_biases, num_layers, dropout, train, bidirectional, batch_first
+            return _packed(mode, input, hx, *given)
+        return _run(mode, input, hx, params, None, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+
+    recurrent.__name__ = recurrent.__qualname__ = name
+    recurrent.__doc__ = f"""The network of ``torch.nn.{name.partition("_")[0].upper()}`` over weights given as a list.
+
+    Args:
+        input: [T, B, F], or [B, T, F] with ``batch_first``. hx: the first hidden state, for an LSTM (h, c).
+        params: for each layer and direction ``weight_ih``, ``weight_hh`` and, with ``has_biases``, both biases.
+        dropout: between the layers, where ``train`` is true.
+
+    Of a packed sequence the arguments are ``(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
+    bidirectional)``.
+
+    Returns the outputs and the last hidden state (for an LSTM h and c).
+    """
+    return recurrent
+
+
+def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, bidirectional, batch_first):  # type: ignore[no-untyped-def]
+    p = dropout if train and num_layers > 1 else 0.0
+    words = draw("rnn", None, place_of(x)) if p else None
+    states = tuple(hx) if mode == "LSTM" else (hx,)
+    projection = len(params) % 2 == 1 or len(params) == num_layers * (1 + bidirectional) * (3 + 2 * has_biases)
+    static = has_biases, num_layers, bidirectional, projection, batch_first, (len(params),)
+    return call(ops.recurrent[mode], (x, *states, *params, lengths, words, p), static)
+
+
+def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
+    counts = np.asarray(batch_sizes.tolist(), np.int64)
+    width = int(counts[0])
+    lengths = from_numpy((counts[:, None] > np.arange(width)).sum(0)).to(data.device)
+    padded = call(packed.pad, (data, from_numpy(packed.padded_rows(counts, len(counts))).to(data.device), 0.0), ())
+    out, *last = _run(mode, padded, hx, rest[0], lengths, *rest[1:], False)
+    rows = from_numpy(packed.packed_rows(counts, width)).to(data.device)
+    return (call(packed.pack, (out, rows), ()), *last)
+
+
+def _cell(name: str) -> Callable:
+    """One step of a network."""
+    op, several = getattr(ops, name), name == "lstm_cell"
+
+    def step(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
+        states = tuple(hx) if several else (hx,)
+        return call(op, (input, *states, w_ih, w_hh, b_ih, b_hh), ())
+
+    step.__name__ = step.__qualname__ = name
+    step.__doc__ = f"""One step of ``torch.nn.{"LSTM" if several else "GRU" if "gru" in name else "RNN"}Cell``.
+
+    Args:
+        input: [B, F]. hx: the hidden state, [B, H]{", and the cell's as (h, c)" if several else ""}.
+        w_ih, w_hh, b_ih, b_hh: the weights and, unless None, the biases.
+    """
+    return step
+
+
+for _mode in ops.recurrent:
+    function()(_network(_mode))
+for _name in ("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"):
+    function()(_cell(_name))
