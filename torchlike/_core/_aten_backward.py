@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jax import ShapeDtypeStruct
-from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
+from torchlike._base.jaxprs import Literal
 from torchlike._core import _aten_lower as lower
 from torchlike._core import _aten_places  # noqa: F401  (what run knows)
 from torchlike._core._aten_jaxpr import Spread, is_number, missing, run, whole, wrapped

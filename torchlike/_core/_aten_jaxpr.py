@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
+from torchlike._base.jaxprs import Literal
 from torchlike._core._aten_lower import Later, shown, viewable
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below
