@@ -10,7 +10,7 @@ from typing import Any
 from torchlike._core import packets
 from torchlike._core.packets import ops
 
-_names = ["formulas", "formulas_layers", "formulas_more", "grad", "lowered", "random"]
+_names = ["backward", "grad", "lowered", "random"]
 _lock = threading.RLock()
 
 

@@ -16,7 +16,18 @@ from torchlike._decl.op import Inplace, Op
 LOWERED: dict[str, Callable] = {}
 # What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
 DERIVED: list[Callable] = []
+# What shows the gradients of a plan, and whether it can: (plan, values, arguments of a view), (plan, arguments).
+GRADIENTS: list[tuple[Callable, Callable]] = []
 _aten = ops.aten
+
+
+class Later:
+    """A gradient that is computed when its turn comes: after the nodes made later than the call, by ``rank``."""
+
+    __slots__ = ("compute", "rank")
+
+    def __init__(self, compute: Callable[[], Any], rank: int = 1) -> None:
+        self.compute, self.rank = compute, rank
 
 
 def lowers(*names: str) -> Callable[[Callable], Callable]:
@@ -56,6 +67,9 @@ def call(op: Any, inputs: tuple, static: tuple) -> Any:
     else:
         named = arguments(op, inputs, static)
         func, named = _overload(op, named)
+        names = [a.name for a in func._schema.arguments]
+        if not named.keys() <= set(names):  # PyTorch calls them otherwise
+            named = dict(zip(names, named.values(), strict=False))
         out = invoke(func, *normalised(func, (), named))
     return tuple(out) if isinstance(out, list | tuple) else out
 

@@ -7,11 +7,9 @@ from typing import Any
 
 from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
-from torchlike._core import _aten_backward as formulas
 from torchlike._core import engine
 from torchlike._core import python_dispatch as layer
-from torchlike._core._aten_backward import Later
-from torchlike._core._aten_lower import shown
+from torchlike._core._aten_lower import GRADIENTS, Later, shown
 from torchlike._core.dispatch import call
 from torchlike._core.inplace import CopySlices, demand_writable
 from torchlike._core.layers import DISPATCH
@@ -166,14 +164,15 @@ def _arguments(node: OpNode, grads: list) -> tuple:
 
 
 def _by_formula(node: OpNode, grads: list) -> list | None:
-    if node.plan.kernel is None and not hasattr(node, "given"):
-        return None
-    name = node.plan.op.declaration.full_name
-    if name not in formulas.FORMULAS:
+    """The gradients as the calls of the node's formula, or None."""
+    plan = node.plan
+    given = getattr(node, "given", None)
+    known, gradients = GRADIENTS[0]
+    if plan.kernel is None and given is None or not known(plan, given):
         return None
     grad, state.grad = state.grad, False
     try:
-        return formulas.gradients(node.plan, _arguments(node, grads), getattr(node, "given", ()))
+        return gradients(plan, _arguments(node, grads), given)
     finally:
         state.grad = grad
 

@@ -13,6 +13,7 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._decl import rules
+from torchlike._decl.naming import naming
 
 
 def map_outputs(f, out):
@@ -74,7 +75,7 @@ class Kernel:
     strides = False
     # What only declared operators have.
     formulas: dict | None = None
-    schema = tangents = result_names = operator = node_of = edges_of = None
+    schema = tangents = result_names = operator = node_of = edges_of = backward = None
     closed = None
     full_name = ""
     dynamic: tuple = ()
@@ -191,7 +192,7 @@ def jvp_function(forward, tangents):
 def formula_jvp(kernel, static, tangents):
     """As :func:`jvp_function` for an operator with formulas: its own for tangents, or what follows from the others."""
     declared = kernel.declaration.tangents
-    return (_declared_jvp if declared else _transposed_jvp)(kernel, static, tangents)
+    return (_declared_jvp if isinstance(declared, dict) else _transposed_jvp)(kernel, static, tangents)
 
 
 def _transposed_jvp(kernel, static, tangents):
@@ -283,11 +284,14 @@ class Plan:
         refuses: whether its backward raises, for want of a derivative.
         apart: positions of the saved inputs that are kept by value: what becomes of them is of no concern.
         shown: what nodes show as ``_saved_<name>``, once asked for.
+        source: all gradients as a function of the kernel's arguments, and their shapes and dtypes; recipe: that as a
+            jaxpr that keeps the names of words, once asked for; explicit: whether formulas were written for them.
     """
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
         "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
+        "source", "recipe", "explicit",
     )  # fmt: skip
 
     def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
@@ -296,6 +300,8 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
+        self.source = self.recipe = None
+        self.explicit = False
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
 
@@ -342,7 +348,9 @@ def default_plan(kernel, static, avals, wanted):
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)
     plan = Plan(kernel.name, saved, outputs, _names(kernel, saved), wanted, outs, diff)
     _mark(plan, kernel)
-    _finish(plan, kernel, jaxpr.replace(jaxpr=pruned), weak=[avals[i].weak_type for i in saved])
+    closed = jaxpr.replace(jaxpr=pruned)
+    plan.source = jaxpr_as_fun(closed), closed.in_avals
+    _finish(plan, kernel, closed, weak=[avals[i].weak_type for i in saved])
     return plan
 
 
@@ -416,7 +424,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         grads = values[len(names) :]
         have["grad"], have["grads"] = grads[0], _spread(grads, diff, len(outs))
         found = {}
-        for wrt, f in chosen:
+        for wrt, f in sorted(chosen, key=lambda pair: _turn(pair[1], have)) if naming() else chosen:
             got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
             got = got if isinstance(got, tuple) else (got,)
             found |= dict(zip(wrt, got, strict=True))
@@ -426,8 +434,15 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     _mark(plan, op)
     args = [avals[i] for i in inputs] + [outs[i] for i in outputs] + [outs[i] for i in diff]
     weak = [a.weak_type for a in args[: len(names)]]
+    plan.source, plan.explicit = (back, args), True
     _finish(plan, kernel, jax.make_jaxpr(back)(*args), weak)
     return plan
+
+
+def _turn(formula, have):
+    """Where a formula stands among those of a call; see ``turn`` of :func:`op.op`."""
+    turn = getattr(formula, "turn", None)
+    return 0 if turn is None else turn(**{p: have[p] for p in turn.__code__.co_varnames[: turn.__code__.co_argcount]})
 
 
 def _refusing_plan(op, wanted, outs, diff, error):

@@ -15,6 +15,8 @@ from torchlike._decl.schema import Schema, SchemaError
 
 REGISTRY: dict[str, "Op"] = {}
 EXTENSIONS: dict[str, "Op"] = {}  # operators of other namespaces, by namespace::name
+# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -24,7 +26,7 @@ class Op(Kernel):
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents",
+        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
     )  # fmt: skip
 
     @property
@@ -107,7 +109,8 @@ class Op(Kernel):
         return derive.formula_plan(self, static, avals, wanted)
 
     def jvp(self, static, tangents):
-        return self.formula_jvp(static, tangents) if self.formulas else super().jvp(static, tangents)
+        own = self.formulas and self.tangents != "kernel"
+        return self.formula_jvp(static, tangents) if own else super().jvp(static, tangents)
 
     def formula_jvp(self, static, tangents):
         """The jvp that the declared formulas give, which is not that of the kernel."""
@@ -183,7 +186,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None, edges=None, namespace=None, jvp=None):  # fmt: skip
+       strides=False, saved=None, edges=None, namespace=None, jvp=None, backward=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -203,6 +206,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         check: ``check(**arguments) -> (bad flag, exception or function giving it)``, the flag computed
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
+        autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
+            ``AUTOCAST``; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -215,7 +220,12 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
         jvp: ``{"self": formula}`` where the tangent of the first output is not what follows from ``vjp``. A formula's
             parameters: ``dot`` (the tangent of that input), inputs, ``result`` (or the names of the returns), static
-            arguments.
+            arguments. "kernel": that of the kernel, where the formulas are its derivative.
+        backward: the aten operator that is the whole derivative of the first differentiable input (or of several, by
+            its ``output_mask``): its schema, or its name where another operator declares it; alone or with
+            ``{argument: source}`` for those that are not ``grad...`` or called as here: a name, a number, or a function
+            as a formula; and ``"when"``, whether it applies. ``{"input": that}`` where inputs differ. A function in
+            place of the schema says in words what PyTorch composes; of lists of tensors, ``f(grad, inputs, *static)``.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -229,9 +239,9 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         moved, back = set(static.split()), set(runtime.split())
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
-        new.autocast, new.variants, new.operator = autocast, frozenset(variants.split()), operator
+        new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
-        new.tangents = jvp
+        new.tangents, new.backward = jvp, _backwards(backward, any(a.is_list for a in runtime_arg))
         new.dynamic = tuple(runtime_arg)
         new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
@@ -255,6 +265,23 @@ def _marks(saved):
     kept = {name[:-1]: name[-1] for name in sources if name[-1] in "!?"}
     shown = {name.rstrip("!?"): source for name, source in sources.items() if source and name[0] != "~"}
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
+
+
+def _autocast(classes):
+    """{device: class}."""
+    by_device = dict.fromkeys(("cpu", "cuda"), classes) if isinstance(classes, str) else classes or {}
+    unknown = {*by_device.values()} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
+    if unknown:
+        raise SchemaError(f"autocast: {sorted(unknown)} is none of {sorted(AUTOCAST)}, by cpu or cuda")
+    return by_device
+
+
+def _backwards(backward, lists):
+    """``backward`` as {inputs: (schema or name, sources)}."""
+    if backward is None or callable(backward) and lists:
+        return backward
+    by_input = backward if isinstance(backward, dict) else {None: backward}
+    return {wrt: b if isinstance(b, tuple) else (b, {}) for wrt, b in by_input.items()}
 
 
 def _result_names(schema):
@@ -297,19 +324,23 @@ def _demand_consistent(op, registry, prefix):
         demand(set(wrt) <= {a.name for a in op.dynamic}, f"vjp for unknown input {wrt}")
         extra = set(parameters(formula)) - known
         demand(not extra, f"vjp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
-    for wrt, formula in (op.tangents or {}).items():
+    for wrt, formula in (op.tangents if isinstance(op.tangents, dict) else {}).items():
         extra = set(parameters(formula)) - known - {"dot"}
         demand(wrt in names and not extra, f"jvp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
 
 
-def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved=""):
-    """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`."""
+def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved="", backward=None):
+    """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`.
+
+    ``backward(grad, shape, *arguments)``: its adjoint in PyTorch's words, where those are not what jax's are.
+    """
     schema = Schema(schema)
 
     def declare(read):
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.autocast = new.operator = new.checked = new.inplace = new.result_names = None
+        new.autocast, new.operator = {}, None
+        new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),
             frozenset(),
@@ -320,6 +351,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None
+        new.backward = backward
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

@@ -7,6 +7,7 @@ from jax import lax
 
 from torchlike._base import promotion
 from torchlike._base.dtypes import from_np, get_default_dtype
+from torchlike._decl.naming import naming
 
 
 def category(x):
@@ -98,6 +99,8 @@ def adjoint(f, *primals):
 
 def fit(grad, like):
     """Undo broadcasting, promotion and real-to-complex, once for every formula."""
+    if naming():  # the engine that runs it does that
+        return grad
     if grad.shape != like.shape:
         if grad.ndim < len(like.shape):
             grad = jnp.broadcast_to(grad, like.shape)

@@ -5,6 +5,7 @@ from jax import lax
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.dtypes import from_np
+from torchlike._decl.words import aten
 
 
 def axes_of(dim, ndim):
@@ -26,7 +27,9 @@ def axis_of(dim, ndim):
 
 def spread(x, axes, keepdim):
     """A reduced value with its axes back as ones, so that it broadcasts against the input."""
-    return x if keepdim else jnp.expand_dims(x, axes)
+    for axis in () if keepdim else sorted(axes):
+        x = aten.unsqueeze(x, axis)
+    return x
 
 
 def count(shape, axes):

@@ -8,6 +8,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import pointwise
+from torchlike._decl.words import aten
 
 _KIND_NAMES = {"b": "bool", "i": "integer", "f": "floating point", "c": "complex"}
 
@@ -92,6 +93,21 @@ def direction(x):
     if kind(x) == "b":
         return x
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+
+def ties_share(loses, wins):
+    """The formulas of a larger or smaller of two: equal operands take half each; beside a NaN both take all."""
+
+    def share(grad, self, other, lost):
+        half = grad / 2
+        kept = jnp.where(self == other, half, grad)
+        lost = lost(self, other)
+        return aten["masked_fill_.Scalar"](kept, lost, 0)
+
+    return {
+        "other": lambda grad, self, other: share(grad, self, other, wins),
+        "self": lambda grad, self, other: share(grad, self, other, loses),
+    }
 
 
 def no_derivative(name):

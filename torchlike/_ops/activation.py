@@ -60,6 +60,10 @@ leaky_relu = _activation(
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
     node="LeakyReluBackward LeakyReluBackward1",
+    backward=(
+        "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+        {"self_is_result": False},
+    ),
 )
 
 # in evaluation, by the mean slope
@@ -91,6 +95,11 @@ elu = _activation(
     _elu,
     _elu_back,
     node="EluBackward EluBackward1",
+    backward=(
+        "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
+        "Tensor self_or_result) -> Tensor",
+        {"is_result": False, "self_or_result": "self"},
+    ),
 )
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -102,6 +111,10 @@ selu = _activation(
     node="EluBackward EluBackward1",
     saved={"alpha": lambda: _ALPHA, "scale": lambda: _SCALE, "input_scale": lambda: 1, "self": "self"},
     variants="function",
+    backward=(
+        "elu_backward",
+        {"alpha": _ALPHA, "scale": _SCALE, "input_scale": 1, "is_result": False, "self_or_result": "self"},
+    ),
     doc="The scaled :func:`elu` that keeps mean 0 and variance 1 from layer to layer.",
 )
 
@@ -137,7 +150,8 @@ def _gelu_back(x, approximate):
 
 @pointwise("gelu(Tensor self, *, str approximate=\"none\") -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self, approximate:
-                _wide(lambda x, g: g * _gelu_back(x, approximate), self, grad)})  # fmt: skip
+                _wide(lambda x, g: g * _gelu_back(x, approximate), self, grad)},
+           backward='gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor')  # fmt: skip
 def gelu(self, approximate):
     demand("GeluKernelImpl", self, "f")
     if approximate not in ("none", "tanh"):
@@ -153,6 +167,7 @@ def gelu(self, approximate):
     numbers="",
     variants="",
     vjp={"self": lambda grad, self: _wide(lambda x, g: g * jnp.conj(_silu_slope(x)), self, grad)},
+    backward="silu_backward(Tensor grad_output, Tensor self) -> Tensor",
 )
 def silu(self):
     demand("silu_cpu", self, "fc")
@@ -173,7 +188,8 @@ def _mish_back(x, grad):
     return grad * (t + x * lax.logistic(x) * (1 - t * t))
 
 
-mish = _activation("mish(Tensor self) -> Tensor", lambda x: x * jnp.tanh(_softplus(x)), _mish_back)
+mish = _activation("mish(Tensor self) -> Tensor", lambda x: x * jnp.tanh(_softplus(x)), _mish_back,
+                   backward="mish_backward(Tensor grad_output, Tensor self) -> Tensor")  # fmt: skip
 
 
 def _softplus_scaled(x, beta, threshold):
@@ -189,7 +205,11 @@ def _softplus_back(x, grad, beta, threshold):
 
 
 softplus = _activation(
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", _softplus_scaled, _softplus_back
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    _softplus_scaled,
+    _softplus_back,
+    backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    autocast={"cuda": "fp32"},
 )
 
 hardshrink = _activation(
@@ -197,6 +217,7 @@ hardshrink = _activation(
     lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     variants="function method out",
+    backward="hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
 )
 
@@ -205,6 +226,7 @@ softshrink = _activation(
     lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     dispatched="softshrink_check",
+    backward="softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
 )
 
 _SIXTH = float(np.float32(1 / 6))  # the constant is a float32 in PyTorch, for float64 tensors too
@@ -213,12 +235,14 @@ hardsigmoid = _activation(
     "hardsigmoid(Tensor self) -> Tensor",
     lambda x: _clipped(x + 3, 0, 6) / 6,
     lambda x, grad: _passed((x > -3) & (x < 3), grad * _SIXTH),
+    backward="hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
 )
 
 hardswish = _activation(
     "hardswish(Tensor self) -> Tensor",
     lambda x: x * _clipped(x + 3, 0, 6) / 6,
     lambda x, grad: jnp.where(x <= -3, 0, jnp.where(x >= 3, grad, grad * _hardswish_slope(x))),
+    backward="hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
 )
 
 
@@ -246,7 +270,9 @@ def _hardtanh(name, self, min_val, max_val):
 @pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", numbers="", variants="",
            vjp={"self": lambda grad, self, min_val, max_val:
                 _passed((self > jnp.asarray(min_val).astype(self.dtype))
-                        & (self < jnp.asarray(max_val).astype(self.dtype)), grad)})  # fmt: skip
+                        & (self < jnp.asarray(max_val).astype(self.dtype)), grad)},
+           backward="hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, "
+                    "Scalar max_val) -> Tensor")  # fmt: skip
 def hardtanh(self, min_val, max_val):
     return _hardtanh("hardtanh", self, min_val, max_val)
 
@@ -254,7 +280,8 @@ def hardtanh(self, min_val, max_val):
 @with_inplace
 @pointwise("relu6(Tensor self) -> Tensor", numbers="", variants="", node="HardtanhBackward",
            vjp={"self": lambda grad, self: _passed((self > 0) & (self < 6), grad)},
-           saved={"max_val": lambda: 6, "min_val": lambda: 0, "self": "self"})  # fmt: skip
+           saved={"max_val": lambda: 6, "min_val": lambda: 0, "self": "self"},
+           backward=("hardtanh_backward", {"min_val": 0, "max_val": 6}))  # fmt: skip
 def relu6(self):
     return _hardtanh("relu6", self, 0, 6)
 
@@ -339,7 +366,8 @@ def _prelu_back(grad, self, weight):
 @op("prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward", strides=True,
     vjp={"self, weight": _prelu_back},
     jvp={"self": lambda dot, self, weight: jnp.where(self >= 0, dot, dot * _prelu_weight(self, weight)),
-         "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))})  # fmt: skip
+         "weight": lambda dot, self, weight: jnp.where(self >= 0, 0, self * _prelu_weight(self, dot))},
+         autocast="lower_precision_fp")  # fmt: skip
 def prelu(self, weight):
     """``x`` where positive, else ``weight * x``, with one weight or one for each channel (dimension 1)."""
     slope = _prelu_weight(self, weight)
@@ -365,7 +393,8 @@ def rrelu_with_noise(self, words, lower, upper):
     return self * noise, noise
 
 
-@op("glu(Tensor self, int dim=-1) -> Tensor", variants="")
+@op("glu(Tensor self, int dim=-1) -> Tensor", variants="",
+    backward="glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor")  # fmt: skip
 def glu(self, dim):
     if self.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
@@ -418,12 +447,18 @@ def _softmax_back(grad, result, dim):
     return _wide(back, result, grad)
 
 
-def _log_softmax_back(grad, result, dim):
+def log_softmax_back(grad, result, dim):
     return _wide(lambda y, g: g - jnp.exp(y) * (jnp.sum(g, dim, keepdims=True) if y.ndim else g), result, grad)
 
 
+# PyTorch casts before, in a node of its own; here a gradient is cast to the dtype of its input anyway.
+_OF_RESULT = {"output": "result", "input_dtype": "result.dtype"}
+
+
 @op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _softmax_back},
-    node="SoftmaxBackward", autocast="fp32", variants="function method out")  # fmt: skip
+    node="SoftmaxBackward", autocast={"cuda": "fp32"}, variants="function method out", backward=(
+        "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _OF_RESULT))  # fmt: skip
 def softmax(self, dim, dtype):
     """Exponentials along ``dim``, scaled to sum 1; ``dtype`` is the dtype to cast to before."""
     x, result, axis = _softmax_input("softmax", self, dim, dtype)
@@ -432,10 +467,14 @@ def softmax(self, dim, dtype):
 
 @op(
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-    vjp={"self": _log_softmax_back},
+    vjp={"self": log_softmax_back},
     node="LogSoftmaxBackward",
-    autocast="fp32",
+    autocast={"cuda": "fp32"},
     variants="function method out",
+    backward=(
+        "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
+        _OF_RESULT,
+    ),
 )
 def log_softmax(self, dim, dtype):
     """Logarithm of :func:`softmax`, computed without overflow."""
@@ -444,7 +483,7 @@ def log_softmax(self, dim, dtype):
 
 
 @op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", node="SoftmaxBackward", variants="",
-    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)})  # fmt: skip
+    vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)}, autocast={"cuda": "fp32"})  # fmt: skip
 def softmin(self, dim, dtype):
     """Softmax of the negated input."""
     x, result, axis = _softmax_input("softmax", -self, dim, dtype)

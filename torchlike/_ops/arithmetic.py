@@ -137,7 +137,9 @@ def _factors(self, other):
     return {"self": "other", "other": "self"} if self.weak_type else "self other"
 
 
-@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last)
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last,
+           jvp="kernel", vjp={"other": lambda grad, self: grad * conj(self),
+                              "self": lambda grad, other: grad * conj(other)})  # fmt: skip
 def mul(self, other):
     """Elementwise product; shapes broadcast, dtypes promote.
 
@@ -150,13 +152,15 @@ def mul(self, other):
     return _by("mul", _product, rules.promote, self, other)
 
 
+def _div_other(grad, self, other):
+    slope = conj((self / other) / other)
+    return -grad * slope
+
+
 @pointwise(
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
     operator="/",
-    vjp={
-        "self": lambda grad, other: grad / conj(other),
-        "other": lambda grad, self, other: -grad * conj((self / other) / other),
-    },
+    vjp={"other": _div_other, "self": lambda grad, other: grad / conj(other)},
 )
 def div(self, other):
     """Elementwise quotient; integers divide as floats. ``rounding_mode`` may be None, "trunc" or "floor".
@@ -174,9 +178,8 @@ def div(self, other):
     variants="",
     node="MulBackward",
     saved={"other": "self", "~other": "other"},
-    vjp={
-        "other": lambda grad, self, other: -grad * conj((self / other) / other),
-    },
+    vjp={"other": _div_other},
+    autocast={"cuda": "fp32"},
 )
 def over(self, other):
     """``number / tensor`` as PyTorch computes it: the number times the reciprocals."""

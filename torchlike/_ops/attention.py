@@ -7,7 +7,9 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops.random import uniform01
 
 
@@ -110,9 +112,34 @@ def _repeat_heads(query, x):
     return jnp.repeat(x, query.shape[-3] // x.shape[-3], axis=-3)
 
 
+def _is_flash(query_aval, value_aval, words_aval, enable_gqa):
+    """Whether PyTorch computes it by the operator for a CPU, which has a backward of its own."""
+    q, v = query_aval.shape, value_aval.shape
+    return words_aval is None and not enable_gqa and len(q) == 4 and q[-1] == v[-1]
+
+
+def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
+    number = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+    def forward(query, key, value, *mask):
+        masks = [*mask, *([_causal(query.shape[-2], key.shape[-2])] if is_causal else [])]
+        return attend(query, key, value, masks, number, None, 0.0)[0]
+
+    def backward(grad, query, key, value, *_, attn_mask, **__):
+        return rules.adjoint(lambda *x: forward(*x, *mask), query, key, value)(grad)
+
+    mask = () if attn_mask is None else (attn_mask,)
+    out = aten.detach(unseen(forward, query, key, value, *mask))
+    sums = unseen(lambda out: jnp.zeros(out.shape[:-1], out.dtype), out)  # the kernel computes them anew
+    name = "_scaled_dot_product_flash_attention_for_cpu_backward"
+    options = {"attn_mask": attn_mask, "scale": scale}
+    return spelled(name, backward, grad, query, key, value, out, sums, 0.0, is_causal, **options)
+
+
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
-    variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp")  # fmt: skip
+    variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp",
+    backward={"query, key, value": (_flash_backward, {"when": _is_flash})})  # fmt: skip
 def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
     ``words``."""

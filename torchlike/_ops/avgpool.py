@@ -91,6 +91,8 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
     node="AvgPool2DBackward",
+    backward="avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
+    "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
 def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last two dimensions of [N, C, H, W] or [C, H, W].
@@ -107,7 +109,10 @@ def avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
 @op("avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
     node="AvgPool3DBackward",
-    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
+    backward="avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, "
+    "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+    saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride",
+    autocast={"cpu": "fp32"})  # fmt: skip
 def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The mean of every window of the last three dimensions; see :func:`avg_pool2d`."""
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)

@@ -7,7 +7,17 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
-from torchlike._ops._elementwise import broadcast, conj, demand, direction, kind, no_derivative, scalar_name, widely
+from torchlike._ops._elementwise import (
+    broadcast,
+    conj,
+    demand,
+    direction,
+    kind,
+    no_derivative,
+    scalar_name,
+    ties_share,
+    widely,
+)
 from torchlike._ops.unary import power_of_two
 
 # -- extrema -------------------------------------------------------------------------------------
@@ -21,9 +31,6 @@ def _demand_order(name, x):
 def _extreme(name, f, gives_way, wins, doc):
     """maximum or minimum: NaN if either is; equal elements share the gradient. A NaN has the second one's tangent."""
 
-    def share(grad, mine, theirs):
-        return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
-
     def kernel(self, other):
         _demand_order(name, self)
         return f(*broadcast(name, self, other))
@@ -34,10 +41,7 @@ def _extreme(name, f, gives_way, wins, doc):
         dtype="promote",
         numbers="",
         variants="function method out",
-        vjp={
-            "self": lambda grad, self, other: share(grad, self, other),
-            "other": lambda grad, self, other: share(grad, other, self),
-        },
+        vjp=ties_share(gives_way, wins),
         jvp={
             "self": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), dot, 0)),
             "other": lambda dot, self, other: jnp.where(self == other, dot / 2, jnp.where(wins(self, other), 0, dot)),
@@ -107,6 +111,7 @@ def _over_square(grad, numerator, other):
         "self": lambda grad, self, other: _over_square(grad, other, self),
         "other": lambda grad, self, other: _over_square(-grad, self, other),
     },
+    autocast={"cuda": "promote"},
 )
 def atan2(self, other):
     """The angle of the point (``other``, ``input``) in [-pi, pi].
@@ -377,6 +382,7 @@ def complex_(real, imag):
         "abs": lambda grad, result: jnp.real(jnp.conj(grad) * direction(result)),
         "angle": lambda grad, result: jnp.real(jnp.conj(grad) * result * 1j),
     },
+    autocast={"cpu": "fp32"},
 )
 def polar(abs, angle):
     """Complex numbers from their moduli and angles, both float32 or both float64.

@@ -55,6 +55,16 @@ def _for_each(numbers, weight):
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function", autocast="lower_precision_fp",
     vjp={"input, weight, bias": _convolution_backward},
+    backward={"input, weight, bias": (
+        "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "
+        "SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
+        "bool[3] output_mask) -> (Tensor, Tensor, Tensor)", {
+            "bias_sizes": lambda bias_aval: [0] if bias_aval is None else list(bias_aval.shape),
+            "stride": lambda stride, weight_aval: list(_for_each(stride, weight_aval)),
+            "padding": lambda padding, weight_aval: list(_for_each(padding, weight_aval)),
+            "dilation": lambda dilation, weight_aval: list(_for_each(dilation, weight_aval)),
+            "output_padding": lambda output_padding, weight_aval: list(_for_each(output_padding, weight_aval)),
+        })},
     saved={
         **{n: n for n in ("bias_sym_sizes_opt", "groups", "input", "transposed", "weight")},
         "stride": lambda stride, weight_aval: _for_each(stride, weight_aval),

@@ -44,6 +44,7 @@ def _negative_weights(self, correction, fweights, aweights):
     node="SqueezeBackward",
     check=_negative_weights,
     saved="~self",
+    autocast="lower_precision_fp",
 )
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of the variables in the rows, observed in the columns.
@@ -84,7 +85,7 @@ def _cov(self, correction, fweights, aweights):
     return out.squeeze() if out.size == 1 else out
 
 
-@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1", saved="~self")
+@op("corrcoef(Tensor self) -> Tensor", node="ClampBackward1", saved="~self", autocast="lower_precision_fp")
 def corrcoef(self):
     """The matrix of correlation coefficients of the variables in the rows, observed in the columns.
 

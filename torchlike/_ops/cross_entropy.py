@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import demand, is_reduced, scalar_name
-from torchlike._ops.activation import log_softmax_along, softmax_along
+from torchlike._ops.activation import log_softmax_along, log_softmax_back, softmax_along
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -163,19 +165,53 @@ def _cross_back(grad, self, target, weight, reduction, ignore_index):
     return jnp.expand_dims(shares, _axis(self)) * (softmax_along(wide(self), _axis(self)) - one_hot)
 
 
-def _over_classes(name, kernel, back, node, saved):
+def _weighing(self_aval, target, weight, ignore_index):
+    """The total weight of the targets that count, which a mean divides by."""
+    like = jnp.zeros(self_aval.shape, self_aval.dtype)
+    return jnp.sum(_weights(like, target, weight, ignore_index)[1]).astype(self_aval.dtype)
+
+
+def _nll_backward(name):
+    arguments = "Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight"
+    schema = f"{name}_backward(Tensor grad_output, Tensor self, {arguments}) -> Tensor"
+    return schema, {"total_weight": _weighing}
+
+
+def _composed(name):
+    """The gradient of ``name`` after that of the logarithms of the softmax, as which PyTorch computes it."""
+
+    def back(grad, self, target, weight, reduction, ignore_index, self_aval):
+        axis = _axis(self)
+        scores = unseen(lambda x: log_softmax_along(wide(x), axis).astype(x.dtype), self)
+        total = unseen(lambda target, *w: _weighing(self_aval, target, w[0] if w else None, ignore_index),
+                       target, *([] if weight is None else [weight]))  # fmt: skip
+        compute = lambda grad, scores, target, weight, reduction, ignored, total: _nll_back(  # noqa: E731
+            grad, target, weight, reduction, ignored, self_aval
+        )
+        grad = spelled(f"{name}_backward", compute, grad, scores, target, weight, reduction, ignore_index, total)
+        compute = lambda grad, scores, dim, dtype: log_softmax_back(grad, scores, dim)  # noqa: E731
+        scores = aten.detach(scores)
+        return spelled("_log_softmax_backward_data", compute, grad, scores, axis, from_np(self.dtype))
+
+    return back
+
+
+def _over_classes(name, kernel, back, node, saved, backward):
     arguments = "Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100"
     schema = f"{name}({arguments}) -> Tensor"
     return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check,
-              saved=saved, edges=lambda: (0,))(kernel)  # fmt: skip
+              saved=saved, edges=lambda: (0,), backward=backward)(kernel)  # fmt: skip
 
 
 _SAVED = "ignore_index reduction self! target weight"
 _OF_SOFTMAX = "ignore_index reduction target weight ~self"  # PyTorch saves the logarithms of the softmax
-nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward", _SAVED)
-nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward", _SAVED)
-cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward", _OF_SOFTMAX)
-cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward", _OF_SOFTMAX)
+nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward", _SAVED, _nll_backward("nll_loss"))
+nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward", _SAVED,
+                           _nll_backward("nll_loss2d"))  # fmt: skip
+cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward", _OF_SOFTMAX,
+                              _composed("nll_loss"))  # fmt: skip
+cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward", _OF_SOFTMAX,
+                                _composed("nll_loss2d"))  # fmt: skip
 
 
 @op("_cross_entropy_smooth(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "

@@ -79,7 +79,7 @@ def _back(grad, log_probs, targets, input_lengths, target_lengths, blank, zero_i
         **{"~input_lengths": "input_lengths", "~target_lengths": "target_lengths"},
     },
     edges=lambda: (0,),
-    autocast="fp32",
+    autocast={"cpu": "fp32"},
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
     demand("ctc_loss_cpu", log_probs, "f")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from torchlike._base.dims import broadcast_shapes
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread, type_name
 from torchlike._ops._elementwise import direction
 from torchlike._ops.matmul import demand_same
@@ -27,6 +28,7 @@ def _real_dtype(x):
         "self": lambda grad, self, result, ord, dim, keepdim: _norm_vjp(grad, self, result, ord, dim, keepdim),
     },
     jvp={"self": lambda dot, self, result, ord, dim, keepdim: _norm_jvp(dot, self, result, ord, dim, keepdim)},
+    autocast={"cuda": "fp32"},
 )
 def vector_norm(self, ord, dim, keepdim, dtype):
     """The ``ord``-norm over ``dim`` (all by default): the ``ord``-th root of the sum of powers; real."""
@@ -84,14 +86,16 @@ def _norm_vjp(grad, self, result, ord, dim, keepdim):
     What is masked, and after which division, decides where the second derivative is NaN.
     """
     axes = axes_of(dim, self.ndim)
-    grad, result = spread(grad, axes, keepdim), spread(result, axes, keepdim)
+    whole = dim in (None, ())  # then they broadcast as they are
+    grad, result = spread(grad, axes, keepdim or whole), spread(result, axes, keepdim or whole)
     ord = float(ord)
     if ord == 0:
         return jnp.zeros_like(self)
     if ord == 1:
-        return grad * direction(self)
+        return grad * aten.sgn(self)
     if ord == 2:
-        return grad * jnp.where(result == 0, 0, self / result)
+        unit = self / result
+        return grad * aten["masked_fill_.Scalar"](unit, result == 0, 0)
     size = jnp.abs(self)
     if math.isinf(ord):
         tie = (size == result) | ((size != size) & (result != result))
@@ -126,7 +130,7 @@ def _negative_limit(self, p, dim, maxnorm):
 
 
 @op("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", static="p", check=_negative_limit,
-    variants="function method inplace out")  # fmt: skip
+    variants="function method inplace out", autocast={"cuda": "fp32"})  # fmt: skip
 def renorm(self, p, dim, maxnorm):
     """The slices of ``dim`` scaled down so that their ``p``-norm is at most ``maxnorm``.
 
@@ -154,6 +158,7 @@ def renorm(self, p, dim, maxnorm):
     static="p compute_mode",
     variants="",
     vjp={"x1, x2": lambda grad, x1, x2, result, p: _cdist_vjp(grad, x1, x2, result, p)},
+    autocast="fp32",
 )
 def cdist(x1, x2, p, compute_mode):
     """The ``p``-norm distances between the rows of two (batches of) matrices, [p, m] and [r, m] to [p, r].

@@ -146,13 +146,23 @@ def _declare(n):
         f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
         "align_corners) -> Tensor"
     )
-    return op(schema, variants="function", node=f"GridSampler{n}DBackward", saved=_SAVED)(grid_sampler)
+    return op(
+        schema,
+        variants="function",
+        node=f"GridSampler{n}DBackward",
+        saved=_SAVED,
+        autocast={"cpu": "fp32", "cuda": "promote"},
+    )(grid_sampler)
 
 
 grid_sampler = {n: _declare(n) for n in (2, 3)}
 
 
-@op("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", variants="function")
+@op(
+    "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
+    variants="function",
+    autocast="lower_precision_fp",
+)
 def affine_grid_generator(theta, size, align_corners):
     """The grids [N, *positions, d] that ``grid_sample`` reads to apply the affine maps theta [N, d, d +
     1]."""

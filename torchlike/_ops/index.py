@@ -9,6 +9,7 @@ import numpy as np
 from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 from torchlike._ops.shape import cast
 
 
@@ -57,8 +58,15 @@ def _check_indices(self, indices, values=None, accumulate=False):
     return functools.reduce(jnp.logical_or, [out_of_range(i, shape[dim]) for dim, i in where]), error
 
 
+def _index_grad(grad, self, *indices):
+    indices = list(indices)
+    while indices and indices[-1] is None:
+        indices.pop()
+    return aten.index_put(aten.new_zeros(grad, self.shape, options=True), indices, grad, True)
+
+
 @op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices,
-    saved="indices self_sym_sizes")  # fmt: skip
+    saved="indices self_sym_sizes", backward=lambda grad, inputs: [_index_grad(grad, *inputs)])  # fmt: skip
 def index(self, indices):
     _common(indices)
     if any(n == 0 for n, i in zip(self.shape, indices, strict=False) if i is not None):
@@ -108,7 +116,7 @@ def _placed(self, values, indices):
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     variants="inplace", node="IndexPutBackward", check=_check_indices,
-    saved="accumulate indices")  # fmt: skip
+    saved="accumulate indices", autocast={"cuda": "promote"})  # fmt: skip
 def index_put(self, indices, values, accumulate):
     if values.dtype != self.dtype:
         raise RuntimeError(
@@ -222,11 +230,16 @@ def take_along(x, dim, index):
     return jnp.take_along_axis(x, index, axis=dim).reshape(shape)
 
 
+def _gather_grad(grad, dim, index, self_aval):
+    return aten.scatter_add(aten.new_zeros(grad, self_aval.shape), dim, index, grad)
+
+
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 
 
 @op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
     variants="function method out", check=check_range(RuntimeError, _OUTSIDE),
+    vjp={"self": lambda grad, dim, index, self_aval: _gather_grad(grad, dim, index, self_aval)}, jvp="kernel",
     saved="dim index self! sparse_grad")  # fmt: skip
 def gather(self, dim, index, sparse_grad):
     """``input`` at ``index`` along ``dim``: ``out[i][j] = input[index[i][j]][j]`` for ``dim=0``.
@@ -259,6 +272,8 @@ def take_around(self, indices, dim):
 
 @op("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function method out",
     check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"),
+    vjp={"self": lambda grad, dim, index, self_aval:
+         aten.index_add(aten.new_zeros(grad, self_aval.shape, options=True), dim, index, grad)}, jvp="kernel",
     saved="dim index! self_sym_sizes")  # fmt: skip
 def index_select(self, dim, index):
     """The slices of ``input`` along ``dim`` at the numbers in the vector ``index``.
@@ -337,6 +352,8 @@ def _check_rows(weight, indices, **_):
 
 @op("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False)"
     " -> Tensor", variants="function", check=_check_rows, vjp={"weight": _embedding_grad},
+    backward=("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, "
+              "bool scale_grad_by_freq) -> Tensor", {"num_weights": lambda weight_aval: weight_aval.shape[0]}),
     saved="indices padding_idx scale_grad_by_freq sparse weight_sym_argsize_0")  # fmt: skip
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of ``weight`` at ``indices``; row ``padding_idx`` gets no gradient."""
@@ -401,7 +418,7 @@ def _filled(self, mask, value):
 
 
 def _unmasked(grad, mask):
-    return jnp.where(mask, 0, grad)
+    return aten["masked_fill.Scalar"](grad, mask, 0)
 
 
 @op("masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", variants="inplace", vjp={"self": _unmasked})

@@ -5,6 +5,7 @@ import numpy as np
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 
 
 def _cat_dim(tensors, dim):
@@ -30,13 +31,31 @@ def _cat_dim(tensors, dim):
     return dim, kept
 
 
-@op("cat(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="")
+def _pieces(grad, inputs, dim):
+    """The gradient of each of the joined tensors."""
+    at, found = 0, []
+    for x in inputs:
+        length = 0 if x.shape == (0,) else x.shape[dim]
+        found.append(aten["slice.Tensor"](grad, dim, at, at + length))
+        at += length
+    return found
+
+
+@op(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    dtype="promote",
+    variants="",
+    backward=_pieces,
+    autocast={"cpu": "promote"},
+)
 def cat(tensors, dim):
     dim, kept = _cat_dim(tensors, dim)
     return jnp.concatenate(kept, axis=dim)
 
 
-@op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="")
+@op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="",
+    backward=lambda grad, inputs, dim: [aten["select.int"](grad, dim, i) for i in range(len(inputs))],
+    autocast={"cpu": "promote"})  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)
@@ -79,7 +98,8 @@ def flip(self, dims):
     return jnp.flip(self, dims) if self.ndim and dims else self
 
 
-@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor")
+@op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", jvp="kernel",
+    vjp={"self": lambda grad, shifts, dims: aten.roll(grad, [-s for s in shifts], list(dims))})  # fmt: skip
 def roll(self, shifts, dims):
     """``input`` shifted along ``dims``; what leaves at one end comes in at the other.
 

@@ -66,6 +66,7 @@ def _singular_inverse(name):
     check=_singular_inverse("linalg.inv"),
     vjp={"A": _inverse_vjp},
     saved={"inverse": "result"},
+    autocast={"cpu": "fp32"},
 )
 def linalg_inv(A):
     """The inverse of square matrices. Raises LinAlgError if one is singular.
@@ -80,7 +81,8 @@ def linalg_inv(A):
 
 
 @op("inverse(Tensor self) -> Tensor", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
-    variants="function method out", vjp={"self": _inverse_vjp}, saved={"inverse": "result"})  # fmt: skip
+    variants="function method out", vjp={"self": _inverse_vjp}, saved={"inverse": "result"},
+    autocast={"cpu": "fp32"})  # fmt: skip
 def inverse(self):
     """The inverse of square matrices; another name of ``torch.linalg.inv``."""
     square("linalg.inv", self)
@@ -88,7 +90,8 @@ def inverse(self):
 
 
 @op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", variants="out",
-    nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)})  # fmt: skip
+    nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)},
+    autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_inv_ex(A, check_errors):
     """(inverse, info): info is 0, or the place of the first zero pivot of a singular matrix; raises "
     "nothing."""
@@ -219,6 +222,7 @@ def _singular_system(A, B, left):
     node="LinalgSolveExBackward",
     check=_singular_system,
     vjp={"A, B": _solve_vjp},
+    autocast={"cpu": "fp32"},
 )
 def linalg_solve(A, B, left):
     """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``); batches are broadcast.
@@ -277,7 +281,7 @@ def solve_triangular(self, B, upper, left, unitriangular):
 
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
     " -> (Tensor solution, Tensor cloned_coefficient)", variants="function method out",
-    saved="A! self! solution! transpose unitriangular upper")  # fmt: skip
+    saved="A! self! solution! transpose unitriangular upper", autocast={"cpu": "fp32"})  # fmt: skip
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
     "newer form."""
@@ -344,6 +348,7 @@ def _not_positive(name):
     vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
     jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
     saved={"L": "result", "upper": "upper"},
+    autocast={"cpu": "fp32"},
 )
 def linalg_cholesky(self, upper):
     """The lower triangular L with ``L @ L.mH = A`` of Hermitian positive-definite matrices (``upper``: L.mH).
@@ -365,6 +370,7 @@ def linalg_cholesky(self, upper):
     check=_not_positive("cholesky"),
     vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
     jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
+    autocast={"cpu": "fp32"},
 )
 def cholesky(self, upper):
     """The Cholesky factor; the older name of ``torch.linalg.cholesky``."""
@@ -378,6 +384,7 @@ def cholesky(self, upper):
     nondiff=(1,),
     vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},
     jvp={"self": lambda dot, L, upper: cholesky_jvp(dot, L, upper)},
+    autocast={"cpu": "fp32"},
 )
 def linalg_cholesky_ex(self, upper, check_errors):
     """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
@@ -402,7 +409,7 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
-    saved="input2 result! self upper")  # fmt: skip
+    saved="input2 result! self upper", autocast={"cpu": "fp32"})  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
 
@@ -429,7 +436,7 @@ def _by_factor(factor, b, upper):
 
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out",
-    saved="result! self! upper")  # fmt: skip
+    saved="result! self! upper", autocast={"cpu": "fp32"})  # fmt: skip
 def cholesky_inverse(self, upper):
     """The inverse of the matrix whose Cholesky factor is given.
 
@@ -470,6 +477,7 @@ def _singular_power(self, n):
     node="MmBackward",
     check=_singular_power,
     saved="",
+    autocast="lower_precision_fp",
 )
 def linalg_matrix_power(self, n):
     """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
@@ -483,7 +491,7 @@ def linalg_matrix_power(self, n):
 
 
 @op("matrix_power(Tensor self, int n) -> Tensor", variants="function method out", node="MmBackward",
-    check=_singular_power)  # fmt: skip
+    check=_singular_power, autocast="lower_precision_fp")  # fmt: skip
 def matrix_power(self, n):
     """The ``n``-th power of square matrices; another name of ``torch.linalg.matrix_power``."""
     return _power("linalg.matrix_power", self, n)
@@ -518,6 +526,7 @@ def matrix_exp(self):
     variants="out",
     node="LinalgHouseholderProductBackward",
     saved="input result! tau",
+    autocast={"cpu": "fp32"},
 )
 def householder_product(input, tau):
     """The first columns of a product of Householder reflections, from their vectors and scales.

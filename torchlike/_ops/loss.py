@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name
 from torchlike._ops.cross_entropy import MEAN, NONE, SUM, reduce, wide
 
@@ -63,6 +64,10 @@ def _pair(name, self, target):
     variants="",
     dtype="promote",
     autocast="fp32",
+    backward={
+        "self": "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        "target": ("mse_loss_backward", {"self": "target", "target": "self"}),
+    },
 )
 def mse_loss(self, target, reduction):
     x, t = _pair("mse_cpu", self, target)
@@ -88,6 +93,11 @@ def _bowl_jvp(primals, tangents):
     variants="",
     dtype="promote",
     node="SmoothL1LossBackward",
+    backward={
+        "self": "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+        "float beta) -> Tensor",
+        "target": ("smooth_l1_loss_backward", {"self": "target", "target": "self"}),
+    },
     autocast="fp32",
 )
 def smooth_l1_loss(self, target, reduction, beta):
@@ -100,6 +110,11 @@ def smooth_l1_loss(self, target, reduction, beta):
     "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
     variants="",
     autocast="fp32",
+    backward={
+        "self": "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+        "float delta) -> Tensor",
+        "target": ("huber_loss_backward", {"self": "target", "target": "self"}),
+    },
 )
 def huber_loss(self, target, reduction, delta):
     if kind(self) == "i" and kind(target) == "f":
@@ -176,6 +191,9 @@ def _bce_slope_jvp(primals, tangents):
     },
     saved="reduction self target weight",
     edges=lambda: (0, 1),
+    backward="binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, "
+    "int reduction=1) -> Tensor",
+    autocast={"cpu": "fp32", "cuda": "banned"},
 )
 def binary_cross_entropy(self, target, weight, reduction):
     _beside("binary_cross_entropy", self, target, weight)
@@ -189,6 +207,18 @@ def _bce(x, t):
     return (t - 1) * at_least(jnp.log1p(-x), -100) - t * at_least(jnp.log(x), -100)
 
 
+def _logits_grad(grad, self, target, weight, pos_weight, reduction):
+    x, t = wide(self), wide(target)
+    if pos_weight is None:
+        slope = aten.sigmoid(x) - t
+    else:
+        ones = wide(pos_weight) * t
+        slope = (ones + 1 - t) * aten.sigmoid(x) - ones
+    slope = slope * wide(grad)
+    slope = slope if weight is None else slope * wide(weight)
+    return spelled("div_.Scalar", jnp.divide, slope, max(self.size, 1)) if reduction == MEAN else slope
+
+
 @op(
     "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? "
     "pos_weight=None, "
@@ -198,6 +228,8 @@ def _bce(x, t):
     autocast="fp32",
     saved="pos_weight reduction self target weight",
     edges=lambda: (0, 1),
+    vjp={"self": _logits_grad},
+    jvp="kernel",
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     demand("log_sigmoid_cpu", self, "f")
@@ -212,7 +244,12 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     return reduce(losses, reduction).astype(self.dtype)
 
 
-@op("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", variants="", edges=lambda: (0,))
+@op(
+    "soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    variants="",
+    edges=lambda: (0,),
+    autocast="fp32",
+)
 def soft_margin_loss(self, target, reduction):
     demand("soft_margin_loss", self, "f")
     x, t = broadcast("soft_margin_loss", self, target.astype(self.dtype))
@@ -228,9 +265,12 @@ def _shown(node, apart):
     return {**shown, **{f"~{name}": name for name in apart.split()}}
 
 
-def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", **options):
+def by_reduction(
+    schema, none, *, name=None, mean="MeanBackward", sum="SumBackward", apart="", formulas=None, **options
+):
     """Declare the three reductions of ``kernel``, which gives unreduced losses; ``none`` is the node of
-    those. ``apart``: the inputs that PyTorch's composition does not save itself.
+    those. ``apart``: the inputs that PyTorch's composition does not save itself; ``formulas``: what gives the
+    options of a reduction.
     """
     schema_name, _, rest = schema.partition("(")
 
@@ -251,13 +291,28 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
             return eval(f"lambda {taken}: run({taken})", {"run": run, "__name__": __name__})
 
         return tuple(
-            op(f"_{schema_name}_{word}({rest}", variants="", node=node, saved=_shown(node, apart), **options)(
-                reduced(r)
-            )
+            op(
+                f"_{schema_name}_{word}({rest}",
+                variants="",
+                node=node,
+                saved=_shown(node, apart),
+                **options,
+                **(formulas(r) if formulas else {}),
+            )(reduced(r))  # fmt: skip
             for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
         )
 
     return declare
+
+
+def _l1_grad(grad, self, target, needs, reduction):
+    gap = unseen(jnp.subtract, self, target)
+    if reduction != NONE:
+        grad = aten.expand(grad, gap.shape)
+    if reduction == MEAN:
+        grad = spelled("div.Scalar", jnp.divide, grad, max(gap.size, 1))
+    grad = grad * aten.sgn(gap)
+    return grad, -grad if "target" in needs else None
 
 
 @by_reduction(
@@ -266,6 +321,10 @@ def by_reduction(schema, none, *, name=None, mean="MeanBackward", sum="SumBackwa
     dtype="promote",
     autocast="fp32",
     apart="self target",
+    formulas=lambda r: {
+        "vjp": {"self, target": lambda grad, self, target, needs: _l1_grad(grad, self, target, needs, r)},
+        "jvp": "kernel",
+    },
 )
 def l1_loss(self, target):
     return modulus(jnp.subtract(*broadcast("l1_loss", self, target)))
@@ -438,6 +497,7 @@ def _outside_classes(name, self, target, lowest):
     variants="",
     check=lambda self, target, reduction: _outside_classes("multilabel_margin_loss", self, target, -1),
     edges=lambda: (0,),
+    autocast="fp32",
 )
 def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
@@ -469,6 +529,7 @@ def multilabel_margin_loss(self, target, reduction):
     check=lambda self, target, p, margin, weight, reduction: _outside_classes("multi_margin_loss", self, target, 0),
     saved="margin p reduction self target weight",
     edges=lambda: (0,),
+    autocast="fp32",
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     x, single = _rows("multi_margin_loss", self)

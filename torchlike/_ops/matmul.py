@@ -7,8 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
+from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
@@ -135,6 +137,11 @@ def _scale(x, number):
     return _as(number, x.dtype) * x
 
 
+def _scaled(grad, number):
+    """A gradient through ``number * x``."""
+    return grad if isinstance(number, int) else grad * rules.conj(_as(number, grad.dtype))
+
+
 def _as(number, dtype):
     if jnp.iscomplexobj(number) and not jnp.issubdtype(dtype, jnp.complexfloating):
         raise RuntimeError(
@@ -170,7 +177,33 @@ def _expandable(name, x, shape):
             )
 
 
-@product("mm(Tensor self, Tensor mat2) -> Tensor", saved="mat2 mat2_sym_sizes self self_sym_sizes")
+# -- gradients of products: each is a product of the other factor, turned ----------------------------
+
+
+def _t(x):
+    return aten.t(rules.conj(x))
+
+
+def _turned(x):
+    return aten["transpose.int"](rules.conj(x), 1, 2)
+
+
+def _right(grad, left):
+    return aten.mm(_t(left), grad)
+
+
+def _left(grad, right):
+    return aten.mm(grad, _t(right))
+
+
+_OF_MATRIX = {
+    "self": lambda grad, vec: aten.view(grad, [grad.shape[0], 1]) * rules.conj(vec),
+    "vec": lambda grad, self: aten.mv(_t(self), grad),
+}
+
+
+@product("mm(Tensor self, Tensor mat2) -> Tensor", saved="mat2 mat2_sym_sizes self self_sym_sizes", jvp="kernel",
+         vjp={"mat2": lambda grad, self: _right(grad, self), "self": lambda grad, mat2: _left(grad, mat2)})  # fmt: skip
 def mm(self, mat2):
     """The product of two matrices, [n, k] and [k, m] to [n, m]; nothing is broadcast.
 
@@ -183,7 +216,9 @@ def mm(self, mat2):
     return _mm("mm", self, mat2)
 
 
-@product("bmm(Tensor self, Tensor mat2) -> Tensor")
+@product("bmm(Tensor self, Tensor mat2) -> Tensor", jvp="kernel",
+         vjp={"mat2": lambda grad, self: aten.bmm(_turned(self), grad),
+              "self": lambda grad, mat2: aten.bmm(grad, _turned(mat2))})  # fmt: skip
 def bmm(self, mat2):
     """The products of two batches of matrices, [b, n, k] and [b, k, m] to [b, n, m].
 
@@ -194,7 +229,7 @@ def bmm(self, mat2):
     return _bmm("bmm", self, mat2)
 
 
-@product("mv(Tensor self, Tensor vec) -> Tensor")
+@product("mv(Tensor self, Tensor vec) -> Tensor", vjp=_OF_MATRIX, jvp="kernel", autocast={"cuda": "lower_precision_fp"})
 def mv(self, vec):
     """The product of a matrix and a vector, [n, k] and [k] to [n].
 
@@ -223,7 +258,9 @@ def _dot(name, a, b):
     return _contract(a, b, 0, 0)
 
 
-@product("dot(Tensor self, Tensor tensor) -> Tensor")
+@product("dot(Tensor self, Tensor tensor) -> Tensor", jvp="kernel",
+         vjp={"self": lambda grad, tensor: grad * rules.conj(tensor),
+              "tensor": lambda grad, self: grad * rules.conj(self)}, autocast={"cuda": "promote"})  # fmt: skip
 def dot(self, tensor):
     """The sum of the products of two vectors, without conjugation.
 
@@ -234,7 +271,7 @@ def dot(self, tensor):
     return _dot("dot", self, tensor)
 
 
-@product("vdot(Tensor self, Tensor other) -> Tensor")
+@product("vdot(Tensor self, Tensor other) -> Tensor", autocast=None)
 def vdot(self, other):
     """The inner product of two vectors: the first is conjugated.
 
@@ -262,7 +299,89 @@ def _last_saved(self, other):
     }.get(_last_step(self, other), {})
 
 
-@product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node=_last_step, saved=_last_saved)
+def _rows_of(x, width):
+    """A stack of vectors as a matrix; PyTorch's forward did that."""
+    return unseen(lambda x: x.reshape(-1, width), x) if x.ndim != 2 else x
+
+
+def _matmul_other(grad, self, other_aval):
+    """The gradient of the right factor."""
+    a, b, shape = self.ndim, len(other_aval.shape), other_aval.shape
+    if a == b == 1:
+        return grad * rules.conj(self)
+    if b == 1 and a == 2:
+        return aten.mv(_t(self), grad)
+    if a == 1 and b == 2:
+        return _right(aten.unsqueeze(grad, 0), unseen(lambda x: x[None], self))
+    if b == 2:
+        return _right(jnp.reshape(grad, (-1, shape[1])), _rows_of(self, self.shape[-1]))
+    if a == 1 or b == 1:
+        return _adjoint(grad, self, other_aval, 1)
+    whole, grads, lefts = _stacks(grad, self)
+    made = aten.bmm(_turned(lefts), grads)
+    return later(lambda made: _unstacked(made, whole, shape), made)
+
+
+def _matmul_self(grad, other, self_aval):
+    """The gradient of the left factor."""
+    a, b, shape = len(self_aval.shape), other.ndim, self_aval.shape
+    if a == b == 1:
+        return grad * rules.conj(other)
+    if b == 1 and a == 2:
+        return aten.view(grad, [shape[0], 1]) * rules.conj(other)
+    if a == 1 and b == 2:
+        made = _left(aten.unsqueeze(grad, 0), other)
+        return later(lambda made: aten["squeeze.dim"](made, 0), made)
+    if b == 2:
+        made = _left(jnp.reshape(grad, (-1, other.shape[1])), other)
+        return later(lambda made: aten.view(made, list(shape)), made) if a > 2 else made
+    if a == 1 or b == 1:
+        return _adjoint(grad, other, self_aval, 0)
+    whole, grads, rights = _stacks(grad, other)
+    made = aten.bmm(grads, _turned(rights))
+    return later(lambda made: _unstacked(made, whole, shape), made, rank=2)
+
+
+def _adjoint(grad, known, aval, place):
+    """jax's own, where a vector meets a stack of matrices."""
+    run = lambda x: jnp.matmul(*((known, x) if place else (x, known)), precision=precision())  # noqa: E731
+    return rules.adjoint(run, jnp.zeros(aval.shape, aval.dtype))(grad)[0]
+
+
+def _stacks(grad, factor):
+    """(leading sizes, gradients and factors as stacks of matrices)."""
+    lead = grad.shape[:-2]
+    count = _product(lead)
+    broadcast = lambda x: jnp.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(count, *x.shape[-2:])  # noqa: E731
+    return lead, aten.view(grad, [count, *grad.shape[-2:]]), unseen(broadcast, factor)
+
+
+def _unstacked(made, lead, shape):
+    """A stack of gradients in the shape of the factor, whose leading dimensions were broadcast."""
+    made = aten.view(made, [*lead, *made.shape[-2:]])
+    extra = made.ndim - len(shape)
+    dims = [i for i in range(made.ndim - 2) if i < extra or shape[i - extra] == 1 != made.shape[i]]
+    made = aten["sum.dim_IntList"](made, dims, True) if dims else made
+    return aten.view(made, list(shape)) if extra else made
+
+
+def _product(numbers):
+    n = 1
+    for m in numbers:
+        n *= m
+    return n
+
+
+def _vector_last(self_aval, other_aval):
+    """PyTorch computes the gradient of a matrix before that of the vector it is multiplied with."""
+    return (len(self_aval.shape), len(other_aval.shape)) == (2, 1)
+
+
+_matmul_other.turn = _vector_last
+
+
+@product("matmul(Tensor self, Tensor other) -> Tensor", operator="@", node=_last_step, saved=_last_saved,
+         vjp={"other": _matmul_other, "self": _matmul_self}, jvp="kernel")  # fmt: skip
 def matmul(self, other):
     """The matrix product, over the last two dimensions; leading dimensions are broadcast.
 
@@ -303,10 +422,7 @@ def _fits(a, b):
 
 
 def _rows(a):
-    n = 1
-    for length in a.shape[:-1]:
-        n *= length
-    return n
+    return _product(a.shape[:-1])
 
 
 def _batches(a, b):
@@ -320,7 +436,10 @@ def _batches(a, b):
 
 
 @blend("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes")  # fmt: skip
+       saved="alpha beta mat1 mat1_sym_sizes mat2 mat2_sym_sizes", jvp="kernel", vjp={
+           "mat1": lambda grad, mat2, alpha: _scaled(_left(grad, mat2), alpha),
+           "mat2": lambda grad, mat1, alpha: _scaled(_right(grad, mat1), alpha),
+           "self": lambda grad, beta: _scaled(grad, beta)})  # fmt: skip
 def addmm(self, mat1, mat2, beta, alpha):
     """``beta * self + alpha * (mat1 @ mat2)``; ``self`` is broadcast to [n, m], ignored where beta is 0.
 
@@ -333,7 +452,7 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 
 @blend("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       saved="alpha beta mat vec")  # fmt: skip
+       saved="alpha beta mat vec", autocast={"cuda": "lower_precision_fp"})  # fmt: skip
 def addmv(self, mat, vec, beta, alpha):
     """``beta * self + alpha * (mat @ vec)``; ``self`` is broadcast to [n].
 
@@ -357,7 +476,10 @@ def addbmm(self, batch1, batch2, beta, alpha):
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-       saved="alpha batch1 batch2 beta")  # fmt: skip
+       saved="alpha batch1 batch2 beta", jvp="kernel", vjp={
+           "batch1": lambda grad, batch2, alpha: _scaled(aten.bmm(grad, _turned(batch2)), alpha),
+           "batch2": lambda grad, batch1, alpha: _scaled(aten.bmm(_turned(batch1), grad), alpha),
+           "self": lambda grad, beta: _scaled(grad, beta)})  # fmt: skip
 def baddbmm(self, batch1, batch2, beta, alpha):
     """``beta * self + alpha * (batch1 @ batch2)``, matrix by matrix; ``self`` is broadcast to [b, n, m].
 
@@ -372,6 +494,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtype="promote",
     saved="alpha beta vec1 vec2",
+    autocast={"cuda": "lower_precision_fp"},
 )
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].
@@ -409,7 +532,33 @@ def _saved_by_linear(input, weight, bias):
     }.get(_last_step_of_linear(input, weight, bias), {})  # fmt: skip
 
 
+def _linear_input(grad, weight, input_aval, bias_aval):
+    shape = input_aval.shape
+    if weight.ndim == 1:
+        return grad[..., None] * rules.conj(weight)
+    made = aten.mm(jnp.reshape(grad, (-1, weight.shape[0])), aten.t(unseen(lambda w: rules.conj(w).T, weight)))
+    if len(shape) == 2:
+        return made if bias_aval is None else later(lambda made: made, made, rank=0)
+    return later(lambda made: aten.view(made, list(shape)), made, rank=1 if bias_aval is None else 2)
+
+
+def _linear_weight(grad, input, weight_aval, bias_aval):
+    if len(weight_aval.shape) == 1:
+        return jnp.sum(grad[..., None] * rules.conj(input), tuple(range(input.ndim - 1)))
+    rows = _rows_of(input, input.shape[-1])
+    made = aten.t(aten.mm(aten.t(jnp.reshape(grad, (-1, weight_aval.shape[0]))), rules.conj(rows)))
+    return later(aten.t, made, rank=2 if bias_aval is None else 1)
+
+
+def _linear_bias(grad, weight_aval):
+    return jnp.reshape(grad, (-1, weight_aval.shape[0])) if len(weight_aval.shape) == 2 else grad
+
+
+_linear_weight.turn = lambda bias_aval: bias_aval is not None  # after that of the input, which addmm has first
+
+
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node=_last_step_of_linear,
+    vjp={"weight": _linear_weight, "input": _linear_input, "bias": _linear_bias}, jvp="kernel",
     autocast="lower_precision_fp", saved=_saved_by_linear,
     edges=lambda input, weight, bias: (0, 1) if bias is None else (2, 0, 1))  # fmt: skip
 def linear(input, weight, bias):

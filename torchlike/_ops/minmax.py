@@ -4,7 +4,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl.op import op, reduction
-from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse, spread
+from torchlike._decl.words import aten, spelled
+from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse
+from torchlike._ops._elementwise import ties_share
 
 
 def shared(grad, tie, ties):
@@ -13,9 +15,11 @@ def shared(grad, tie, ties):
 
 
 def even_split(grad, self, result, axes, keepdim):
-    """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0)."""
-    tie, grad = self == spread(result, axes, keepdim), spread(grad, axes, keepdim)
-    return shared(grad, tie, jnp.sum(tie, axes, keepdims=True))
+    """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0 or inf * 0)."""
+    shape = [1 if i in axes else n for i, n in enumerate(self.shape)]
+    tie = (result if keepdim else aten.view(result, shape)) == self
+    share = (grad if keepdim else aten.view(grad, shape)) / aten["sum.dim_IntList"](tie, list(axes), True)
+    return share * tie
 
 
 def place(grad, indices, axis, keepdim, shape):
@@ -23,15 +27,21 @@ def place(grad, indices, axis, keepdim, shape):
     if not shape:
         return grad.reshape(())
     if not keepdim:
-        grad, indices = jnp.expand_dims(grad, axis), jnp.expand_dims(indices, axis)
-    here = jnp.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    return jnp.where(indices == here, grad, 0)
+        grad, indices = aten.unsqueeze(grad, axis), aten.unsqueeze(indices, axis)
+    return spelled("scatter.src", _at_index, aten.new_zeros(grad, shape), axis, indices, grad)
+
+
+def _at_index(zeros, axis, indices, grad):
+    """``grad`` at one index along an axis: compared, which XLA fuses, not scattered."""
+    here = jnp.arange(zeros.shape[axis]).reshape([-1 if i == axis else 1 for i in range(zeros.ndim)])
+    return jnp.where(indices == here, grad, zeros)
 
 
 def _all_vjp(grad, self, result):
     """Ties share the gradient evenly; a NaN result is tied with the NaN elements."""
-    tie = (self == result) | ((self != self) & (result != result))
-    return jnp.where(tie, grad / jnp.sum(tie), 0)
+    both = jnp.logical_and(aten.isnan(self), aten.isnan(result))
+    tie = aten.logical_or_(self == result, both)
+    return tie * (grad / aten.sum(tie))
 
 
 def _axes_vjp(grad, self, result, dim, keepdim):
@@ -93,15 +103,6 @@ def _pair(self, other, pick):
     return pick(self, other)
 
 
-def _pair_vjp(gives_way):
-    """Equal operands take half each; beside a NaN both take all."""
-
-    def share(grad, mine, theirs):
-        return jnp.where(mine == theirs, grad / 2, jnp.where(gives_way(mine, theirs), 0, grad))
-
-    return {"self, other": lambda grad, self, other: (share(grad, self, other), share(grad, other, self))}
-
-
 def _pair_jvp(wins):
     """Equal operands share; a NaN has the second one's tangent."""
 
@@ -129,7 +130,7 @@ def max(self):
 
 
 @op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.less), jvp=_pair_jvp(jnp.greater))  # fmt: skip
+    variants="function method out", vjp=ties_share(jnp.less, jnp.greater), jvp=_pair_jvp(jnp.greater))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
 
@@ -160,7 +161,7 @@ def min(self):
 
 
 @op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
-    variants="function method out", vjp=_pair_vjp(jnp.greater), jvp=_pair_jvp(jnp.less))  # fmt: skip
+    variants="function method out", vjp=ties_share(jnp.greater, jnp.less), jvp=_pair_jvp(jnp.less))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)
 

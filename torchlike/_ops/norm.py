@@ -142,7 +142,13 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
-    }, edges=lambda: (0, 1, 2))  # fmt: skip
+    }, edges=lambda: (0, 1, 2),
+    backward={"input, weight, bias": (
+        "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
+        "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, "
+        "bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        {"save_mean": "result1", "save_invstd": "result2", "train": True,
+         "when": lambda instances: not instances})})  # fmt: skip
 def batch_norm_training(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     """The batch normalized by its own statistics, those statistics, and the running ones moved to them.
 
@@ -187,7 +193,9 @@ def _fixed(mean, variance, eps, dtype):
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
          "running_var": lambda running_var: _frozen(running_var)},
     saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
-           "training": lambda: False}, edges=lambda: (0, 1, 2))  # fmt: skip
+           "training": lambda: False}, edges=lambda: (0, 1, 2),
+    backward={"input, weight, bias": (
+        "native_batch_norm_backward", {"save_mean": None, "save_invstd": None, "train": False})})  # fmt: skip
 def batch_norm_eval(input, weight, bias, running_mean, running_var, eps):
     """The batch normalized by the running statistics."""
     _demand_floating(input, "batch_norm")
@@ -237,9 +245,13 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
 
 @op("native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32",
+    variants="", autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _layer_norm_backward}, nondiff=(1, 2),
-    saved="bias! input normalized_shape result1 result2 weight")  # fmt: skip
+    saved="bias! input normalized_shape result1 result2 weight",
+    backward={"input, weight, bias": (
+        "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, "
+        "Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+        {"mean": "result1", "rstd": "result2"})})  # fmt: skip
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)
@@ -270,12 +282,18 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
 
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)",
-    variants="", autocast="fp32",
+    variants="", autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2), saved={
         "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
         "group": "num_groups", "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
         "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
-    })  # fmt: skip
+    },
+    backward={"input, weight, bias": (
+        "native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, "
+        "SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", {
+            "mean": "result1", "rstd": "result2", "group": "num_groups", "N": lambda input_aval: input_aval.shape[0],
+            "C": lambda input_aval: input_aval.shape[1], "HxW": lambda input_aval: math.prod(input_aval.shape[2:]),
+        })})  # fmt: skip
 def group_norm(input, num_groups, weight, bias, eps):
     """Standardized over groups of channels, the mean and 1 / sqrt(variance + eps)."""
     if input.ndim < 2:
@@ -321,7 +339,7 @@ def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
 
 @op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
     "-> (Tensor result0, Tensor result1)",
-    variants="", node="FusedRmsNormBackward", autocast="fp32", vjp={"input, weight": _rms_norm_backward},
+    variants="", node="FusedRmsNormBackward", autocast={"cuda": "fp32"}, vjp={"input, weight": _rms_norm_backward},
     nondiff=(1,))  # fmt: skip
 def rms_norm(input, normalized_shape, weight, eps):
     """The input over its root mean square in the last dimensions, and 1 / that root."""

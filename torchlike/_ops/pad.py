@@ -100,7 +100,9 @@ def _mode(name, title, dims):
         def kernel(self, padding):
             return _padded(name, self, padding)
 
-    return op(schema, variants="", node=node, saved="" if name == "circular" else "padding self!")(kernel)
+    casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
+    saved = "" if name == "circular" else "padding self!"
+    return op(schema, variants="", node=node, saved=saved, autocast=casts)(kernel)
 
 
 REFLECT = {d: _mode("reflect", "reflection", d) for d in (1, 2, 3)}

@@ -261,7 +261,10 @@ def _declare(n):
         vjp={"self": backward},
         nondiff=(1,),
         saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
-    )
+        backward=None if n == 1 else (
+            f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{n}] kernel_size, int[{n}] stride, "
+            f"int[{n}] padding, int[{n}] dilation, bool ceil_mode, Tensor indices) -> Tensor", {"indices": "result1"}),
+    )  # fmt: skip
     def max_pool(self, kernel_size, stride, padding, dilation, ceil_mode):
         return _max_pool(name, n, self, kernel_size, stride, padding, dilation, ceil_mode)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import spelled
 from torchlike._ops._elementwise import broadcast, conj, demand, kind, widely
 
 
@@ -64,7 +65,8 @@ def _still(base, exponent):
 
 
 def grad_to_base(grad, base, exponent, power):
-    return jnp.where(exponent == 0, 0, grad * conj(exponent * power(base, exponent - 1)))
+    lower = spelled("pow.Tensor_Tensor" if exponent.ndim else "pow.Tensor_Scalar", power, base, exponent - 1)
+    return jnp.where(exponent == 0, 0, grad * conj(exponent * lower))
 
 
 def grad_to_exponent(grad, base, exponent, result):
@@ -141,6 +143,7 @@ pow_tensor = pointwise(
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
     saved="exponent result! self",
+    autocast={"cuda": "fp32"},
 )(_pow)
 pow_scalar = pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
@@ -149,6 +152,7 @@ pow_scalar = pointwise(
     vjp={
         "self": lambda grad, self, exponent: grad_to_base(grad, self, exponent, number_power),
     },
+    autocast={"cuda": "fp32"},
 )(_pow)
 pow_from = op(
     "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
@@ -160,13 +164,15 @@ pow_from = op(
     vjp={
         "exponent": lambda grad, self, exponent, result: grad_to_exponent(grad, self, exponent, result),
     },
+    autocast={"cuda": "fp32"},
 )(_pow)
 
 
 def _special_grad(grad, self, exponent):
     if exponent == 0:
         return jnp.zeros_like(grad)
-    return grad * conj(jnp.asarray(exponent, self.dtype) * fixed_power(self, exponent - 1))
+    lower = spelled("pow.Tensor_Scalar", fixed_power, self, exponent - 1)
+    return grad * conj(jnp.asarray(exponent, self.dtype) * lower)
 
 
 @pointwise(
@@ -176,6 +182,7 @@ def _special_grad(grad, self, exponent):
     variants="inplace",
     vjp={"self": _special_grad},
     saved={"self": "self", "exponent": lambda exponent: int(exponent) if exponent % 1 == 0 else exponent},
+    autocast={"cuda": "fp32"},
 )
 def pow_special(self, exponent):
     """``self ** exponent`` for the exponents of ``SPECIAL_EXPONENTS``, compiled for each."""

@@ -4,7 +4,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes, wrap_dim, wrap_dims
+from torchlike._decl import rules
 from torchlike._decl.op import op
+from torchlike._decl.words import aten, unseen
 from torchlike._ops._axes import is_floating, refuse, type_name
 from torchlike._ops.matmul import demand_same, precision, product
 
@@ -39,11 +41,25 @@ def _outer(name, a, b):
     return a[:, None] * b[None, :]
 
 
+def _outer_self(grad, vec2):
+    rows = aten["sum.dim_IntList"](grad * rules.conj(vec2), [1], True)
+    return aten.view(rows, [rows.shape[0]])
+
+
+def _outer_vec2(grad, self):
+    return grad * unseen(lambda x: rules.conj(x)[:, None], self)
+
+
+_OF_OUTER = {"vec2": _outer_vec2, "self": _outer_self}
+
+
 @op(
     "outer(Tensor self, Tensor vec2) -> Tensor",
     dtype="promote",
     node="MulBackward",
     variants="function method out",
+    vjp=_OF_OUTER,
+    jvp="kernel",
     saved={"other": "vec2", "self": lambda self: None if self is None else self.unsqueeze(1)},
 )
 def outer(self, vec2):
@@ -62,6 +78,8 @@ def outer(self, vec2):
     dtype="promote",
     node="MulBackward",
     variants="function method out",
+    vjp=_OF_OUTER,
+    jvp="kernel",
 )
 def ger(self, vec2):
     """Another name of :func:`outer`."""
@@ -73,6 +91,7 @@ def ger(self, vec2):
     node="ViewBackward",
     variants="function",
     saved="",
+    autocast={"cpu": "lower_precision_fp", "cuda": "promote"},
 )
 def tensordot(self, other, dims_self, dims_other):
     """The products summed over pairs of dimensions; the others of both remain, in order."""
@@ -132,7 +151,7 @@ def _same_rank(name, a, b):
 
 
 @op("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", dtype="promote", node="LinalgCrossBackward",
-    variants="function method out")  # fmt: skip
+    variants="function method out", autocast={"cuda": "promote"})  # fmt: skip
 def cross(self, other, dim):
     """The cross product along ``dim``, by default the first dimension of length 3; others are broadcast.
 
@@ -148,7 +167,12 @@ def cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtype="promote", variants="out")
+@op(
+    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    dtype="promote",
+    variants="out",
+    autocast={"cuda": "promote"},
+)
 def linalg_cross(self, other, dim):
     """The cross product along ``dim`` (the last by default); other dimensions are broadcast.
 
@@ -160,7 +184,12 @@ def linalg_cross(self, other, dim):
     return _cross("linalg.cross", self, other, wrap_dim(dim, self.ndim))
 
 
-@op("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", node="SumBackward1", variants="out")
+@op(
+    "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    node="SumBackward1",
+    variants="out",
+    autocast="lower_precision_fp",
+)
 def vecdot(x, y, dim):
     """The inner products of vectors along ``dim``, the first conjugated; other dimensions are broadcast.
 
@@ -279,7 +308,13 @@ def einsum(equation, tensors, path):
     return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(tensors[0].dtype)
 
 
-@op("linalg_multi_dot(Tensor[] tensors) -> Tensor", node="ViewBackward", variants="out", saved="")
+@op(
+    "linalg_multi_dot(Tensor[] tensors) -> Tensor",
+    node="ViewBackward",
+    variants="out",
+    saved="",
+    autocast="lower_precision_fp",
+)
 def multi_dot(tensors):
     """The product of several matrices, in the order of multiplication that costs least.
 
@@ -320,7 +355,7 @@ def chain(name, tensors):
 # -- parts of matrices -------------------------------------------------------------------------------
 
 
-@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes")
+@op("trace(Tensor self) -> Tensor", dtype="bool_to_int", saved="self_sym_sizes", autocast={"cpu": "fp32"})
 def trace(self):
     """The sum of the diagonal of a matrix.
 
@@ -340,7 +375,8 @@ def _triangle(name, x, keep):
     return jnp.where(keep(columns - rows), x, jnp.zeros((), x.dtype))
 
 
-@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+    vjp={"self": lambda grad, diagonal: aten.tril(grad, diagonal)})  # fmt: skip
 def tril(self, diagonal):
     """The lower triangle of matrices, zero above the ``diagonal``-th diagonal (0: the main one).
 
@@ -352,7 +388,8 @@ def tril(self, diagonal):
     return _triangle("tril", self, lambda d: d <= diagonal)
 
 
-@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out")
+@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+    vjp={"self": lambda grad, diagonal: aten.triu(grad, diagonal)})  # fmt: skip
 def triu(self, diagonal):
     """The upper triangle of matrices, zero below the ``diagonal``-th diagonal (0: the main one).
 

@@ -14,6 +14,7 @@ from jax import lax
 from torchlike._base import rng
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import unseen
 from torchlike._ops._elementwise import broadcast
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -421,8 +422,12 @@ def _keeps(input, words, p, channels):
     return uniform01(words, shape, np.float32) >= jnp.asarray(p).astype(np.float32)
 
 
+def _noise(keep, p, dtype):
+    return jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(dtype)
+
+
 def _dropped(x, keep, p):
-    return x * jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(x.dtype)
+    return x * unseen(lambda keep, p: _noise(keep, p, x.dtype), keep, p)
 
 
 @op(

@@ -6,7 +6,20 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
+from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
+
+
+def _restored(grad, shape, dim, keepdim):
+    """The gradient of a sum, which broadcasts against the summands."""
+    return spread(grad, axes_of(dim, len(shape)), keepdim)
+
+
+def _evenly(grad, shape, dim, keepdim):
+    """The gradient of a mean."""
+    axes = axes_of(dim, len(shape))
+    whole = aten.expand(grad if dim is None else spread(grad, axes, keepdim), shape)
+    return spelled("div.Scalar", jnp.divide, whole, max(count(shape, axes), 1))
 
 
 def _sum(x, axes, keepdim):
@@ -14,7 +27,8 @@ def _sum(x, axes, keepdim):
 
 
 @reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
-           saved="self_sym_sizes")  # fmt: skip
+           vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
+           autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
     """The sum of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
 
@@ -32,7 +46,10 @@ def sum(self, dtype):
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     dtype="bool_to_int",
     node="SumBackward1",
+    vjp={"self": lambda grad, self_aval, dim, keepdim: _restored(grad, self_aval.shape, dim, keepdim)},
+    jvp="kernel",
     saved="dim keepdim self_sym_sizes",
+    autocast={"cuda": "fp32"},
 )
 def sum_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
@@ -59,7 +76,8 @@ def _mean(name, x, dim, keepdim, dtype):
     return (total / n if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
 
 
-@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", saved="self_sym_numel self_sym_sizes")
+@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", saved="self_sym_numel self_sym_sizes",
+           vjp={"self": lambda grad, self_aval: _evenly(grad, self_aval.shape, None, False)}, jvp="kernel")  # fmt: skip
 def mean(self, dtype):
     """The mean of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
 
@@ -73,13 +91,15 @@ def mean(self, dtype):
 
 
 @reduction("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes")  # fmt: skip
+           node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes", jvp="kernel",
+           vjp={"self": lambda grad, self_aval, dim, keepdim:
+                _evenly(grad, self_aval.shape, dim, keepdim)})  # fmt: skip
 def mean_dim(self, dim, keepdim, dtype):
     return _mean("mean", self, dim, keepdim, dtype)
 
 
 @reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
-           saved="result! self!")  # fmt: skip
+           saved="result! self!", autocast="fp32")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
 
@@ -94,7 +114,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!")  # fmt: skip
+           dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
     axis = axis_of(dim, self.ndim)
@@ -286,17 +306,19 @@ def _var_vjp(grads, self, result, dim, correction, keepdim):
     axes = axes_of(dim, self.ndim)
     n = count(self.shape, axes)
     wide = self.astype(jnp.promote_types(self.dtype, jnp.float32))
-    mean, grad = jnp.sum(wide, axes, keepdims=True) / n, spread(grads[0], axes, keepdim)
+    grad = spread(grads[0], axes, keepdim or dim in (None, ()))
+    mean = aten.mean(wide) if dim in (None, ()) else aten["mean.dim"](wide, axes, True)
     if dim is None and n <= correction:  # without degrees of freedom all of a tensor is unlike its rows
         return grad * jnp.where(wide == mean, math.nan, math.inf)
     scale = 2 / (n - correction) if n != correction else math.inf
-    return scale * grad * (wide - mean)
+    gap = wide - mean
+    return grad * scale * gap
 
 
 def _std_vjp(grads, self, result, dim, correction, keepdim):
     """Zero where the standard deviation is zero, as in PyTorch."""
-    still = result == 0
-    half = jnp.where(still, 0, grads[0] / (2 * result))
+    half = grads[0] / (2 * result)
+    half = aten["masked_fill_.Scalar"](half, result == 0, 0)
     return _var_vjp([half], self, None, dim, correction, keepdim)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import spelled
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -86,14 +87,20 @@ def _into(self, dim, index, how, src):
 
 def _zeroed(grad, dim, index):
     """The gradient with zeros where something was written."""
-    return _into(grad, wrap_dim(dim, grad.ndim), index, "set", jnp.zeros((), grad.dtype))
+    zeroed = lambda grad, dim, index, zero: _into(  # noqa: E731
+        grad, wrap_dim(dim, grad.ndim), index, "set", jnp.zeros((), grad.dtype)
+    )
+    return spelled("scatter.value", zeroed, grad, dim, index, 0)
 
 
 def _read(grad, dim, index, src_aval):
     """The gradient of ``src``: what ``index`` reads."""
     if not index.size:
         return jnp.zeros(src_aval.shape, grad.dtype)
-    got = take_along(grad, wrap_dim(dim, grad.ndim), index)
+    read = lambda grad, dim, index: take_along(grad, wrap_dim(dim, grad.ndim), index)  # noqa: E731
+    got = spelled("gather", read, grad, dim, index)
+    if got.shape == src_aval.shape:
+        return got
     return _uncut(at_least_1d(got), src_aval).reshape(src_aval.shape)
 
 
@@ -161,7 +168,7 @@ def scatter_value_with(self, dim, index, value, reduce):
 
 
 @op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
-    check=_in_range, vjp={"self": lambda grad: grad, "src": _read})  # fmt: skip
+    check=_in_range, vjp={"self": lambda grad: grad, "src": _read}, autocast={"cuda": "promote"})  # fmt: skip
 def scatter_add(self, dim, index, src):
     """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
     dim = wrap_dim(dim, self.ndim)
@@ -323,8 +330,11 @@ def _slices(x, dim, index):
 
 
 def _take_slices(grad, dim, index, source_aval):
-    grad = at_least_1d(grad)
-    return jnp.take(grad, index.reshape(-1), axis=wrap_dim(dim, grad.ndim)).reshape(source_aval.shape)
+    def read(grad, dim, index):
+        grad = at_least_1d(grad)
+        return jnp.take(grad, index.reshape(-1), axis=wrap_dim(dim, grad.ndim)).reshape(source_aval.shape)
+
+    return spelled("index_select", read, grad, dim, index)
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
@@ -382,7 +392,8 @@ def _blank(grad, dim, index):
     variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
     vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim",
     jvp={"self": lambda dot, dim, index: _blank(dot, dim, index),
-         "source": lambda dot, self, dim, index: index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)}
+         "source": lambda dot, self, dim, index: index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)},
+         autocast={"cpu": "promote"},
     )  # fmt: skip
 def index_copy(self, dim, index, source):
     """``input`` with the slices of ``source`` in place of those at ``index`` along ``dim``."""

@@ -16,7 +16,7 @@ _norm_back = vector_norm.formulas["self",]
     node="SumBackward1",
     dtype="promote",
     variants="function",
-    autocast="fp32",
+    autocast={"cuda": "fp32"},
     saved="",
 )
 def cosine_similarity(x1, x2, dim, eps):
@@ -54,7 +54,7 @@ def _distance_back(grad, x1, x2, result, p, eps, keepdim):
     variants="function",
     node="NormBackward1",
     dtype="int_to_float",
-    autocast="fp32",
+    autocast={"cuda": "fp32"},
     vjp={"x1, x2": _distance_back},
     saved={
         **{n: n for n in ("p", "keepdim", "result")},
@@ -103,7 +103,8 @@ triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")
 
 
 @op("pdist(Tensor self, float p=2) -> Tensor", static="p", variants="function",
-    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)})  # fmt: skip
+    vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
+    autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):
     """The p-norm distances of all pairs of rows of [N, M], as [N * (N - 1) / 2] in the order (0, 1), (0, 2),
     ...

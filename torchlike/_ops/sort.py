@@ -7,12 +7,17 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, reduction
+from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
 
 
 def _scatter(grads, indices, self_aval, dim):
-    shape = self_aval.shape
-    return put_along(shape, axis_of(dim, len(shape)), indices, grads[0]) if shape else grads[0].reshape(())
+    shape, grad = self_aval.shape, grads[0]
+    if not shape:
+        return grad.reshape(())
+    axis = axis_of(dim, len(shape))
+    place = lambda zeros, axis, indices, grad: put_along(shape, axis, indices, grad)  # noqa: E731
+    return spelled("scatter.src", place, aten.new_zeros(grad, shape), axis, indices, grad)
 
 
 def _no_complex(name, x):
@@ -393,7 +398,7 @@ def _quantile_family(name, doc):
 
     tensor.__doc__ = doc
     tail = 'int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'
-    settings = {"variants": "out", "check": _outside(name), "saved": "~self"}
+    settings = {"variants": "out", "check": _outside(name), "saved": "~self", "autocast": {"cpu": "fp32"}}
     return (
         op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", **settings)(tensor),
         op(f"{name}.scalar(Tensor self, float q, {tail}", node="SqueezeBackward4", **settings)(tensor),

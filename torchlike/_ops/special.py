@@ -10,6 +10,7 @@ from jax import lax
 
 from torchlike._decl import rules
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import aten
 from torchlike._ops._elementwise import broadcast, demand, unary, widely
 
 _SQRT_PI = math.sqrt(math.pi)
@@ -25,7 +26,7 @@ def _special(name, f, vjp=None, doc=None, **options):
 erf = unary(
     "erf",
     lax.erf,
-    lambda grad, self: grad * (2 / _SQRT_PI) * lax.exp(-self * self),
+    lambda grad, self: (2 / _SQRT_PI) * lax.exp(-aten["pow.Tensor_Scalar"](self, 2)) * grad,
     kinds="bif",
     doc="The error function.",
     shows="0.5 -> 0.5205",
@@ -45,6 +46,7 @@ erfinv = unary(
     kinds="bif",
     doc="The inverse of the error function.",
     shows="0.5 -> 0.4769",
+    autocast={"cuda": "fp32"},
 )
 
 

@@ -46,7 +46,12 @@ def _full_qr_jvp(values, dots):
     )
 
 
-@op('linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)', variants="out", saved="Q! R! mode ~A")
+@op(
+    'linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)',
+    variants="out",
+    saved="Q! R! mode ~A",
+    autocast={"cpu": "fp32"},
+)
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
 
@@ -70,7 +75,8 @@ def linalg_qr(A, mode):
 
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
     variants="function method out",
-    saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"})  # fmt: skip
+    saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
+    autocast={"cpu": "fp32"})  # fmt: skip
 def qr(self, some):
     """(Q, R); the older form of ``torch.linalg.qr`` (``some=False``: Q is square)."""
     matrices("linalg.qr", self)
@@ -151,6 +157,7 @@ def _embedded(d):
         "S_sym_argsize_minus_1": lambda A_aval: min(A_aval.shape[-2:]),
         **{n: n for n in ("S", "U", "Vh", "full_matrices")},
     },
+    autocast={"cpu": "fp32"},
 )
 def linalg_svd(A, full_matrices, driver):
     """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: the singular values in descending order, and their vectors.
@@ -175,7 +182,7 @@ def _no_driver(name, driver):
 
 @op("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", variants="out", node="LinalgSvdBackward",
     check=_not_finite("linalg.svd"), vjp={"A": lambda grad, A: _svdvals_vjp(grad, A)},
-    saved={"S": "result", "result!": None, "~A": "A"})  # fmt: skip
+    saved={"S": "result", "result!": None, "~A": "A"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_svdvals(A, driver):
     """The singular values in descending order.
 
@@ -293,6 +300,7 @@ def _eig_vjp(grads, values, vectors):
     variants="out",
     check=_eig_finite,
     vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)},
+    autocast={"cpu": "fp32"},
 )
 def linalg_eig(self):
     """(eigenvalues, eigenvectors) of square matrices, both complex, in no particular order. Only on the CPU.
@@ -306,7 +314,7 @@ def linalg_eig(self):
 
 @op("linalg_eigvals(Tensor self) -> Tensor", variants="out", node="LinalgEigBackward", check=_eig_finite,
     vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
-    saved={"eigenvalues": "result", "result!": None, "~self": "self"})  # fmt: skip
+    saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no particular order. Only on the CPU.
 

@@ -5,7 +5,12 @@ import numpy as np
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op, pointwise
+from torchlike._decl.words import aten
 from torchlike._ops._elementwise import broadcast, conj, kind, scalar_name, widely
+
+
+def _mask(condition):
+    return condition if condition.dtype == np.bool_ else condition != 0
 
 
 @op(
@@ -16,8 +21,8 @@ from torchlike._ops._elementwise import broadcast, conj, kind, scalar_name, wide
     strides=True,
     variants="function out",
     vjp={
-        "self": lambda grad, condition: jnp.where(condition != 0, grad, 0),
-        "other": lambda grad, condition: jnp.where(condition != 0, 0, grad),
+        "other": lambda grad, condition: jnp.where(_mask(condition), 0, grad),
+        "self": lambda grad, condition: jnp.where(_mask(condition), grad, 0),
     },
 )
 def where(condition, self, other):
@@ -34,7 +39,7 @@ def where(condition, self, other):
             f"{scalar_name(condition)}; compare it with something or convert it with .bool()"
         )
     condition, self, other = broadcast("where", condition, self, other)
-    return jnp.where(condition != 0 if condition.dtype != np.bool_ else condition, self, other)
+    return jnp.where(_mask(condition), self, other)
 
 
 # -- clamping ------------------------------------------------------------------------------------
@@ -56,12 +61,17 @@ def _clamped(name, self, low, high):
 
 
 def _clamp_self(grad, self, min, max):
-    inside = True
+    zero = aten.scalar_tensor(0.0, grad)
+    inside = below = None
     if min is not None:
-        inside = inside & (self >= min)
+        inside = self >= min
     if max is not None:
-        inside = inside & (self <= max)
-    return jnp.where(inside, grad, 0)
+        below = self <= max
+    if inside is None or below is None:
+        inside = below if inside is None else inside
+    else:
+        inside = aten.logical_and_(inside, below) if inside.shape == below.shape else inside & below
+    return jnp.where(inside, grad, zero)
 
 
 def _clamp_min(grad, self, min, max):
@@ -177,7 +187,7 @@ clamp_min_scalar = pointwise(
     policy="self min",
     numbers="",
     vjp={
-        "self": lambda grad, self, min: jnp.where(self >= min, grad, 0),
+        "self": lambda grad, self, min: _clamp_self(grad, self, min, None),
     },
 )(_above_number)
 clamp_max = pointwise(
@@ -200,7 +210,7 @@ clamp_max_scalar = pointwise(
     policy="self max",
     numbers="",
     vjp={
-        "self": lambda grad, self, max: jnp.where(self <= max, grad, 0),
+        "self": lambda grad, self, max: _clamp_self(grad, self, None, max),
     },
 )(_below_number)
 
@@ -234,8 +244,8 @@ def _lerp(self, end, weight):
 
 
 _LERP_ENDS = {
-    "self": lambda grad, weight: grad * (1 - conj(weight)),
     "end": lambda grad, weight: grad * conj(weight),
+    "self": lambda grad, weight: grad * (1 - conj(weight)),
 }
 lerp_tensor = pointwise(
     "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
@@ -262,6 +272,7 @@ def _value(value, self):
         "tensor1": lambda grad, tensor2, value: grad * conj(tensor2 * value),
         "tensor2": lambda grad, tensor1, value: grad * conj(tensor1 * value),
     },
+    autocast={"cuda": "promote"},
 )
 def addcmul(self, tensor1, tensor2, value):
     """``input + value * tensor1 * tensor2``; the shapes broadcast.
@@ -283,6 +294,7 @@ def addcmul(self, tensor1, tensor2, value):
         "tensor1": lambda grad, tensor2, value: grad * conj(value / tensor2),
         "tensor2": lambda grad, tensor1, tensor2, value: -grad * conj(value * tensor1 / (tensor2 * tensor2)),
     },
+    autocast={"cuda": "promote"},
 )
 def addcdiv(self, tensor1, tensor2, value):
     """``input + value * tensor1 / tensor2``; the shapes broadcast. RuntimeError for integer tensors.

@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._decl.op import pointwise
+from torchlike._decl.words import aten
 from torchlike._ops._elementwise import conj, demand, direction, kind, unary
 
 
@@ -34,7 +35,7 @@ def _abs(x):
 abs_ = unary(
     "abs",
     _abs,
-    lambda grad, self: grad * direction(self),
+    lambda grad, self: grad * aten.sgn(self),
     dtype="same",
     kinds="ifc",
     operator="abs",
@@ -78,19 +79,35 @@ sqrt = unary(
     doc="Elementwise square root.",
     shows="9.0 -> 3.",
 )
+
+
+def _rsqrt_grad(grad, result):
+    cube = conj(aten["pow.Tensor_Scalar"](result, 3))
+    return -0.5 * grad * cube
+
+
 rsqrt = unary(
     "rsqrt",
     lambda x: 1 / lax.sqrt(x),
-    lambda grad, result: -0.5 * grad * conj(result * result * result),
+    _rsqrt_grad,
     doc="Elementwise ``1 / sqrt(input)``.",
     shows="4.0 -> 0.5000",
+    autocast={"cuda": "fp32"},
 )
+
+
+def _reciprocal_grad(grad, result):
+    square = conj(result * result)
+    return -grad * square
+
+
 reciprocal = unary(
     "reciprocal",
     lambda x: 1 / x,
-    lambda grad, result: -grad * conj(result * result),
+    _reciprocal_grad,
     doc="Elementwise ``1 / input``.",
     shows="4.0 -> 0.2500",
+    autocast={"cuda": "fp32"},
 )
 exp = unary(
     "exp",
@@ -98,6 +115,7 @@ exp = unary(
     lambda grad, result: grad * conj(result),
     doc="Elementwise exponential.",
     shows="0.5 -> 1.6487",
+    autocast={"cuda": "fp32"},
 )
 
 
@@ -119,6 +137,7 @@ expm1 = unary(
     lambda grad, result: grad * (conj(result) + 1),
     doc="Elementwise ``exp(input) - 1``, accurate near 0.",
     shows="1e-3 -> 0.0010",
+    autocast={"cuda": "fp32"},
 )
 log = unary(
     "log",
@@ -126,6 +145,7 @@ log = unary(
     lambda grad, self: grad / conj(self),
     doc="Elementwise natural logarithm.",
     shows="2.0 -> 0.6931",
+    autocast={"cuda": "fp32"},
 )
 
 
@@ -151,6 +171,7 @@ log2 = unary(
     lambda grad, self: grad / (conj(self) * math.log(2)),
     doc="Elementwise logarithm to base 2.",
     shows="8.0 -> 3.",
+    autocast={"cuda": "fp32"},
 )
 log10 = unary(
     "log10",
@@ -158,6 +179,7 @@ log10 = unary(
     lambda grad, self: grad / (conj(self) * math.log(10)),
     doc="Elementwise logarithm to base 10.",
     shows="1000.0 -> 3.",
+    autocast={"cuda": "fp32"},
 )
 log1p = unary(
     "log1p",
@@ -165,6 +187,7 @@ log1p = unary(
     lambda grad, self: grad / (conj(self) + 1),
     doc="Elementwise ``log(1 + input)``, accurate near 0.",
     shows="1e-3 -> 0.0010",
+    autocast={"cuda": "fp32"},
 )
 
 # -- trigonometric and hyperbolic functions ----------------------------------------------------------
@@ -179,7 +202,7 @@ sin = unary(
 cos = unary(
     "cos",
     lax.cos,
-    lambda grad, self: -grad * conj(lax.sin(self)),
+    lambda grad, self: grad * -conj(lax.sin(self)),
     doc="Elementwise cosine.",
     shows="0.5 -> 0.8776",
 )
@@ -189,6 +212,7 @@ tan = unary(
     lambda grad, result: grad * conj(1 + result * result),
     doc="Elementwise tangent.",
     shows="0.5 -> 0.5463",
+    autocast={"cuda": "fp32"},
 )
 asin = unary(
     "asin",
@@ -196,6 +220,7 @@ asin = unary(
     lambda grad, self: grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc sine.",
     shows="0.5 -> 0.5236",
+    autocast={"cuda": "fp32"},
 )
 acos = unary(
     "acos",
@@ -203,6 +228,7 @@ acos = unary(
     lambda grad, self: -grad * conj(1 / lax.sqrt(1 - self * self)),
     doc="Elementwise arc cosine.",
     shows="0.5 -> 1.0472",
+    autocast={"cuda": "fp32"},
 )
 atan = unary(
     "atan",
@@ -217,6 +243,7 @@ sinh = unary(
     lambda grad, self: grad * conj(lax.cosh(self)),
     doc="Elementwise hyperbolic sine.",
     shows="0.5 -> 0.5211",
+    autocast={"cuda": "fp32"},
 )
 cosh = unary(
     "cosh",
@@ -224,11 +251,13 @@ cosh = unary(
     lambda grad, self: grad * conj(lax.sinh(self)),
     doc="Elementwise hyperbolic cosine.",
     shows="0.5 -> 1.1276",
+    autocast={"cuda": "fp32"},
 )
 tanh = unary(
     "tanh",
     lax.tanh,
     lambda grad, result: grad * conj(1 - result * result),
+    backward=("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise hyperbolic tangent.",
     shows="0.5 -> 0.4621",
 )
@@ -270,6 +299,7 @@ sigmoid = unary(
     "sigmoid",
     lax.logistic,
     lambda grad, result: grad * conj((1 - result) * result),
+    backward=("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", {"output": "result"}),
     doc="Elementwise ``1 / (1 + exp(-input))``.",
     shows="0.5 -> 0.6225",
 )
@@ -344,6 +374,7 @@ conj_physical = unary(
 @pointwise(
     "relu(Tensor self) -> Tensor",
     vjp={"self": lambda grad, result: jnp.where(result <= 0, 0, grad)},
+    backward=("threshold_backward", {"self": "result", "threshold": 0}),
     numbers="",
     variants="function method inplace",
 )
@@ -361,6 +392,7 @@ def relu(self):
     variants="function out inplace",
     node="ThresholdBackward ThresholdBackward1",
     vjp={"self": lambda grad, self, threshold: jnp.where(self <= threshold.astype(self.dtype), 0, grad)},
+    backward="threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
 )
 def threshold(self, threshold, value):
     """The elements above ``threshold``, ``value`` in place of the others."""

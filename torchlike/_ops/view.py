@@ -7,7 +7,9 @@ from jax import lax
 from torchlike._base import geometry as g
 from torchlike._base.dims import infer_size, wrap_dim
 from torchlike._base.layout import Layout, is_dense, numel
-from torchlike._decl.op import view
+from torchlike._decl import rules
+from torchlike._decl.op import op, view
+from torchlike._decl.words import aten
 
 
 def _reshaped(layout):
@@ -22,10 +24,20 @@ def _read_reshape(self, size):
     return jnp.reshape(self, size)
 
 
-def _reshaping(schema, prepare, node=None, variants="function method", saved="self_sym_sizes"):
+def _unsqueezed(grad, shape, dims):
+    """The gradient with the dimensions of length 1 among ``dims`` back."""
+    if len(grad.shape) == len(shape):
+        return grad
+    for d in sorted(d % len(shape) for d in dims):
+        grad = aten.unsqueeze(grad, d) if shape[d] == 1 else grad
+    return grad
+
+
+def _reshaping(schema, prepare, node=None, variants="function method", saved="self_sym_sizes", backward=None):
     """A view whose values are those of a reshape, whatever its name."""
     read = lambda self, size: jnp.reshape(self, size)  # noqa: E731
-    return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants, saved=saved)(read)
+    return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants, saved=saved,
+                backward=backward)(read)  # fmt: skip
 
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
@@ -35,15 +47,19 @@ reshape_alias = _reshaping("_reshape_alias(Tensor(a) self, SymInt[] size) -> Ten
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
                          lambda t, size: _reshaped(g.view(t._layout, size)),
                          node="UnsafeViewBackward", variants="")  # fmt: skip
-squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)))
+squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)),
+                     backward=lambda grad, shape: _unsqueezed(grad, shape, range(len(shape))))  # fmt: skip
 squeeze_dim = _reshaping("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
                          lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward1",
-                          saved="dim self_sym_sizes")  # fmt: skip
+                          saved="dim self_sym_sizes",
+                          backward=lambda grad, shape, dim: _unsqueezed(grad, shape, (dim,)))  # fmt: skip
 squeeze_dims = _reshaping("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
                           lambda t, dim: _reshaped(g.squeeze(t._layout, dim)), "SqueezeBackward2",
-                           saved="dim self_sym_sizes")  # fmt: skip
+                           saved="dim self_sym_sizes", backward=lambda grad, shape, dim:
+                           _unsqueezed(grad, shape, dim))  # fmt: skip
 unsqueeze = _reshaping("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
-                       lambda t, dim: _reshaped(g.unsqueeze(t._layout, dim)), saved="dim")  # fmt: skip
+                       lambda t, dim: _reshaped(g.unsqueeze(t._layout, dim)), saved="dim",
+                       backward=lambda grad, shape, dim: aten["squeeze.dim"](grad, dim))  # fmt: skip
 alias = _reshaping("alias(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(t._layout), variants="", saved="")
 
 
@@ -62,6 +78,7 @@ def _swap(self, dim0, dim1):
 
 
 @view("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", prepare=_prepare_transpose,
+      backward=lambda grad, shape, dim0, dim1: aten["transpose.int"](grad, dim0, dim1),
       write=lambda value, new, dim0, dim1: _swap(new, dim0, dim1), saved="dim0 dim1")  # fmt: skip
 def transpose(self, dim0, dim1):
     """The tensor with two dimensions exchanged; a view."""
@@ -83,6 +100,7 @@ def _prepare_permute(t, dims):
 
 
 @view("permute(Tensor(a) self, int[] dims) -> Tensor(a)", prepare=_prepare_permute,
+      backward=lambda grad, shape, dims: aten.permute(grad, list(_inverse([d % len(shape) for d in dims]))),
       write=lambda value, new, dims: jnp.transpose(new, _inverse(dims)), saved="dims")  # fmt: skip
 def permute(self, dims):
     """The tensor with its dimensions in the order ``dims``; a view."""
@@ -97,6 +115,7 @@ def _prepare_select(t, dim, index):
 
 
 @view("select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)", prepare=_prepare_select,
+      backward=lambda grad, shape, dim, index: aten.select_backward(grad, list(shape), dim, index),
       saved="dim index self_sym_sizes",
       write=lambda value, new, dim, index: lax.dynamic_update_index_in_dim(value, new, index, dim))  # fmt: skip
 def select(self, dim, index):
@@ -119,6 +138,11 @@ _SLICE = {
 }  # fmt: skip
 
 
+def _put_slice(grad, shape, dim, start, end=None, step=1, length=None):
+    end = start + length if length is not None else end
+    return aten.slice_backward(grad, list(shape), dim, start, end, step)
+
+
 def _write_slice(value, new, dim, size, step, start):
     if not size:
         return value
@@ -136,7 +160,9 @@ def _read_slice(self, dim, size, step, start):
 
 
 @view("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-      prepare=_prepare_slice, write=_write_slice, variants="", saved=_SLICE)  # fmt: skip
+      prepare=_prepare_slice, write=_write_slice, variants="", saved=_SLICE,
+      backward=lambda grad, shape, dim, start, end, step:
+      _put_slice(grad, shape, dim, start or 0, shape[dim] if end is None else end, step))  # fmt: skip
 def slice_(self, dim, size, step, start):
     """Every ``step``-th index of one dimension from ``start`` to ``end``; a view."""
     return _read_slice(self, dim, size, step, start)
@@ -154,7 +180,8 @@ def _prepare_narrow(t, dim, start, length):
           "dim": "dim", "step": lambda: 1, "self_sym_sizes": "self_sym_sizes",
           "start": lambda self_aval, dim, start: _first(self_aval, dim, start),
           "end": lambda self_aval, dim, start, length: _first(self_aval, dim, start) + length,
-      })  # fmt: skip
+      }, backward=lambda grad, shape, dim, start, length:
+      _put_slice(grad, shape, dim, start + shape[dim] * (start < 0), length=length))  # fmt: skip
 def narrow(self, dim, size, step, start):
     """``length`` indices of one dimension from ``start``; a view."""
     return _read_slice(self, dim, size, step, start)
@@ -200,6 +227,8 @@ def _write_diagonal(value, new, offset, dim1, dim2):
 
 
 @view("diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)", prepare=_prepare_diagonal,
+      backward=lambda grad, shape, offset, dim1, dim2:
+      aten.diagonal_backward(grad, list(shape), offset, dim1, dim2),
       write=_write_diagonal, saved="dim1 dim2 offset self_sym_sizes")  # fmt: skip
 def diagonal(self, offset, dim1, dim2):
     """The diagonal of two dimensions, as the last one; a view."""
@@ -234,6 +263,7 @@ def _write_unfold(value, new, dim, size, step, shape):
 
 
 @view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", prepare=_prepare_unfold,
+      backward=lambda grad, shape, dim, size, step: aten.unfold_backward(grad, list(shape), dim, size, step),
       write=_write_unfold, variants="method", saved="dimension self_sym_sizes size step")  # fmt: skip
 def unfold(self, dim, size, step, shape):
     """Windows of ``size`` every ``step`` along a dimension, as a new last dimension; a view."""
@@ -463,3 +493,42 @@ def view_dtype(self, dtype):
 def reshape_size(t, size):
     """The inferred size of ``reshape`` or ``view`` (one -1 allowed)."""
     return infer_size(size, numel(t._layout.shape))
+
+
+# -- adjoints of views, as aten has them -----------------------------------------------------------
+
+
+def _blank(grad, sizes):
+    return jnp.zeros(sizes, grad.dtype)
+
+
+@op("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", variants="")
+def select_backward(grad_output, input_sizes, dim, index):
+    """Zeros with the gradient in the place of a ``select``."""
+    dim = wrap_dim(dim, len(input_sizes))
+    return select.write(_blank(grad_output, input_sizes), grad_output, dim, index % input_sizes[dim])
+
+
+@op("slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) "
+    "-> Tensor", variants="")  # fmt: skip
+def slice_backward(grad_output, input_sizes, dim, start, end, step):
+    """Zeros with the gradient in the place of a slice."""
+    dim = wrap_dim(dim, len(input_sizes))
+    first = g.clamp_slice(input_sizes[dim], start, end)[0]
+    return slice_.write(_blank(grad_output, input_sizes), grad_output, dim, grad_output.shape[dim], step, first)
+
+
+@op("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
+    variants="")  # fmt: skip
+def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
+    """Zeros with the gradient on a diagonal."""
+    n = len(input_sizes)
+    return diagonal.write(_blank(grad_output, input_sizes), grad_output, offset, wrap_dim(dim1, n), wrap_dim(dim2, n))
+
+
+@op("unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor", variants="")
+def unfold_backward(grad_in, input_sizes, dim, size, step):
+    """The sums of the gradients of the windows that an element is in."""
+    dim = wrap_dim(dim, max(len(input_sizes), 1))
+    read = lambda x: _read_unfold(x, dim, size, step, grad_in.shape)  # noqa: E731
+    return rules.adjoint(read, _blank(grad_in, input_sizes))(grad_in)[0]

@@ -1,0 +1,90 @@
+"""Derivatives are the same formula whether a dispatch mode sees their calls or not: every operator, kinks included."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_kit import operators, sample
+
+import torchlike
+from torchlike._core.dispatch import call
+from torchlike._decl import rules
+from torchlike.utils._python_dispatch import TorchDispatchMode
+
+OPERATORS = operators()
+KINKS = [-np.inf, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 3.0, np.inf, np.nan]
+PAGE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "make_kinks.py"))
+
+
+class Pass(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def gradients(values, static, op, second=False):
+    """Results, and gradients of the differentiable inputs, of a call of ``op``."""
+    inputs = [torchlike.tensor(v) if isinstance(v, np.ndarray) else v for v in values]
+    leaves = [x for x in inputs if isinstance(x, torchlike.Tensor) and rules.differentiable(x.dtype.np)]
+    for x in leaves:
+        x.requires_grad_("batch_norm" not in op.name or x is leaves[0])
+    leaves = [x for x in leaves if x.requires_grad]
+    out = call(op, tuple(inputs), static)
+    outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o.requires_grad]
+    rng = np.random.RandomState(1)
+    grads = [torchlike.tensor(rng.uniform(0.5, 1.5, tuple(o.shape)).astype(o.dtype.np)) for o in outs]
+    found = torchlike.autograd.grad(outs, leaves, grads, allow_unused=True, create_graph=second)
+    if second:
+        roots = [(g * g.detach()).sum().real for g in found if g is not None and g.requires_grad]
+        if roots:
+            found += torchlike.autograd.grad(sum(roots), leaves, allow_unused=True)
+    return [*outs, *[g for g in found if g is not None]]
+
+
+def same(run):
+    plain = run()
+    with Pass():
+        shown = run()
+    assert len(plain) == len(shown)
+    for a, b in zip(shown, plain, strict=True):
+        assert a.shape == b.shape and a.dtype is b.dtype
+        a, b = a.detach().numpy(), b.detach().numpy()
+        tol = 2e-6 if a.dtype.itemsize <= 4 or a.dtype == np.complex64 else 1e-12
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+
+
+def refuses(op):
+    return any(hasattr(f, "error") for f in (op.formulas or {}).values())
+
+
+def pointwise(op):
+    return op.strides and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
+
+
+@pytest.mark.parametrize("op", [o for o in OPERATORS if not refuses(o)], ids=lambda o: o.full_name)
+def test_at_ordinary_points(op):
+    found = sample(op)
+    assert found is not None, "no call of it was found: add one to sample_kit.EXPLICIT"
+    same(lambda: gradients(*found, op))
+
+
+@pytest.mark.parametrize("op", [o for o in OPERATORS if pointwise(o) and not refuses(o)], ids=lambda o: o.full_name)
+def test_at_kinks(op):
+    _, static = sample(op)
+    grid = np.meshgrid(*[np.array(KINKS)] * len(op.dynamic))
+    same(lambda: gradients([g.ravel() for g in grid], static, op))
+
+
+@pytest.mark.parametrize("text", sorted({text for text, _ in PAGE["cases"]()}))
+def test_at_the_points_of_the_page(text):
+    def run():
+        found = []
+        for case, point in PAGE["cases"]():
+            if case == text:
+                slopes = PAGE["derivatives"](torchlike, text, point)
+                found += [torchlike.tensor(d, dtype=torchlike.float64) for d in slopes]
+        return found
+
+    same(run)

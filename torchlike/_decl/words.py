@@ -1,0 +1,147 @@
+"""Words: PyTorch's operators inside formulas, where a formula is to be seen as the calls that PyTorch makes.
+
+On values a word runs the kernel of its operator. While a formula is traced for a ``__torch_dispatch__`` it becomes one
+equation that keeps the operator's name; everything else in a formula is jax, whose primitives have names in aten.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+
+from torchlike._decl.derive import into
+from torchlike._decl.naming import naming
+from torchlike._decl.op import REGISTRY
+
+# Words that are no declared operator, or views, whose kernels want a tensor's layout.
+_PLAIN = {
+    "detach": lambda x: x,
+    "expand": lambda x, size: jnp.broadcast_to(x, size),
+    "new_zeros": lambda like, size, options=False: jnp.zeros(size, like.dtype),
+    "permute": lambda x, dims: jnp.transpose(x, dims),
+    "scalar_tensor": lambda number, like: jnp.asarray(number, like.dtype),
+    "select.int": lambda x, dim, index: jnp.take(x, index, dim),
+    "slice.Tensor": lambda x, dim, start, end: jax.lax.slice_in_dim(x, start, end, axis=dim),
+    "squeeze.dim": lambda x, dim: jnp.squeeze(x, dim),
+    "t": lambda x: x.T,
+    "transpose.int": lambda x, dim0, dim1: jnp.swapaxes(x, dim0, dim1),
+    "unsqueeze": lambda x, dim: jnp.expand_dims(x, dim),
+    "view": lambda x, size: jnp.reshape(x, size),
+    "zeros_like": lambda x: jnp.zeros_like(x),
+}
+
+
+class Word:
+    """An operator as formulas call it, by its full name in aten; ``add_`` is shown in place and computed as ``add``."""
+
+    __slots__ = ("name", "compute", "__weakref__")
+
+    def __init__(self, name, compute=None):
+        self.name = name
+        self.compute = compute or _PLAIN.get(name) or _kernel(name)
+
+    def __call__(self, *args, **kwargs):
+        if not naming():
+            return self.compute(*args, **kwargs)
+        leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: x is None)
+        arrays = [x for x in leaves if isinstance(x, jax.Array)]
+        fixed = tuple([_SLOT if isinstance(x, jax.Array) else x for x in leaves])
+        out = word_p.bind(*arrays, word=self, tree=tree, fixed=fixed)
+        return out[0] if len(out) == 1 else tuple(out)
+
+
+_SLOT = object()
+
+
+def arguments(arrays, tree, fixed):
+    """(args, kwargs) of the call of a word."""
+    arrays = iter(arrays)
+    return jax.tree.unflatten(tree, [next(arrays) if x is _SLOT else x for x in fixed])
+
+
+def _kernel(name):
+    """The kernel of the declared operator of this name, or in place, as a function of PyTorch's arguments."""
+    inplace = name not in REGISTRY
+    head, dot, overload = name.partition(".")
+    op = REGISTRY[head.removesuffix("_") + dot + overload] if inplace else REGISTRY[name]
+
+    def compute(*args, **kwargs):
+        given = dict(zip([a.name for a in op.schema.args], args, strict=False)) | kwargs
+        values, lens = [], []
+        for a in op.dynamic:
+            value = given.get(a.name, a.default)
+            if a.is_list:
+                lens.append(len(value))
+            values.extend(value if a.is_list else (value,))
+        static = tuple([_key(given.get(a.name, a.default)) for a in op.static])
+        out = op.forward((*static, tuple(lens)) if op.lists else static)(*values)
+        return into(name, out, values[0]) if inplace else out
+
+    return compute
+
+
+def _key(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+word_p, later_p, unseen_p = Primitive("word"), Primitive("later"), Primitive("unseen")
+for _p in (word_p, later_p, unseen_p):
+    _p.multiple_results = True
+
+
+@word_p.def_abstract_eval
+def _(*avals, word, tree, fixed):
+    def run(*xs):
+        args, kwargs = arguments(xs, tree, fixed)
+        return word.compute(*args, **kwargs)
+
+    out = jax.eval_shape(run, *[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+    return [ShapedArray(o.shape, o.dtype) for o in (out if isinstance(out, tuple | list) else (out,))]
+
+
+@later_p.def_abstract_eval
+def _(*avals, rank, jaxpr):
+    return jaxpr.out_avals
+
+
+@unseen_p.def_abstract_eval
+def _(*avals, jaxpr):
+    return jaxpr.out_avals
+
+
+def later(function, *values, rank=1):
+    """``function(*values)``; what PyTorch computes in a node of its own, after those made later by ``rank``."""
+    if not naming():
+        return function(*values)
+    return later_p.bind(*values, rank=rank, jaxpr=jax.make_jaxpr(function)(*values))[0]
+
+
+def unseen(function, *values):
+    """``function(*values)``; what PyTorch has saved, or never computes: no ``__torch_dispatch__`` sees it."""
+    if not naming():
+        return function(*values)
+    return unseen_p.bind(*values, jaxpr=jax.make_jaxpr(function)(*values))[0]
+
+
+def spelled(name, compute, *args, **kwargs):
+    """``compute(*args, **kwargs)``, which the operator ``name`` computes too."""
+    return Word(name, compute)(*args, **kwargs) if naming() else compute(*args, **kwargs)
+
+
+class _Words:
+    """PyTorch's operators by name: ``aten.tanh(x)``, ``aten["scatter.src"](...)``."""
+
+    def __init__(self):
+        self._found = {}
+
+    def __getitem__(self, name):
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = Word(name)
+        return found
+
+    __getattr__ = __getitem__
+
+
+aten = _Words()
+__all__ = ["Word", "arguments", "aten", "later", "later_p", "spelled", "unseen", "word_p"]
