@@ -262,7 +262,7 @@ _add("sym_numel(Tensor self) -> SymInt", lambda self: math.prod(self._layout.sha
 _add("sym_storage_offset(Tensor self) -> SymInt", lambda self: self._layout.offset)
 _add("size(Tensor self) -> int[]", lambda self: list(self._layout.shape))
 _add("size.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.shape[dim])
-_add("stride(Tensor self) -> SymInt[]", lambda self: list(self._layout.strides))
+_add("stride(Tensor self) -> int[]", lambda self: list(self._layout.strides))
 _add("stride.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.strides[dim])
 _add("numel(Tensor self) -> int", lambda self: math.prod(self._layout.shape))
 _add("dim(Tensor self) -> int", lambda self: len(self._layout.shape))
