@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import torchlike as torch
+from torchlike._core import dispatch
 from torchlike._decl import settings
 from torchlike._decl.op import REGISTRY
-from torchlike._executor import compiling, identity, kernels, plans, store
+from torchlike._executor import compiling, identity, immediate, kernels, plans, store
 from torchlike._executor.kernels import CALLS, LARGE, TINY, jit
 
 EVENTS = {
@@ -440,3 +441,28 @@ def test_kernels_used_longest_ago_are_dropped(monkeypatch):
     for n in range(3, 40):
         assert kernel(jnp.ones(n)).shape == (n,) and float(kernel(used)[0]) == 3.0
     assert kernel._cache_size() <= 4
+
+
+def test_a_kernel_in_use_stays_while_others_are_counted(monkeypatch, levels):
+    monkeypatch.setattr(kernels, "COUNTED", 8)
+    kernel, used = fresh(None), jnp.ones(1000)
+    for n in range(40):
+        assert kernel(jnp.ones(1001 + n)).shape == (1001 + n,) and float(kernel(used)[0]) == 3.0
+    assert levels == ["quickly"] * 41
+
+
+def test_plans_made_longest_ago_are_forgotten(monkeypatch):
+    monkeypatch.setattr(dispatch, "PLANS", 8)
+    for n in range(1, 30):
+        x = torch.ones(n, requires_grad=True)
+        x.tanh().sum().backward()
+        assert x.grad.shape == (n,)
+    assert len(REGISTRY["tanh"].plans) <= 8
+
+
+def test_zeros_and_ones_are_the_same_however_they_are_made():
+    for make, number in ((immediate.zeros, 0), (immediate.ones, 1)):
+        found = [make((2, 3), np.dtype(np.float32)) for _ in range(immediate.COPIES + 2)]
+        assert all(a.tolist() == [[number] * 3] * 2 and not a.weak_type and not a._committed for a in found)
+        assert len({a.aval for a in found}) == len({a.sharding for a in found}) == 1
+        assert jax.make_jaxpr(lambda make=make: make((2,), np.dtype(np.int32)))().out_avals[0].shape == (2,)

@@ -101,8 +101,14 @@ def plan_for(op, inputs, static, values):
     key = tuple(key)
     plan = op.plans.get(key, _ABSENT)
     if plan is _ABSENT:
+        if len(op.plans) >= PLANS:
+            for old in list(op.plans)[: PLANS // 2]:
+                op.plans.pop(old, None)
         plan = op.plans[key] = _make_plan(op, inputs, static, values)
     return plan
+
+
+PLANS = 2048  # of one operator; beyond, the older half is forgotten, and made again where it is asked for
 
 
 _ABSENT = object()

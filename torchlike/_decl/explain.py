@@ -26,7 +26,8 @@ def derivative(op: Op) -> str:
 def saved(op: Op) -> list[str]:
     """What explicit formulas keep for the backward."""
     kept = {a.name for a in op.dynamic} | {"result", *(op.result_names or ())}
-    return sorted({p for f in (op.formulas or {}).values() for p in parameters(f)} & kept)
+    formulas: dict = op.formulas or {}
+    return sorted({p for f in formulas.values() for p in parameters(f)} & kept)
 
 
 def describe(op: Op) -> str:

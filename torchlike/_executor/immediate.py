@@ -96,6 +96,22 @@ def _caster(dtype):
     return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
+COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel is made for them
+_copies: dict = {}
+
+
+def _filled(shape, dtype, one):
+    """An array of zeros or ones."""
+    key = shape, dtype, one
+    made = _copies.get(key, 0)
+    if made >= COPIES or not trace_state_clean():
+        return _filler(*key)()
+    if len(_copies) > 4096:
+        _copies.clear()
+    _copies[key] = made + 1
+    return uploaded((np.ones if one else np.zeros)(shape, dtype))
+
+
 @functools.lru_cache(4096)
 def _filler(shape, dtype, one):
     make = jnp.ones if one else jnp.zeros
@@ -104,12 +120,12 @@ def _filler(shape, dtype, one):
 
 def zeros(shape, dtype):
     """An array of zeros."""
-    return _filler(shape, dtype, False)()
+    return _filled(shape, dtype, False)
 
 
 def ones(shape, dtype):
     """An array of ones."""
-    return _filler(shape, dtype, True)()
+    return _filled(shape, dtype, True)
 
 
 _ALIGNMENT = 64  # bytes; what begins at a multiple of it, XLA takes as it is on CPU

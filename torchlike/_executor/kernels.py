@@ -108,18 +108,19 @@ class Miss:
         if call.size > LARGE:
             return self._first(self._code(call, "well", args), call, args)
         key = call.tree, call.kinds
-        counted = self.calls.get(key)
+        counted = self.calls.pop(key, None)  # the one used last stands last
         if counted is None:
             code = self._code(call, "quickly", args)
             if code is None or call.size + sum([a.size for a in code.outs]) <= TINY:
                 return self._first(code, call, args)
-            if len(self.calls) > COUNTED:
-                self.calls.clear()
-            counted = self.calls[key] = _Counted(code, self)
+            if len(self.calls) >= COUNTED:
+                for old in list(self.calls)[: COUNTED // 4]:
+                    self.calls.pop(old, None)
+            counted = _Counted(code, self)
         counted.calls += 1
         if counted.calls > 1 and counted.calls >= min(CALLS, WORK // max(call.size, 1)):
-            self.calls.pop(key, None)
             return self._first(self._code(call, "well", args), call, args)
+        self.calls[key] = counted
         return counted.run(*args), None, True
 
     def _first(self, code, call, args):

@@ -179,7 +179,7 @@ def BINARY_OP(i, f, number):
     f.stack.append(i.binary(_SYMBOLS[number], left, right))
 
 
-_SYMBOLS = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
+_SYMBOLS: tuple[str, ...] = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
 _SYMBOLS += tuple(f"{s}=" for s in _SYMBOLS)
 
 

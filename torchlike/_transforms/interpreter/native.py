@@ -10,7 +10,7 @@ _template = (lambda f, args, kwargs: f(*args, **kwargs)).__code__
 _units = len(_template.co_code) // 2
 # "no columns, the same line" for every eight code units: the form of PEP 626 tables that has no carets
 _table = b"".join(bytes([0x80 | 13 << 3 | min(8, _units - i) - 1, 0]) for i in range(0, _units, 8))
-_doors = set()  # code objects of doors
+_doors: set = set()  # code objects of doors
 
 
 def door(code, line, namespace):
