@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -137,6 +138,7 @@ def _works(op: Op, static: tuple, values: list) -> bool:
     return any(rules.differentiable(o.dtype) and o.size for o in derive.as_tuple(out) if hasattr(o, "dtype"))
 
 
+@functools.cache
 def sample(op: Op, dtype: Any = np.float64) -> tuple[list, tuple] | None:
     """(runtime values, static arguments) of a call that works, or None."""
     if op.full_name in EXPLICIT:

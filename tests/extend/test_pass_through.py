@@ -88,3 +88,9 @@ def test_at_the_points_of_the_page(text):
         return found
 
     same(run)
+
+
+def test_the_list_of_opaque_derivatives_is_current():
+    docs = Path(__file__).parents[2] / "docs"
+    page = runpy.run_path(str(docs / "make_opaque.py"), run_name="make_opaque")["page"]()
+    assert (docs / "opaque.md").read_text() == page, "run python docs/make_opaque.py"

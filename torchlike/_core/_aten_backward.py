@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jax import ShapeDtypeStruct
-from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
+from torchlike._base.jaxprs import Literal
 from torchlike._core import _aten_lower as lower
-from torchlike._core import _aten_rules  # noqa: F401  (what run knows)
+from torchlike._core import _aten_places  # noqa: F401  (what run knows)
 from torchlike._core._aten_jaxpr import Spread, is_number, missing, run, whole, wrapped
 from torchlike._core._aten_lower import Later, shown
 from torchlike._core.dispatch import call
@@ -50,7 +50,8 @@ def _source(plan: Any) -> Any:
 def _without_twins(closed: Any) -> Any:
     """A jaxpr in which gradients of several inputs share a reshaped gradient."""
     same: dict[Any, Any] = {}
-    eqns, found = [], {}
+    eqns: list = []
+    found: dict[Any, Any] = {}
     for eqn in closed.jaxpr.eqns:
         eqn = eqn.replace(invars=[v if isinstance(v, Literal) else same.get(v, v) for v in eqn.invars])
         word = eqn.params["word"].name if eqn.primitive.name == "word" else eqn.primitive.name
@@ -153,7 +154,7 @@ def named(plan: Any) -> Any:
     return backward if fits and covered.issuperset(names) else None
 
 
-def _of_view(plan: Any, values: tuple, args: tuple) -> list:
+def _of_view(plan: Any, values: tuple, args: Any) -> list:
     """The adjoint of a view in PyTorch's words, from the arguments that it was made with."""
     op, grad = plan.op.declaration, values[-1]
     named = [args[i] if i < len(args) else a.default for i, a in enumerate(op.schema.args[1:]) if not a.kwarg_only]

@@ -87,10 +87,15 @@ def _key(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-for _op in list(REGISTRY.values()):
-    for _wrt, (_text, _sources) in (_op.backward if isinstance(_op.backward, dict) else {}).items():
-        if isinstance(_text, str) and _text.endswith(") -> Tensor") and "num_weights" not in _text:
-            _backward(_op, _text, _sources)
+def _add_all() -> None:
+    for op in list(REGISTRY.values()):
+        declared: dict = op.backward if isinstance(op.backward, dict) else {}
+        for text, sources in declared.values():
+            if isinstance(text, str) and text.endswith(") -> Tensor") and "num_weights" not in text:
+                _backward(op, text, sources)
+
+
+_add_all()
 
 
 @_declared("embedding")

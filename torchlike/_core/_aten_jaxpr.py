@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jax.extend.core import Literal
 
 from torchlike._base.dtypes import FROM_NP
+from torchlike._base.jaxprs import Literal
 from torchlike._core._aten_lower import Later, shown, viewable
 from torchlike._core.packets import ops
 from torchlike._core.python_dispatch import below
@@ -18,9 +18,10 @@ from torchlike._core.tensor import contiguous_format, strided, wrap
 
 _aten = ops.aten
 # Primitives whose results are tensors even of numbers.
-_SHAPED = frozenset("broadcast_in_dim iota reshape concatenate word convert_element_type copy".split())
+_SHAPED = frozenset("broadcast_in_dim iota reshape concatenate stack pad word convert_element_type copy".split())
 RULES: dict[str, Callable] = {}  # by primitive: (equation, values) -> the result, or the results
 CHECKS: dict[str, Callable] = {}  # by primitive: whether an equation is one that its rule knows
+FUNCTIONS: dict[str, Callable] = {}  # by the name of a jitted function of jax that is an operator of aten
 
 
 class Cast:
@@ -98,6 +99,8 @@ def missing(jaxpr: Any) -> set[str]:
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
         inner = _inner(eqn)
+        if eqn.params.get("name") in FUNCTIONS:
+            continue
         if inner is not None:
             found |= missing(getattr(inner, "jaxpr", inner))
         elif name not in RULES or not CHECKS.get(name, lambda eqn: True)(eqn):
@@ -167,6 +170,8 @@ _PLAIN = {_Int: int, _Float: float, _Complex: complex}
 
 def _equation(eqn: Any, args: list) -> list:
     inner = _inner(eqn)
+    if inner is not None and eqn.params.get("name") in FUNCTIONS and not any(map(is_number, args)):
+        return [FUNCTIONS[eqn.params["name"]](*args)]
     if eqn.primitive.name == "later":
         given = [whole(a) for a in args]
         return [Later(lambda: whole(run(inner, given)[0]), eqn.params["rank"])]

@@ -10,6 +10,7 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import FROM_NP
 from torchlike._core._aten_jaxpr import (
     CHECKS,
+    FUNCTIONS,
     RULES,
     Cast,
     Spread,
@@ -29,7 +30,7 @@ from torchlike._decl.words import arguments
 _aten = ops.aten
 
 
-def _rule(*names: str, check: Callable | None = None) -> Callable[[Callable], Callable]:
+def rule(*names: str, check: Callable | None = None) -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
         for name in names:
             RULES[name] = function
@@ -40,7 +41,7 @@ def _rule(*names: str, check: Callable | None = None) -> Callable[[Callable], Ca
     return register
 
 
-@_rule("word")
+@rule("word")
 def _word(eqn: Any, *values: Any) -> list:
     p = eqn.params
     args, kwargs = arguments([bare(whole(v)) for v in values], p["tree"], p["fixed"])
@@ -111,20 +112,20 @@ _unary(
     erf="erf", erfc="erfc", erf_inv="erfinv", lgamma="lgamma", digamma="digamma", abs="abs", conj="_conj",
     bessel_i0e="special_i0e", bessel_i1e="special_i1e",
 )  # fmt: skip
-_rule("round", check=lambda eqn: int(eqn.params["rounding_method"]) == 1)(
+rule("round", check=lambda eqn: int(eqn.params["rounding_method"]) == 1)(
     lambda eqn, x: shown(_aten.round.default, whole(x))
 )
-_rule("copy", "copy_p", "stop_gradient")(lambda eqn, x: x)
-_rule("optimization_barrier")(lambda eqn, *xs: list(xs))
+rule("copy", "copy_p", "stop_gradient")(lambda eqn, x: x)
+rule("optimization_barrier")(lambda eqn, *xs: list(xs))
 
 
-@_rule("not")
+@rule("not")
 def _not(eqn: Any, x: Any) -> Any:
     x = whole(x)
     return shown((_aten.logical_not if eqn.invars[0].aval.dtype == bool else _aten.bitwise_not).default, x)
 
 
-@_rule("sign")
+@rule("sign")
 def _sign(eqn: Any, x: Any) -> Any:
     x = whole(x)
     sign = shown(_aten.sgn.default, x)
@@ -138,7 +139,7 @@ RULES["imag"] = lambda eqn, x: real_or_imaginary(whole(x), 1)
 RULES["square"] = lambda eqn, x: shown(_aten.pow.Tensor_Scalar, whole(x), 2)
 
 
-@_rule("integer_pow")
+@rule("integer_pow")
 def _integer_pow(eqn: Any, x: Any) -> Any:
     x, n = whole(x), eqn.params["y"]
     if n in (2, 3):
@@ -197,7 +198,7 @@ for _p, _n in (("and", "and"), ("or", "or"), ("xor", "xor")):
     CHECKS[_p] = lambda eqn: eqn.invars[0].aval.dtype == bool
 
 
-@_rule("sub")
+@rule("sub")
 def _sub(eqn: Any, x: Any, y: Any) -> Any:
     x, y = _operands(eqn, (x, y))
     if is_number(x):
@@ -205,7 +206,7 @@ def _sub(eqn: Any, x: Any, y: Any) -> Any:
     return shown(_aten.sub.Scalar if is_number(y) else _aten.sub.Tensor, x, y)
 
 
-@_rule("div")
+@rule("div")
 def _div(eqn: Any, x: Any, y: Any) -> Any:
     x, y = _operands(eqn, (x, y))
     dtype = eqn.invars[0].aval.dtype
@@ -216,7 +217,7 @@ def _div(eqn: Any, x: Any, y: Any) -> Any:
     return shown(_aten.div.Scalar if is_number(y) and not isinstance(y, Wrapped) else _aten.div.Tensor, x, bare(y))
 
 
-@_rule("pow")
+@rule("pow")
 def _pow(eqn: Any, x: Any, y: Any) -> Any:
     x, y = _operands(eqn, (x, y))
     if is_number(y):
@@ -224,7 +225,7 @@ def _pow(eqn: Any, x: Any, y: Any) -> Any:
     return shown(_aten.pow.Scalar if is_number(x) else _aten.pow.Tensor_Tensor, x, y)
 
 
-@_rule("select_n", check=lambda eqn: eqn.invars[0].aval.dtype == bool and len(eqn.invars) == 3)
+@rule("select_n", check=lambda eqn: eqn.invars[0].aval.dtype == bool and len(eqn.invars) == 3)
 def _select(eqn: Any, which: Any, *cases: Any) -> Any:
     if is_number(which):
         return cases[bool(which)]
@@ -234,14 +235,14 @@ def _select(eqn: Any, which: Any, *cases: Any) -> Any:
     return shown(_aten.where.self, which, yes, no)
 
 
-@_rule("clamp")
+@rule("clamp")
 def _clamp(eqn: Any, low: Any, x: Any, high: Any) -> Any:
     x, dtype = whole(x), eqn.invars[1].aval.dtype
     low, high = [_tensor(whole(b), x, dtype) for b in (low, high)]
     return shown(_aten.minimum.default, shown(_aten.maximum.default, x, low), high)
 
 
-@_rule("convert_element_type")
+@rule("convert_element_type")
 def _convert(eqn: Any, x: Any) -> Any:
     return cast(x, eqn.outvars[0].aval.dtype)
 
@@ -249,7 +250,7 @@ def _convert(eqn: Any, x: Any) -> Any:
 # -- shapes ----------------------------------------------------------------------------------------------------------
 
 
-@_rule("broadcast_in_dim")
+@rule("broadcast_in_dim")
 def _broadcast(eqn: Any, x: Any) -> Any:
     shape, dims = _out(eqn), tuple(eqn.params["broadcast_dimensions"])
     if is_number(x) and not shape:
@@ -261,7 +262,7 @@ def _broadcast(eqn: Any, x: Any) -> Any:
     return Spread(x, shape, dims, eqn.outvars[0].aval.dtype)
 
 
-@_rule("reshape", check=lambda eqn: eqn.params["dimensions"] is None)
+@rule("reshape", check=lambda eqn: eqn.params["dimensions"] is None)
 def _reshape(eqn: Any, x: Any) -> Any:
     if is_number(x):
         return Spread(x, _out(eqn), (), eqn.outvars[0].aval.dtype) if _out(eqn) else x
@@ -271,7 +272,7 @@ def _reshape(eqn: Any, x: Any) -> Any:
     return x if tuple(x.shape) == _out(eqn) else reshaped(x, list(_out(eqn)))
 
 
-@_rule("squeeze")
+@rule("squeeze")
 def _squeeze(eqn: Any, x: Any) -> Any:
     x = whole(x)
     for d in sorted((d % x.ndim for d in eqn.params["dimensions"]), reverse=True):
@@ -279,7 +280,7 @@ def _squeeze(eqn: Any, x: Any) -> Any:
     return x
 
 
-@_rule("expand_dims")
+@rule("expand_dims")
 def _expand_dims(eqn: Any, x: Any) -> Any:
     x = whole(x)
     for d in sorted(eqn.params["dimensions"]):
@@ -287,7 +288,7 @@ def _expand_dims(eqn: Any, x: Any) -> Any:
     return x
 
 
-@_rule("transpose")
+@rule("transpose")
 def _transpose(eqn: Any, x: Any) -> Any:
     x, dims = whole(x), list(eqn.params["permutation"])
     moved = [i for i, d in enumerate(dims) if i != d]
@@ -298,12 +299,12 @@ def _transpose(eqn: Any, x: Any) -> Any:
     return shown(_aten.permute.default, x, dims) if moved else x
 
 
-@_rule("rev")
+@rule("rev")
 def _rev(eqn: Any, x: Any) -> Any:
     return shown(_aten.flip.default, whole(x), list(eqn.params["dimensions"]))
 
 
-@_rule("slice")
+@rule("slice")
 def _slice(eqn: Any, x: Any) -> Any:
     p, x = eqn.params, whole(x)
     steps = p["strides"] or (1,) * len(p["start_indices"])
@@ -313,7 +314,7 @@ def _slice(eqn: Any, x: Any) -> Any:
     return x
 
 
-@_rule("split")
+@rule("split")
 def _split(eqn: Any, x: Any) -> Any:
     x, d, at, found = whole(x), eqn.params["axis"], 0, []
     for n in eqn.params["sizes"]:
@@ -322,10 +323,17 @@ def _split(eqn: Any, x: Any) -> Any:
     return found
 
 
-@_rule("concatenate")
+@rule("concatenate")
 def _concatenate(eqn: Any, *args: Any) -> Any:
     found = [_filled(a, v.aval) for a, v in zip(args, eqn.invars, strict=True)]
     return shown(_aten.cat.default, found, eqn.params["dimension"])
+
+
+@rule("stack")
+def _stack(eqn: Any, *args: Any) -> Any:
+    return shown(
+        _aten.stack.default, [_filled(a, v.aval) for a, v in zip(args, eqn.invars, strict=True)], eqn.params["axis"]
+    )
 
 
 def _filled(x: Any, aval: Any) -> Any:
@@ -333,12 +341,14 @@ def _filled(x: Any, aval: Any) -> Any:
     return whole(Spread(x, tuple(aval.shape), (), aval.dtype)) if is_number(x) else x
 
 
-@_rule("pad", check=lambda eqn: all(not inner for *_, inner in eqn.params["padding_config"]))
+@rule("pad")
 def _pad(eqn: Any, x: Any, value: Any) -> Any:
     sizes: list[int] = []
-    for low, high, _ in reversed(eqn.params["padding_config"]):
-        sizes += [low, high]
     x, value = _filled(x, eqn.invars[0].aval), whole(value)
+    for d, (low, high, between) in reversed(list(enumerate(eqn.params["padding_config"]))):
+        sizes += [low, high]
+        if between and x.shape[d]:
+            x = _apart(x, d, between, value)
     if is_number(value):
         return shown(_aten.constant_pad_nd.default, x, sizes, *((value,) if value else ()))
     inside = shown(
@@ -347,7 +357,18 @@ def _pad(eqn: Any, x: Any, value: Any) -> Any:
     return shown(_aten.where.self, inside, shown(_aten.constant_pad_nd.default, x, sizes), value)
 
 
-@_rule("iota")
+def _apart(x: Any, d: int, between: int, value: Any) -> Any:
+    """A tensor with ``between`` elements of this value between its own along a dimension."""
+    if not is_number(value):
+        raise NotImplementedError("a padding inside of a tensor with what is no constant cannot be shown to a mode")
+    n, shape = x.shape[d], list(x.shape)
+    x = shown(_aten.unsqueeze.default, x, d + 1)
+    x = shown(_aten.constant_pad_nd.default, x, [0, 0] * (len(shape) - 1 - d) + [0, between], value)
+    x = reshaped(x, [*shape[:d], n * (between + 1), *shape[d + 1 :]])
+    return shown(_aten.slice.Tensor, x, d, 0, n * (between + 1) - between)
+
+
+@rule("iota")
 def _iota(eqn: Any) -> Any:
     p, shape = eqn.params, _out(eqn)
     d = p["dimension"]
@@ -358,7 +379,7 @@ def _iota(eqn: Any) -> Any:
 # -- reductions and products -----------------------------------------------------------------------------------------
 
 
-@_rule("reduce_sum")
+@rule("reduce_sum")
 def _sum(eqn: Any, x: Any) -> Any:
     if isinstance(x, Cast) and x.source.dtype.np.kind == "b" and x.dtype == np.int64:
         x = x.source  # sums of bools are int64
@@ -386,7 +407,7 @@ _reduction("reduce_and", "all", "dims")
 _reduction("reduce_or", "any", "dims")
 
 
-@_rule("reduce_prod")
+@rule("reduce_prod")
 def _prod(eqn: Any, x: Any) -> Any:
     x = whole(x)
     for d in sorted(eqn.params["axes"], reverse=True):
@@ -394,7 +415,7 @@ def _prod(eqn: Any, x: Any) -> Any:
     return x
 
 
-@_rule("argmax", "argmin", check=lambda eqn: len(eqn.params["axes"]) == 1)
+@rule("argmax", "argmin", check=lambda eqn: len(eqn.params["axes"]) == 1)
 def _place(eqn: Any, x: Any) -> Any:
     got = shown(getattr(_aten, eqn.primitive.name).default, whole(x), eqn.params["axes"][0])
     return cast(got, np.dtype(eqn.params["index_dtype"]))
@@ -415,7 +436,7 @@ _scan("cumprod", "cumprod")
 _scan("cumlogsumexp", "logcumsumexp")
 
 
-@_rule("dot_general")
+@rule("dot_general")
 def _dot(eqn: Any, x: Any, y: Any) -> Any:
     (left, right), (batch_x, batch_y) = eqn.params["dimension_numbers"]
     kind = eqn.outvars[0].aval.dtype
@@ -445,7 +466,11 @@ def _stacked(x: Any, batch: tuple, inner: tuple, last: bool) -> tuple:
     return (x if list(x.shape) == shape else reshaped(x, shape)), lengths
 
 
-@_rule("triangular_solve")
+# jax's functions, not primitives, that are operators of aten.
+FUNCTIONS["copysign"] = lambda x, y: shown(_aten.copysign.Tensor, whole(x), whole(y))
+
+
+@rule("triangular_solve")
 def _triangular(eqn: Any, a: Any, b: Any) -> Any:
     p, a, b = eqn.params, whole(a), whole(b)
     upper = not p["lower"]

@@ -8,8 +8,9 @@ from torchlike._core.dispatch import call, walk
 from torchlike._core.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.layers import Call, Form
 from torchlike._core.mutation import reshape, write
+from torchlike._core.node import requires_grad
 from torchlike._core.tensor import Tensor, value_of
-from torchlike._decl import derive
+from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
 
 
@@ -21,7 +22,7 @@ def call_out(op, inputs, static, out):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
         demand_writable(o)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
-    if state.grad and any(t.requires_grad for t in (*tensors, *outs)):
+    if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
@@ -30,6 +31,15 @@ def call_out(op, inputs, static, out):
     made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
     (walk if state.slow or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
     return out if op.returns is None else op.returns(outs)
+
+
+def _differentiable(op, inputs, static):
+    """Whether gradients can flow through the call at all."""
+    if op.declaration.formulas == {}:
+        return False
+    avals = [derive.aval(value_of(x) if isinstance(x, Tensor) else x) for x in inputs]
+    wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and rules.differentiable(avals[i].dtype)]
+    return not wanted or op.derivative(static, avals, tuple(wanted)) is not None
 
 
 def _run(op, inputs, static):

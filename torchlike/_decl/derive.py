@@ -74,7 +74,8 @@ class Kernel:
     checked = None
     strides = False
     # What only declared operators have.
-    schema = formulas = tangents = result_names = operator = node_of = edges_of = backward = None
+    formulas: dict | None = None
+    schema = tangents = result_names = operator = node_of = edges_of = backward = None
     closed = None
     full_name = ""
     dynamic: tuple = ()

@@ -7,8 +7,8 @@ equation that keeps the operator's name; everything else in a formula is jax, wh
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 
+from torchlike._base.jaxprs import Primitive
 from torchlike._decl.derive import into
 from torchlike._decl.naming import naming
 from torchlike._decl.op import REGISTRY
