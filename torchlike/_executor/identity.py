@@ -56,12 +56,11 @@ def _spell_code(x):
     """A function or class that modules of the package, numpy or jax hold under its name."""
     if isinstance(x, functools.partial):
         return f"partial{_spell_all((x.func, x.args, x.keywords))}"
-    x = getattr(x, "__wrapped__", x)
     module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "")
     found = sys.modules.get(module) if module.partition(".")[0] in _SHARED else None
     for part in name.split("."):
         found = getattr(found, part, None)
-    if found is None or getattr(found, "__wrapped__", found) is not x:
+    if found is None or (found is not x and getattr(found, "__wrapped__", None) is not x):
         raise Nameless(x)
     return f"{module}:{name}"
 
