@@ -191,11 +191,11 @@ def warned(f, *calls):
 
 
 def test_the_warning_names_what_changed():
-    scale = [1.0]
-    f = torch.compile(lambda x, k=1: x * scale[0] * k, recompile_limit=2)
+    scale = ["1"]
+    f = torch.compile(lambda x, k=1: x * float(scale[0]) * k, recompile_limit=2)
 
     def changed():
-        scale[0] += 1
+        scale[0] += "1"
         f(x2())
 
     assert "scale[0] changed" in warned(f, lambda: f(x2()), changed, changed)

@@ -84,7 +84,7 @@ class CompiledFunction:
     def reset(self):
         """Forget every program."""
         self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
-        self.changes = 0
+        self.changes, self.moving = 0, set()
         self.lines = set()
 
     def __get__(self, instance, owner=None):
@@ -116,6 +116,7 @@ class CompiledFunction:
                 failed = guards.failed() or (None if program.holds() else _SHARED)
                 if failed is None:
                     return program(leaves)
+                self.moving |= guards.moved()
             result, error = self._new(key, leaves, tree, failed)
         if error is None:
             return result
@@ -129,7 +130,7 @@ class CompiledFunction:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
         try:
-            with Interpreter(self.function) as interpreter:
+            with Interpreter(self.function, self.moving) as interpreter:
                 trace = Trace(interpreter, leaves, tree)
         except Exception as error:
             return None, error

@@ -6,12 +6,14 @@ may mean nothing. Most compare by identity; a number that was set again is as go
 
 import array
 import collections
+from itertools import chain
 from operator import attrgetter, is_
 from typing import NamedTuple
 
 import numpy as np
 
 from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.live import KINDS
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
 
@@ -55,6 +57,20 @@ class Guards:
             if getter() != value:
                 return "a mode or an option of an optimizer"
         return None
+
+    def moved(self):
+        """The numbers that are not what they were, as the interpreter knows them."""
+        found = set()
+        for part in self.parts:
+            read = part.read
+            if read.kind in KINDS and type(read.value) in (float, int) and not part.holds():
+                try:
+                    now = KINDS[read.kind](read.holder, read.key)
+                except _ERRORS:
+                    continue
+                if type(now) is type(read.value):
+                    found.add((read.kind, id(read.holder), read.key))
+        return found
 
     def _compiled(self):
         writer = _Writer()
@@ -289,6 +305,8 @@ _PARTS = {
     "dict": _part(lambda x, _: object.__getattribute__(x, "__dict__"), "{x}.__dict__"),
     "type": _part(lambda x, _: type(x), "type({x})"),
     "variable": _part(lambda x, given: x.get(*given), "{x}.get(*{k})"),
+    "number": _part(lambda get, _: type(get()), "type({x}())"),
+    "number test": _part(lambda get, _: get(), "{x}()"),
     "code": lambda read: _Code(read, (read.holder.__code__, read.holder.__defaults__, read.holder.__kwdefaults__)),
     "whole": _content,
     "array": _content,
@@ -323,8 +341,9 @@ class _State:
     def __init__(self, read):
         self.read, state = read, read.holder
         self.keys, self.states = list(state), list(state.values())
-        self.held = [list(s.values()) for s in self.states]
-        self.owned = [v for values in self.held for v in values if isinstance(v, Tensor)]
+        self.lengths, self.views = list(map(len, self.states)), [s.values() for s in self.states]
+        self.held = list(chain.from_iterable(self.views))
+        self.owned = [v for v in self.held if isinstance(v, Tensor)]
         self.storages = list(map(_storage, self.owned))
 
     def holds(self):
@@ -334,14 +353,13 @@ class _State:
             len(state) == len(self.keys)
             and all(map(is_, state, self.keys))
             and all(map(is_, state.values(), self.states))
-            and all(
-                [
-                    len(s) == len(h) and all(map(alike, s.values(), h))
-                    for s, h in zip(self.states, self.held, strict=True)
-                ]
-            )
+            and list(map(len, self.states)) == self.lengths
+            and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
             and all(map(is_, map(_storage, self.owned), self.storages))
         )
+
+    def _values(self):
+        return chain.from_iterable(self.views)
 
     def name(self):
         """What has changed."""

@@ -33,10 +33,9 @@ def compile(
     took for granted still holds (shapes, dtypes, ``training``, Python values that the function reads)
     and run the program; otherwise the function is traced anew, up to ``recompile_limit`` times.
 
-    A function that needs the value of a tensor (``item()``, ``if tensor:``) or that cannot be traced for
-    another reason runs in pieces, as eager code whose operators are compiled together up to that point; the
-    line is logged (TORCHLIKE_LOG=graph_breaks). Python side effects other than on tensors (printing, appending
-    to lists) happen while tracing only; a function that changes a number it reads is traced in each call.
+    A function that needs the value of a tensor (``item()``, ``if tensor:``), changes Python objects, or cannot
+    be traced for another reason runs in pieces, as eager code whose operators are compiled together up to that
+    point; the line is logged (TORCHLIKE_LOG=graph_breaks). Numbers that change are inputs of the program.
 
     Args:
         fullgraph: raise an error where the function cannot be one program.

@@ -118,7 +118,7 @@ class Compiled(CompiledFunction):
             raise FailOnRecompileLimitHit(f"Hard failure due to {why}: {self._described()}: {reason}")
         self.eager = reason
         message = f"torch.compile: {self._name()} runs in eager from now on: {reason}"
-        warnings.warn(message, stacklevel=5)  # the line of the call
+        warnings.warn(message, stacklevel=6)  # the line of the call
 
     def _name(self) -> str:
         module = called_module(self.function)

@@ -150,6 +150,7 @@ def UNPACK_EX(i, f, arg):
 def FORMAT_VALUE(i, f, flags):
     spec = f.stack.pop() if flags & 4 else ""
     value = f.stack.pop()
+    value = i.constant(value)
     convert = {1: str, 2: repr, 3: ascii}.get(flags & 3)
     if convert is not None:
         value = i.call(convert, (value,))

@@ -14,6 +14,7 @@ from torchlike._base.state import state
 from torchlike._core.node import Node
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.objects import OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
@@ -38,6 +39,7 @@ _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__roun
 _OPERATORS = frozenset([f for f, *_ in (*OPERATORS.values(), *UNARY.values())] + [subscript, getattr, bool, len, iter])
 _ITERATE = frozenset((all, any, sum, min, max, sorted, functools.reduce, math.fsum, math.prod))
 _COLLECT = frozenset((list, tuple, set, frozenset, enumerate, zip, map, filter, collections.deque))
+_ARITHMETIC = frozenset((abs, min, max, pow, round))
 _KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
 
 
@@ -255,6 +257,8 @@ class Calls:
     def _builtin_class(self, cls, args, kwargs):
         if cls is super:
             return super(*(args or self.frame.of_super()))
+        if self.lives:
+            args = tuple(args) if cls is float else tuple([self.constants(a) for a in args])
         if cls is type and len(args) == 1:
             if not self.is_made(args[0]) and not trusted_class(type(args[0])):
                 self.reads.add("type", args[0], None, type(args[0]), "a class")
@@ -263,6 +267,8 @@ class Calls:
             self.refuse("makes a class")
         if cls is bool and args:
             return self.truth(args[0])
+        if cls is float and args and type(args[0]) is Number:
+            return self.combined(float, args[0])
         if args and cls in _CONVERSIONS:
             method = self.method(args[0], _CONVERSIONS[cls])
             if method is not None:
@@ -318,6 +324,8 @@ class Calls:
             if method is not None:
                 return self.call(method, args[1:], kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
+        if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
+            return self.combined(f, *args)
         if not pure and not (trust.trusted_name(module) and not trust.changing(f)):
             if module == "_warnings" and own(self.frame.globals.get("__name__", "")):
                 return self.native(f, args, kwargs)
@@ -329,6 +337,9 @@ class Calls:
         if f not in (isinstance, issubclass, callable, id, hash):
             self.seen(*args, *kwargs.values())
         return self.native(f, args, kwargs)
+
+    def _all_numbers(self, values):
+        return any([type(v) is Number for v in values]) and all([type(v) in (Number, float, int) for v in values])
 
     def _of_c_class(self, f, owner, name, args, kwargs):
         if name == "__new__" and args and isinstance(args[0], type):

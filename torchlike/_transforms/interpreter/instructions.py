@@ -179,8 +179,8 @@ def BINARY_OP(i, f, number):
     f.stack.append(i.binary(_SYMBOLS[number], left, right))
 
 
-_SYMBOLS: tuple[str, ...] = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
-_SYMBOLS += tuple(f"{s}=" for s in _SYMBOLS)
+_PLAIN = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
+_SYMBOLS = (*_PLAIN, *(f"{s}=" for s in _PLAIN))
 
 
 @op

@@ -1,17 +1,163 @@
-"""Numbers that change from call to call: they enter a program as inputs, not as constants."""
+"""Numbers that change from call to call: they enter a program as inputs, not as constants.
+
+A number that was read becomes live once a guard on its value has failed. Arithmetic of live numbers is kept as a
+recipe that each call follows; a comparison becomes a guard on its outcome; with a tensor they are an input.
+What needs the number itself makes it a constant of the program again, with a guard on its value.
+"""
+
+import operator
+
+from jax import lax
+
+from torchlike._base import dtypes
+from torchlike._base.state import state
+from torchlike._core.tensor import Tensor, wrap
+from torchlike._transforms.interpreter.reads import Read
+
+KINDS = {
+    "entry": dict.__getitem__,
+    "item": operator.getitem,
+    "cell": lambda cell, _: cell.cell_contents,
+    "attr": getattr,
+    "slot": lambda x, descriptor: descriptor.__get__(x),
+}
+_NUMERIC = (float, int)
+_WITH_TENSORS = frozenset(("+", "-", "*", "/", "+=", "-=", "*=", "/="))
+_METHODS = frozenset(("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "multiply", "divide", "true_divide"))
+
+
+class Number:
+    """A live number: its value now, what gives it in a later call, and the reads that it is made of."""
+
+    __slots__ = ("value", "get", "sources")
+
+    def __init__(self, value, get, sources):
+        self.value, self.get, self.sources = value, get, sources
 
 
 class Live:
-    """The part of the interpreter that knows which numbers change."""
+    """The part of the interpreter that knows which numbers change.
+
+    Attributes:
+        moving: {(kind, id of a holder, key)} of the numbers that have changed. lives: whether some were read.
+    """
 
     def live(self, value, kind, holder, key):
-        """A value that was just read, as a number that later calls read anew if it has changed before."""
-        return value
+        """A value that was just read, as a live number if it has changed before."""
+        if type(value) not in _NUMERIC or (kind, id(holder), key) not in self.moving:
+            return value
+        if (kind, id(holder), key) in self.fixed:
+            return value
+        found = self.reads.found.pop(self.reads.key(kind, holder, key), None)
+        name = found.name if found is not None else "a number"
+        get = KINDS[kind]
+        number = Number(value, lambda: get(holder, key), [(kind, holder, key, value, name)])
+        self._kind_of(number)
+        self.lives = True
+        return number
 
-    def plain(self, x):
-        """A number as a constant of the program."""
-        return x
+    def _kind_of(self, number):
+        """Guard the type of a live number, which decides about dtypes."""
+        ((kind, holder, key, value, name),) = number.sources
+        known = ("number", kind, id(holder), key)
+        self.reads.found.setdefault(known, Read("number", number.get, None, type(value), f"the type of {name}"))
+
+    def constant(self, x):
+        """``x``; a live number becomes a constant, with a guard."""
+        if type(x) is not Number:
+            return x
+        for kind, holder, key, value, name in x.sources:
+            self.fixed.add((kind, id(holder), key))
+            self.reads.add(kind, holder, key, value, name)
+        return x.value
+
+    def constants(self, x):
+        """``x`` with no live number in it, or in the containers that it consists of."""
+        kind = type(x)
+        if kind is tuple:
+            return tuple([self.constants(v) for v in x])
+        if kind is list and self.is_made(x):
+            x[:] = [self.constants(v) for v in x]
+        elif kind is dict and self.is_made(x):
+            for key, value in x.items():
+                x[key] = self.constants(value)
+        return self.constant(x)
+
+    def outcome(self, function, *numbers):
+        """What a test of numbers gives, as a guard."""
+        gets = [_getter(n) for n in numbers]
+
+        def get():
+            return function(*[g() for g in gets])
+
+        result = function(*[_value(n) for n in numbers])
+        names = [source[-1] for n in numbers if type(n) is Number for source in n.sources]
+        self.reads.found["test", id(get)] = Read("number test", get, None, result, " and ".join(names))
+        self.reads._kept.append(get)
+        return result
+
+    def combined(self, function, *numbers):
+        """Arithmetic of numbers, some of which are live."""
+        value = function(*[_value(n) for n in numbers])
+        if type(value) not in _NUMERIC:
+            return function(*[self.constant(n) for n in numbers])
+        gets = [_getter(n) for n in numbers]
+        sources = [source for n in numbers if type(n) is Number for source in n.sources]
+        return Number(value, lambda: function(*[g() for g in gets]), sources)
+
+    def of_numbers(self, symbol, function, left, right):
+        """``left + right`` and its like, where at least one is a live number."""
+        if _is_number(left) and _is_number(right):
+            if symbol in ("<", "<=", ">", ">=", "==", "!="):
+                return self.outcome(function, left, right)
+            return self.combined(_plain(function), left, right)
+        if symbol in _WITH_TENSORS:
+            if _fits(right):
+                return self.native(function, (self.as_tensor(left, right.dtype), right), {})
+            if _fits(left):
+                return self.native(function, (left, self.as_tensor(right, left.dtype)), {})
+        return self.binary(symbol, self.constant(left), self.constant(right))
+
+    def as_tensor(self, number, dtype):
+        """A live number as a tensor without dimensions, which is an input of the program."""
+        known = id(number.get)
+        array = self.inputs.get(known)
+        if array is None:
+            array = self.inputs[known] = state.capture.input(number.value, number.get)
+            self.reads._kept.append(number.get)
+        return wrap(lax.convert_element_type(array, dtype.np))
 
     def numbers_of(self, f, args, kwargs):
-        """The arguments of something that is not interpreted."""
-        return args, kwargs
+        """The arguments of something that is not interpreted: operators take live numbers as tensors."""
+        name = getattr(f, "__name__", "")
+        if name in _METHODS and args and _fits(args[0]):
+            x, *rest = args
+            if len(rest) == 1 and type(rest[0]) is Number:
+                rest = [self.as_tensor(rest[0], x.dtype)]
+            if type(kwargs.get("alpha")) is Number and len(rest) == 1 and _fits(rest[0]):
+                alpha = self.as_tensor(kwargs["alpha"], rest[0].dtype)
+                rest, kwargs = [rest[0] * alpha], {k: v for k, v in kwargs.items() if k != "alpha"}
+            args = (x, *rest)
+        return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
+
+
+def _fits(x):
+    return isinstance(x, Tensor) and x.dtype in (dtypes.float32, dtypes.float64)
+
+
+def _is_number(x):
+    return type(x) is Number or type(x) in (float, int, bool)
+
+
+def _value(x):
+    return x.value if type(x) is Number else x
+
+
+def _getter(x):
+    return x.get if type(x) is Number else lambda: x
+
+
+def _plain(function):
+    """The operator that an operator in place is for numbers, which cannot change."""
+    name = function.__name__
+    return getattr(operator, name[1:]) if name.startswith("i") and hasattr(operator, name[1:]) else function

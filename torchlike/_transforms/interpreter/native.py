@@ -1,5 +1,6 @@
 """Calls of code that is not interpreted: from the user's line, and with an eye on what it calls back."""
 
+import os
 import sys
 import types
 
@@ -10,7 +11,7 @@ _template = (lambda f, args, kwargs: f(*args, **kwargs)).__code__
 _units = len(_template.co_code) // 2
 # "no columns, the same line" for every eight code units: the form of PEP 626 tables that has no carets
 _table = b"".join(bytes([0x80 | 13 << 3 | min(8, _units - i) - 1, 0]) for i in range(0, _units, 8))
-_doors: set = set()  # code objects of doors
+_doors: set[types.CodeType] = set()  # code objects of doors
 
 
 def door(code, line, namespace):
@@ -33,7 +34,7 @@ class Net:
         code = frame.f_code
         if event != "call" or code in _doors or not unseen(code, frame.f_globals.get("__name__") or ""):
             return
-        if not _importing(frame):
+        if not _apart(frame):
             self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
             raise Unsupported(self.reason())
 
@@ -54,10 +55,14 @@ class Net:
         return result
 
 
-def _importing(frame):
-    """Whether a frame runs on behalf of an import."""
+_KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_library", "_decl", "_executor")])
+
+
+def _apart(frame):
+    """Whether a frame runs on behalf of an import, or is the kernel of an operator."""
     while frame is not None and frame.f_code not in _doors:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        filename = frame.f_code.co_filename
+        if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
             return True
         frame = frame.f_back
     return False

@@ -7,6 +7,7 @@ import types
 import numpy as np
 
 from torchlike._core.tensor import Tensor
+from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
 from torchlike._transforms.recording import Unsupported
@@ -100,7 +101,9 @@ class Objects:
         if kind is _SLOT and x is not None:
             value = found.__get__(x, cls)
             name = f"{self.reads.name(x)}.{found.__name__}"
-            return value if self.is_made(x) else self.reads.add("slot", x, found, value, name)
+            if self.is_made(x):
+                return value
+            return self.live(self.reads.add("slot", x, found, value, name), "slot", x, found)
         get = type(found).__dict__.get("__get__") if trusted_class(kind) else self.in_class(kind, "__get__")
         if get is None or get is MISSING:
             return found
@@ -117,6 +120,7 @@ class Objects:
     # -- attributes --------------------------------------------------------------------------------
     def attribute(self, x, name):
         """``x.name``."""
+        x = self.constant(x)
         cls = type(x)
         if isinstance(x, Tensor):
             return self._of_tensor(x, cls, name)
@@ -263,11 +267,13 @@ class Objects:
             self.reads.whole(x)
             return value
         if kind in PLAIN or getattr(x, name, MISSING) is value:
-            return self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
+            self.reads.add("attr", x, name, value, f"{self.reads.name(x)}.{name}")
+            return self.live(value, "attr", x, name)
         return value
 
     def set_attribute(self, x, name, value):
         """``x.name = value``."""
+        value = self.constant(value)
         if isinstance(x, Tensor):
             if hasattr(type(x), name):
                 return self.native(setattr, (x, name, value), {})
@@ -320,6 +326,7 @@ class Objects:
     # -- subscripts --------------------------------------------------------------------------------
     def item(self, x, key):
         """``x[key]``."""
+        key = self.constants(key) if self.lives else key
         if isinstance(x, type):
             return self.call(self.attribute(x, "__class_getitem__"), (key,)) if not trusted_class(x) else x[key]
         get = self.method(x, "__getitem__")
@@ -349,6 +356,7 @@ class Objects:
 
     def set_item(self, x, key, value):
         """``x[key] = value``."""
+        value = self.constant(value)
         put = self.method(x, "__setitem__")
         if put is not None:
             self.call(put, (key, value))
@@ -417,6 +425,8 @@ class Objects:
         """``bool(x)``."""
         if x is True or x is False or x is None:
             return bool(x)
+        if type(x) is Number:
+            return self.outcome(bool, x)
         for name in ("__bool__", "__len__"):
             method = self.method(x, name)
             if method is not None:
@@ -424,7 +434,7 @@ class Objects:
         if is_container(x) and not self.is_made(x):
             return bool(self.length(x))
         if type(x) in PLAIN:
-            return bool(self.plain(x))
+            return bool(x)
         self.seen(x)
         return self.native(bool, (x,), {})
 
@@ -473,6 +483,8 @@ class Objects:
     def binary(self, symbol, left, right):
         """``left + right`` and its like, also in place ("+=")."""
         function, name, reflected = OPERATORS[symbol]
+        if self.lives and (type(left) is Number or type(right) is Number):
+            return self.of_numbers(symbol, function, left, right)
         if symbol[-1] == "=" and symbol not in _COMPARISONS:
             method = self.method(left, f"__i{name[2:]}")
             if method is not None:
@@ -520,6 +532,8 @@ class Objects:
     def unary(self, symbol, x):
         """``-x``, ``+x``, ``~x``."""
         function, name = UNARY[symbol]
+        if type(x) is Number:
+            return self.combined(function, x)
         method = self.method(x, name)
         return self.native(function, (x,), {}) if method is None else self.call(method, ())
 

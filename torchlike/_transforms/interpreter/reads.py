@@ -45,9 +45,13 @@ class Reads:
         """How the user's code reaches ``x``."""
         return self.names.get(id(x)) or fallback or type(x).__name__
 
+    def key(self, kind, holder, key):
+        """What tells a read from others."""
+        return kind, id(holder), key if type(key) in PLAIN else id(key), type(key)
+
     def add(self, kind, holder, key, value, name):
         """Note that a part of ``holder`` was ``value``, and what its value is called; returns it."""
-        known = kind, id(holder), key if type(key) in PLAIN else id(key), type(key)
+        known = self.key(kind, holder, key)
         if known not in self.found:
             self.found[known] = Read(kind, holder, key, value, name)
             self._kept.append(key)

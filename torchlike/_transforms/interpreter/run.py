@@ -4,11 +4,13 @@ import collections
 import dataclasses
 from collections.abc import Coroutine
 
+import jax
+
 from torchlike._base.state import state
 from torchlike._core.tensor import Tensor
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
-from torchlike._transforms.interpreter.live import Live
+from torchlike._transforms.interpreter.live import Live, Number
 from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
 from torchlike._transforms.interpreter.reads import Reads
@@ -27,7 +29,8 @@ class Interpreter(Loop, Calls, Objects, Live):
     def __init__(self, function, moving=frozenset()):
         self.function, self.moving, self.active = function, moving, False
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
-        self.reads, self.frame, self.lives = Reads(), None, []
+        self.reads, self.frame, self.lives = Reads(), None, False
+        self.fixed, self.inputs = set(), {}
 
     def __call__(self, *args, **kwargs):
         """The function on arguments whose containers are new."""
@@ -35,6 +38,8 @@ class Interpreter(Loop, Calls, Objects, Live):
             raise Unsupported("runs on a version of Python whose instructions are not known here")
         self._given((args, kwargs))
         out = self.call(self.function, args, self.new(kwargs))
+        if self.lives:
+            out = jax.tree.map(self.constants, out, is_leaf=lambda x: type(x) is Number)
         self._check(out)
         return out
 
