@@ -16,6 +16,7 @@ from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
 from torchlike._library import lending, results
 from torchlike._library.binding import tensors
+from torchlike._transforms.interpreter.native import open_net
 from torchlike._transforms.recording import Unsupported
 
 
@@ -30,7 +31,8 @@ def run(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     if kernel not in operator.opaque and given:
         attempt = _Attempt(given)
         try:
-            out = kernel(*args, **kwargs)
+            with open_net():  # what a kernel gives depends on its arguments
+                out = kernel(*args, **kwargs)
         except (jax.errors.JAXTypeError, Unsupported) as error:
             attempt.undo()
             if not operator.has_fake():
@@ -122,7 +124,7 @@ def _expected(operator: Any, leaves: list, tree: Any) -> Any:
     args, kwargs = jax.tree.unflatten(tree, given)
     before, state.capture = state.capture, None
     try:
-        with no_grad():
+        with no_grad(), open_net():
             return results.checked(operator.schema, operator.run_fake(args, kwargs))
     finally:
         state.capture = before
