@@ -165,7 +165,7 @@ def check(
         if jit and new:
             _check_jit(f, arrays, outs, tol)
         if grad:
-            _check_grads(outs, wanted, ours, theirs, gradgrad and new, tol)
+            _check_grads(outs, wanted, ours, theirs, gradgrad, gradgrad and new, tol)
 
 
 _seen: set = set()
@@ -217,7 +217,9 @@ def _check_jit(f: Callable, arrays: Sequence[Any], eager: list, tol: float) -> N
         close(np.asarray(a), host(b), f"result {i} under jax.jit", tol)
 
 
-def _check_grads(outs: list, wanted: list, ours: list, theirs: list, gradgrad: bool, tol: float) -> None:
+def _check_grads(
+    outs: list, wanted: list, ours: list, theirs: list, create: bool, second: bool, tol: float
+) -> None:
     diff = _differentiable(wanted)
     assert _differentiable(outs) == diff, (
         f"outputs that require grad: {_differentiable(outs)}, PyTorch: {diff}"
@@ -227,10 +229,10 @@ def _check_grads(outs: list, wanted: list, ours: list, theirs: list, gradgrad: b
     rng = np.random.RandomState(0)
     cotangents = [_random_like(rng, host(wanted[i])) for i in diff]
     leaves = [i for i, x in enumerate(theirs) if isinstance(x, torch.Tensor) and x.requires_grad]
-    mine, w = _grads(torchlike, [outs[i] for i in diff], [ours[i] for i in leaves], cotangents, gradgrad)
-    real, v = _grads(torch, [wanted[i] for i in diff], [theirs[i] for i in leaves], cotangents, gradgrad)
+    mine, w = _grads(torchlike, [outs[i] for i in diff], [ours[i] for i in leaves], cotangents, create)
+    real, v = _grads(torch, [wanted[i] for i in diff], [theirs[i] for i in leaves], cotangents, create)
     _compare_grads(mine, real, leaves, "gradient", tol)
-    if gradgrad:
+    if second:
         _check_second(mine, real, [ours[i] for i in leaves] + w, [theirs[i] for i in leaves] + v, rng, tol)
 
 
