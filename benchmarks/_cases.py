@@ -12,7 +12,7 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
 import torchlike  # noqa: E402
-from torchlike._core.tensor import value_of  # noqa: E402
+from torchlike._core.tensor.tensor import value_of  # noqa: E402
 
 try:
     import torch

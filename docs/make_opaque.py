@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sample_kit import operators, sample
 
-from torchlike._core import _aten_backward as backward
-from torchlike._core._aten_jaxpr import missing
+from torchlike._aten import backward
+from torchlike._aten.jaxpr import missing
 from torchlike._decl import derive, rules
 from torchlike._decl.naming import named_trace
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torchlike
 from torchlike import nn, optim
-from torchlike._core import bind
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch import bind
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl import explain
 from torchlike._decl.op import REGISTRY
 

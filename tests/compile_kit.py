@@ -3,7 +3,7 @@
 import numpy as np
 
 import torchlike as torch
-from torchlike._transforms.compile import CompiledFunction
+from torchlike._transforms.capture.compiled_function import CompiledFunction
 
 
 def numbers(x):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchlike
-from torchlike._core import packets
+from torchlike._aten import packets
 from torchlike._decl import derive, rules
 from torchlike._decl.op import REGISTRY, Op, ViewOp
 

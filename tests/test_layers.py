@@ -12,8 +12,8 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "torchlike"
-LAYERS = {"_base": 0, "_decl": 1, "_executor": 2, "_ops": 2, "_core": 3, "_transforms": 4}
-TOP = 5
+LAYERS = {"_base": 0, "_decl": 1, "_executor": 2, "_ops": 2, "_core": 3, "_aten": 4, "_transforms": 5}
+TOP = 6
 # The order of the public layer: a package or module imports what stands on lines above its own, and itself.
 PUBLIC = """
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective

@@ -14,7 +14,7 @@ from torchlike._decl.explain import describe, find
 from torchlike.interop.alias import install_as_torch
 
 # The code, the module to run it in, and argv[0].
-Program = tuple[CodeType, ModuleType, str]
+Script = tuple[CodeType, ModuleType, str]
 
 USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
@@ -54,7 +54,7 @@ def explain(names: list[str]) -> None:
         _refuse(f"torchlike declares no operator called {', '.join(unknown)}", 1)
 
 
-def run(prepare: Callable[[], Program], arguments: list[str]) -> None:
+def run(prepare: Callable[[], Script], arguments: list[str]) -> None:
     """Execute a program as `__main__`, which it stays, as its atexit functions and pickles expect."""
     install_as_torch()
     sys.argv[1:] = arguments
@@ -67,7 +67,7 @@ def run(prepare: Callable[[], Program], arguments: list[str]) -> None:
         raise
 
 
-def prepare_script(script: str) -> Program:
+def prepare_script(script: str) -> Script:
     """Code, fresh `__main__` and argv[0] of a file, with its folder first on sys.path."""
     path = os.path.abspath(script)
     try:
@@ -81,7 +81,7 @@ def prepare_script(script: str) -> Program:
     return code, _main_module(None, path, SourceFileLoader("__main__", path)), script
 
 
-def prepare_module(name: str) -> Program:
+def prepare_module(name: str) -> Script:
     """Code, fresh `__main__` and argv[0] of a module, or of a package's `__main__`."""
     sys.argv[0] = "-m"  # what a package's __init__ sees while it is imported
     spec, wanted, hint = _find(name), name, ""

@@ -17,9 +17,9 @@ import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.view_copies
-import torchlike._core._aten_layer
-import torchlike._core._shown_engine
-import torchlike._core._wrapper
+import torchlike._aten.layer
+import torchlike._aten.engine
+import torchlike._aten.wrapper_subclass
 import torchlike._later
 import torchlike._functions.recurrent
 import torchlike.nn.functional
@@ -36,14 +36,16 @@ from torchlike._base.state import (
     no_grad,
     set_grad_enabled,
 )
-from torchlike._core.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from torchlike._core.inference import is_inference
-from torchlike._core._tags import Tag
-from torchlike._core.packets import ops
-from torchlike._core import autograd as _autograd
-from torchlike._core import _overrides_subclass, bind, convert
-from torchlike._core.overrides import publish
-from torchlike._core.factories import (
+from torchlike._core.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from torchlike._core.autograd.inference_mode import is_inference
+from torchlike._aten.tags import Tag
+from torchlike._aten.packets import ops
+from torchlike._core.autograd import fields as _autograd
+from torchlike._aten import subclass
+from torchlike._core.dispatch import bind
+from torchlike._core.conversion import convert
+from torchlike._core.overrides.torch_function import publish
+from torchlike._core.conversion.factories import (
     arange,
     as_tensor,
     empty,
@@ -55,11 +57,11 @@ from torchlike._core.factories import (
     tensor,
     zeros,
 )
-from torchlike._core.printing import prints_as_tensor, set_printoptions
-from torchlike._core.size import Size
-from torchlike._core.tensor import MemoryFormat as memory_format
-from torchlike._core.tensor import Strided as layout
-from torchlike._core.tensor import (
+from torchlike._core.tensor.printing import prints_as_tensor, set_printoptions
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import MemoryFormat as memory_format
+from torchlike._core.tensor.tensor import Strided as layout
+from torchlike._core.tensor.tensor import (
     Tensor,
     channels_last,
     channels_last_3d,
@@ -68,7 +70,7 @@ from torchlike._core.tensor import (
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
-from torchlike._transforms.shown import represented
+from torchlike._transforms.levels.printing import represented
 from torchlike._functions.generator import Generator, default_generator
 from torchlike._functions.legacy import TYPED
 
@@ -77,7 +79,7 @@ _autograd.install()
 prints_as_tensor(Tensor)
 Tensor.__repr__ = represented
 newaxis = None
-_overrides_subclass.install()
+subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
 globals().update(ALIASES)
 globals().update(bind.FUNCTIONS)

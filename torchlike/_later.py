@@ -7,8 +7,8 @@ import importlib
 import threading
 from typing import Any
 
-from torchlike._core import packets
-from torchlike._core.packets import ops
+from torchlike._aten import packets
+from torchlike._aten.packets import ops
 
 _names = ["backward", "grad", "lowered", "random"]
 _lock = threading.RLock()
@@ -19,7 +19,7 @@ def _load() -> None:
     if _names:
         with _lock:
             for name in _names:
-                importlib.import_module(f"torchlike._core._aten_{name}")
+                importlib.import_module(f"torchlike._aten.{name}")
             _names.clear()
 
 

@@ -1,8 +1,8 @@
 """``torch.functional``: those functions of ``torch`` that PyTorch has in Python, under their other name."""
 
 import torchlike._api  # noqa: F401  (it publishes them)
-from torchlike._core.bind import FUNCTIONS as _FUNCTIONS
-from torchlike._core.overrides import ENTRIES as _ENTRIES
+from torchlike._core.dispatch.bind import FUNCTIONS as _FUNCTIONS
+from torchlike._core.overrides.torch_function import ENTRIES as _ENTRIES
 
 _here = {name: f for name, f in _FUNCTIONS.items() if f in _ENTRIES and _ENTRIES[f].place == "torch.functional"}
 globals().update(_here)

@@ -1,6 +1,6 @@
 """Linear algebra: ``torch.linalg``."""
 
-from torchlike._core.overrides import publish as _publish
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._functions._install import FUNCTIONS as _FUNCTIONS
 from torchlike._functions.linalg import cond as cond
 from torchlike._functions.linalg import diagonal as diagonal

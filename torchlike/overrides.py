@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torchlike._aten import subclass as subclasses
+from torchlike._aten.packets import OpOverload, OpOverloadPacket
+from torchlike._aten.python_dispatch import in_handler, set_depth
 from torchlike._base.state import is_grad_enabled, state
-from torchlike._core import _overrides_subclass as subclasses
-from torchlike._core import overrides as core
-from torchlike._core.packets import OpOverload, OpOverloadPacket
-from torchlike._core.python_dispatch import in_handler, set_depth
-from torchlike._core.tensor import Tensor
+from torchlike._core.overrides import torch_function as core
+from torchlike._core.tensor.tensor import Tensor
 
 # isort: split
 import torchlike.linalg
@@ -302,12 +302,12 @@ class enable_reentrant_dispatch:
                 "Accessing torch dispatch state outside of '__torch_dispatch__' is not allowed: "
                 "enable_reentrant_dispatch() changes that of the handler that runs"
             )
-        self._before = state.grad, state.shown, state.overrides_off
-        state.grad, state.shown, state.overrides_off = is_grad_enabled(), None, 0
+        self._before = state.grad, state.dispatch_grad, state.overrides_off
+        state.grad, state.dispatch_grad, state.overrides_off = is_grad_enabled(), None, 0
         self._depth = set_depth(0)
 
     def __exit__(self, *exc: Any) -> None:
-        state.grad, state.shown, state.overrides_off = self._before
+        state.grad, state.dispatch_grad, state.overrides_off = self._before
         set_depth(self._depth)
 
 
@@ -330,14 +330,14 @@ def redispatch_function(func: Callable, types: Iterable[type], args: tuple, kwar
 # -- names, derived from what was published ---------------------------------------------------------
 
 
-def _holder(entry: core.Entry) -> Any:
+def _holder(entry: core.Overridable) -> Any:
     """The namespace of a function as users reach it."""
     if entry.place == "torch.Tensor":
         return vars(Tensor)[entry.name.partition(".")[0]] if "." in entry.name else Tensor
     return sys.modules[_PACKAGE + entry.place.removeprefix("torch")]
 
 
-def _is_ignored(entry: core.Entry) -> bool:
+def _is_ignored(entry: core.Overridable) -> bool:
     """Whether a function makes tensors of other things."""
     if entry.place != "torch" or entry.name.endswith("_"):
         return False

@@ -29,10 +29,10 @@ from torchlike._base.device import device as Device
 from torchlike._base.device import jax_device
 from torchlike._base.dtypes import ALIASES
 from torchlike._base.dtypes import dtype as Dtype
-from torchlike._core.convert import place
-from torchlike._core.hooks import warn_if_has_hooks
-from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, alias, fresh, value_of
+from torchlike._core.autograd.hooks import warn_if_has_hooks
+from torchlike._core.conversion.convert import place
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
 from torchlike.interop import checkpoints
 from torchlike.interop.checkpoints import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from torchlike.nn.parameter import Buffer, Parameter

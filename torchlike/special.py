@@ -4,8 +4,8 @@ import torchlike._ops.bessel as bessel
 import torchlike._ops.binary as binary
 import torchlike._ops.polynomial as polynomial
 import torchlike._ops.special as ops
-from torchlike._core.bind import FUNCTIONS, front
-from torchlike._core.overrides import publish as _publish
+from torchlike._core.dispatch.bind import FUNCTIONS, front
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike.interop.alias import missing_names
 
 

@@ -6,10 +6,10 @@ from typing import IO, TypeAlias
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
-from torchlike._core.backward import GradientEdge
-from torchlike._core.size import Size
-from torchlike._core.storages import TypedStorage, UntypedStorage
-from torchlike._core.tensor import Strided, Tensor
+from torchlike._core.autograd.backward import GradientEdge
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Strided, Tensor
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = device | str | int | None

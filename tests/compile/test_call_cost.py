@@ -10,8 +10,8 @@ from compile_kit import data, numbers, same, sequence, trainer
 
 import torchlike as torch
 from torchlike import nn
-from torchlike._transforms import program as programs
-from torchlike._transforms.guards import Guards
+from torchlike._transforms.capture import program as programs
+from torchlike._transforms.capture.guards import Guards
 from torchlike.optim._group import GroupOptimizer
 
 F = nn.functional

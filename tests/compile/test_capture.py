@@ -10,11 +10,11 @@ from compile_kit import both, data, same
 
 import torchlike as torch
 from torchlike import nn
-from torchlike._core.storage import CAPTURES, Storage
-from torchlike._transforms.capture import Trace
-from torchlike._transforms.overlay import Overlaid
-from torchlike._transforms.program import Program
-from torchlike._transforms.structure import flatten_call
+from torchlike._core.tensor.storage import CAPTURES, Storage
+from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.overlay import Overlaid
+from torchlike._transforms.capture.program import Program
+from torchlike._transforms.capture.structure import flatten_call
 
 
 class Meanwhile:

@@ -8,7 +8,7 @@ import torch
 from both import agree, agree_error
 
 import torchlike
-from torchlike._core.tensor import value_of, wrap
+from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._higher_order_ops import associative_scan, cond, scan, while_loop
 from torchlike._higher_order_ops import map as tensor_map
 from torchlike.autograd import gradcheck, gradgradcheck

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import torchlike as torch
-from torchlike._core.bind import FUNCTIONS
-from torchlike._transforms.body import _structure
-from torchlike._transforms.capture import Trace
-from torchlike._transforms.structure import flatten_call
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.structure import flatten_call
+from torchlike._transforms.control.subgraph import _structure
 
 F = torch.nn.functional
 ASIDE = re.compile(

@@ -11,11 +11,11 @@ from compile_kit import both, data, same, state_of
 
 import torchlike as torch
 from torchlike import nn
-from torchlike._core.tensor import wrap
+from torchlike._core.tensor.tensor import wrap
 from torchlike._executor import trie
-from torchlike._transforms import remat
-from torchlike._transforms.capture import Trace
-from torchlike._transforms.program import Program
+from torchlike._transforms.capture import remat
+from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.program import Program
 from torchlike.utils import checkpoint as ck
 
 F = nn.functional
@@ -268,7 +268,7 @@ def test_tensors_that_a_region_writes():
 @pytest.fixture
 def sizes(monkeypatch):
     """Bytes of temporaries of the programs that recorded execution runs, in order."""
-    seen, make = [], trie.Program.__init__
+    seen, make = [], trie.TraceProgram.__init__
 
     def init(self, *args):
         make(self, *args)
@@ -281,7 +281,7 @@ def sizes(monkeypatch):
         self.run = counted
 
     trie.TRIE.reset()
-    monkeypatch.setattr(trie.Program, "__init__", init)
+    monkeypatch.setattr(trie.TraceProgram, "__init__", init)
     yield seen
     trie.TRIE.reset()
 

@@ -16,7 +16,7 @@ from torch._tensor_str import printoptions as torch_printoptions
 
 import torchlike
 from torchlike._base import dtypes
-from torchlike._core.printing import (
+from torchlike._core.tensor.printing import (
     get_printoptions,
     level_str,
     parameter_str,

@@ -10,7 +10,7 @@ import torch
 from sample_kit import sample
 
 import torchlike  # noqa: F401
-from torchlike._core import packets
+from torchlike._aten import packets
 from torchlike._decl.op import REGISTRY, ViewOp
 
 packets.complete()

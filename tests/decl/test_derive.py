@@ -6,7 +6,7 @@ import torch
 from oracle import assert_same, close, host, to_ours, to_torch
 
 import torchlike
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.dispatch import call
 from torchlike._decl import derive
 from torchlike._decl.op import REGISTRY
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import torchlike as torch
-from torchlike._core import dispatch
+from torchlike._core.dispatch import dispatch
 from torchlike._decl import settings
 from torchlike._decl.op import REGISTRY
 from torchlike._executor import compiling, identity, immediate, kernels, plans, store

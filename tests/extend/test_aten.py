@@ -10,7 +10,7 @@ import torch
 from both import agree, agree_error
 
 import torchlike
-from torchlike._core.packets import OpOverload, OpOverloadPacket
+from torchlike._aten.packets import OpOverload, OpOverloadPacket
 
 aten = torchlike.ops.aten
 OVERLOADS = [

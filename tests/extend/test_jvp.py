@@ -270,7 +270,7 @@ def test_autograd_of_the_outside_stays_outside():
 
 def test_an_operator_without_forward_mode():
     def f(x):
-        return torchlike._core.dispatch.call(_ROUND_TRIP, (x,), ())
+        return torchlike._core.dispatch.dispatch.call(_ROUND_TRIP, (x,), ())
 
     with pytest.raises(NotImplementedError, match="Trying to use forward AD with round_trip that does not support it"):
         torchlike.func.jvp(f, (torchlike.ones(2),), (torchlike.ones(2),))

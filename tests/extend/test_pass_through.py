@@ -10,7 +10,7 @@ import pytest
 from sample_kit import operators, sample
 
 import torchlike
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.dispatch import call
 from torchlike._decl import rules
 from torchlike.utils._python_dispatch import TorchDispatchMode
 

@@ -345,7 +345,7 @@ def test_traceable_wrappers():
 def test_plain_backwards_are_not_slowed_by_wrappers_that_are_gone():
     import gc
 
-    from torchlike._core import engine
+    from torchlike._core.autograd import engine
 
     w = made(torchlike)
     (w * 2).sum().backward()

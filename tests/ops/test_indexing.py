@@ -291,7 +291,8 @@ def test_loops_compile_once():
 
 
 def _kernels():
-    from torchlike._core import indexing, views
+    from torchlike._core.conversion import indexing
+    from torchlike._core.tensor import views
 
     return len(views._readers), len(indexing._assigners)
 

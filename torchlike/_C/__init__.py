@@ -1,5 +1,7 @@
 """torch._C: those of PyTorch's internal names that have a meaning here."""
 
+from torchlike._aten.python_dispatch import DisableTorchDispatch as _DisableTorchDispatch
+from torchlike._aten.python_dispatch import _disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
 from torchlike._base.device import device as device
 from torchlike._base.dtypes import dtype as dtype
 from torchlike._base.state import inference_mode as _InferenceMode
@@ -12,23 +14,23 @@ from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403
 from torchlike._C._torch_function import __all__ as _torch_function_names
-from torchlike._core.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
-from torchlike._core.anomaly import is_anomaly_enabled as is_anomaly_enabled
-from torchlike._core.anomaly import switch as set_anomaly_enabled
-from torchlike._core.dispatch_keys import DispatchKey as DispatchKey
-from torchlike._core.python_dispatch import DisableTorchDispatch as _DisableTorchDispatch
-from torchlike._core.python_dispatch import _disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
-from torchlike._core.running import _current_autograd_node as _current_autograd_node
-from torchlike._core.running import _current_graph_task_execution_order as _current_graph_task_execution_order
-from torchlike._core.running import _current_graph_task_id as _current_graph_task_id
-from torchlike._core.running import _will_engine_execute_node as _will_engine_execute_node
-from torchlike._core.size import Size as Size
-from torchlike._core.tensor import Tensor as TensorBase
+from torchlike._core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from torchlike._core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from torchlike._core.autograd.anomaly import switch as set_anomaly_enabled
+from torchlike._core.autograd.graph_task import _current_autograd_node as _current_autograd_node
+from torchlike._core.autograd.graph_task import (
+    _current_graph_task_execution_order as _current_graph_task_execution_order,
+)
+from torchlike._core.autograd.graph_task import _current_graph_task_id as _current_graph_task_id
+from torchlike._core.autograd.graph_task import _will_engine_execute_node as _will_engine_execute_node
+from torchlike._core.dispatch.dispatch_keys import DispatchKey as DispatchKey
+from torchlike._core.tensor.size import Size as Size
+from torchlike._core.tensor.tensor import Tensor as TensorBase
 from torchlike._decl.function_schema import Argument as Argument
 from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
 from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
-from torchlike._library.below import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
+from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from torchlike._base.state import state
-from torchlike._core.mutation import restore_version
-from torchlike._core.saved import SavedTensor
-from torchlike._core.saved import pop as _pop_saved_tensors_default_hooks
-from torchlike._core.saved import push as _push_saved_tensors_default_hooks
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.saved_tensors import SavedTensor
+from torchlike._core.autograd.saved_tensors import pop as _pop_saved_tensors_default_hooks
+from torchlike._core.autograd.saved_tensors import push as _push_saved_tensors_default_hooks
+from torchlike._core.tensor.mutation import restore_version
+from torchlike._core.tensor.tensor import Tensor
 
 __all__ = [
     "SavedTensor",

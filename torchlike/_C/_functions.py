@@ -1,5 +1,5 @@
 """torch._C._functions: the classes of nodes that belong to no operator."""
 
-from torchlike._core.node import AccumulateGrad
+from torchlike._core.autograd.node import AccumulateGrad
 
 __all__ = ["AccumulateGrad"]

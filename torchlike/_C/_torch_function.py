@@ -1,9 +1,9 @@
 """Switches of ``__torch_function__``, and the stack of its modes, under PyTorch's internal names."""
 
+from torchlike._aten.subclass import DisableTorchFunction, DisableTorchFunctionSubclass
+from torchlike._aten.subclass import EnableTorchFunction as _EnableTorchFunction
 from torchlike._base.state import state
-from torchlike._core._overrides_subclass import DisableTorchFunction, DisableTorchFunctionSubclass
-from torchlike._core._overrides_subclass import EnableTorchFunction as _EnableTorchFunction
-from torchlike._core.overrides import disabled as _disabled_torch_function_impl
+from torchlike._core.overrides.torch_function import disabled as _disabled_torch_function_impl
 from torchlike.overrides import _get_function_stack_at, _is_torch_function_mode_enabled, _len_torch_function_stack
 from torchlike.overrides import _pop_mode as _pop_torch_function_stack
 from torchlike.overrides import _push_mode as _push_on_torch_function_stack

@@ -11,7 +11,7 @@ class State(threading.local):
     """What dispatch reads on every call; a new thread starts from these class attributes.
 
     ``grad``: whether operators record nodes; None below autograd, where they never do and the grad mode that code
-    there sees and sets is ``shown`` (None above). ``slow``: non-zero when a layer other than autograd
+    there sees and sets is ``dispatch_grad`` (None above). ``active``: non-zero when a layer other than autograd
     and the executor has work to do (modes, transforms, autocast). ``inference``: whether new tensors
     are inference tensors. ``pack``: the default hooks of saved tensors, (pack, unpack, outer ones) or
     None; ``pack_refused``: the message of the error that setting some gives, or None. ``task``: the
@@ -24,8 +24,8 @@ class State(threading.local):
     """
 
     grad: bool | None = True
-    shown: bool | None = None
-    slow = 0
+    dispatch_grad: bool | None = None
+    active = 0
     inference = False
     pack: tuple | None = None
     pack_refused: str | None = None
@@ -56,7 +56,7 @@ def followed(function):
     return function if state.interpreter is None else state.interpreter.wrap(function)
 
 
-# The bits of ``state.slow``, one for each layer of dispatch beside autograd and the executor, in their order.
+# The bits of ``state.active``, one for each layer of dispatch beside autograd and the executor, in their order.
 LEVELS = 1  # a function transform: vmap, jvp, or a dual level
 SELECTIVE = 2  # a checkpoint that keeps the results of some operators
 AUTOCAST = 4
@@ -158,7 +158,7 @@ def switch_grad(mode: bool) -> bool:
     """Set the grad mode of this thread; returns the former one."""
     before = state.grad
     if before is None:
-        before, state.shown = bool(state.shown), mode
+        before, state.dispatch_grad = bool(state.dispatch_grad), mode
     else:
         state.grad = mode
     return before
@@ -170,13 +170,13 @@ class below_autograd:
     __slots__ = ("_before",)
 
     def __enter__(self):
-        self._before = state.grad, state.shown
-        if state.shown is None:
-            state.shown = state.grad
+        self._before = state.grad, state.dispatch_grad
+        if state.dispatch_grad is None:
+            state.dispatch_grad = state.grad
         state.grad = None
 
     def __exit__(self, *exc):
-        state.grad, state.shown = self._before
+        state.grad, state.dispatch_grad = self._before
 
 
 class no_grad(_GradMode):
@@ -269,14 +269,14 @@ class inference_mode(Context):
         self.mode = mode
 
     def __enter__(self):
-        self._before = switch_grad(not self.mode), state.inference, state.slow & INFERENCE
+        self._before = switch_grad(not self.mode), state.inference, state.active & INFERENCE
         state.inference = self.mode
-        state.slow = (state.slow | INFERENCE) if self.mode else state.slow & ~INFERENCE
+        state.active = (state.active | INFERENCE) if self.mode else state.active & ~INFERENCE
 
     def __exit__(self, *exc):
         grad, state.inference, bit = self._before
         switch_grad(grad)
-        state.slow = (state.slow & ~INFERENCE) | bit
+        state.active = (state.active & ~INFERENCE) | bit
 
     def clone(self):
         return inference_mode(self.mode)
@@ -324,4 +324,4 @@ def is_inference_mode_enabled() -> bool:
 
 def is_grad_enabled() -> bool:
     """Whether operators record nodes in this thread."""
-    return bool(state.shown) if state.grad is None else state.grad
+    return bool(state.dispatch_grad) if state.grad is None else state.grad

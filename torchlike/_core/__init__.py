@@ -1,1 +1,1 @@
-"""L3: Storage, Tensor, views, nodes, the engine and dispatch."""
+"""L3: tensors, conversion, autograd, dispatch and overrides; a folder for each."""

@@ -43,7 +43,7 @@ class Trie:
         self.root = Point()
         self.results: dict = {}
         self.size = 0
-        self.programs: list[Program] = []
+        self.programs: list[TraceProgram] = []
         self.clock = 0
 
     def reset(self):
@@ -109,13 +109,13 @@ class Trie:
             if len(programs) >= VARIANTS:
                 wanted = set(live)
                 return next((p for p in programs.values() if wanted <= p.wanted), None)
-            found = programs[live] = Program(calls, live, free())
+            found = programs[live] = TraceProgram(calls, live, free())
             self._keep(found)
         self.clock += 1
         found.used, found.runs = self.clock, found.runs + 1
         if found.runs == AGAIN and found.whole and len(_donated(calls, live, now_free := free())) > len(found.donated):
             self.programs.remove(found)
-            found = programs[live] = Program(calls, live, now_free)
+            found = programs[live] = TraceProgram(calls, live, now_free)
             found.used, found.runs = self.clock, AGAIN
             self._keep(found)
         return found
@@ -128,7 +128,7 @@ class Trie:
         self.programs.append(program)
 
 
-class Program:
+class TraceProgram:
     """A whole trace as one compiled function of its inputs.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Registration of composite functions under their public names."""
 
 import torchlike._ops.all  # noqa: F401  (every family declares its operators)
-from torchlike._core import bind
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch import bind
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 
 bind.install()  # before the composites, whose forms win over generated ones of the same name
 

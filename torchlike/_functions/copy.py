@@ -4,22 +4,22 @@ import copy as _copy
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.subclass import give, slots_of, state_of
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import state
-from torchlike._core._overrides_subclass import give, slots_of, state_of
-from torchlike._core.autograd import mark
-from torchlike._core.convert import host, place
-from torchlike._core.dispatch import call
-from torchlike._core.factories import formatted
-from torchlike._core.follow import restride
-from torchlike._core.hooks import warn_if_has_hooks
-from torchlike._core.moving import move
-from torchlike._core.mutation import grad_of
-from torchlike._core.node import requires_grad
-from torchlike._core.overrides import unseen
-from torchlike._core.seen import seen, subclassed, watched
-from torchlike._core.storage import UNTRACKED, Outer, Storage, Version
-from torchlike._core.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
+from torchlike._core.autograd.fields import mark
+from torchlike._core.autograd.hooks import warn_if_has_hooks
+from torchlike._core.autograd.node import requires_grad
+from torchlike._core.conversion.convert import host, place
+from torchlike._core.conversion.device_moves import move
+from torchlike._core.conversion.factories import formatted
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import seen, subclassed, watched
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.mutation import grad_of
+from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version
+from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops

@@ -8,8 +8,8 @@ import numpy as np
 import torchlike._base.device as devices
 from torchlike._base import rng
 from torchlike._base.state import state
-from torchlike._core.arguments import KIND
-from torchlike._core.tensor import Tensor, fresh, wrap
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._functions._install import function
 

@@ -6,17 +6,18 @@ import numpy as np
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base.layout import contiguous_strides
-from torchlike._core import arguments, indexing
-from torchlike._core.convert import host, place
-from torchlike._core.dispatch import call
-from torchlike._core.follow import restride
-from torchlike._core.indexing import MASKS, check_mask, fixed, known
-from torchlike._core.inplace import call_inplace
-from torchlike._core.moving import move
-from torchlike._core.numbers import fitting
-from torchlike._core.out import call_out, put
-from torchlike._core.seen import seen, watched
-from torchlike._core.tensor import Tensor, fresh, value_of
+from torchlike._core.conversion import indexing
+from torchlike._core.conversion.convert import host, place
+from torchlike._core.conversion.device_moves import move
+from torchlike._core.conversion.indexing import MASKS, check_mask, fixed, known
+from torchlike._core.conversion.numbers import fitting
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.observers import seen, watched
+from torchlike._core.dispatch.out import call_out, put
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops

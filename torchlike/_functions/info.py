@@ -4,7 +4,7 @@ import os
 
 import torchlike._base.device as devices
 from torchlike._base import promotion
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 
 

@@ -4,10 +4,10 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._core import convert
-from torchlike._core.convert import tensor
-from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.conversion import convert
+from torchlike._core.conversion.convert import tensor
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._executor import immediate
 
 

@@ -1,13 +1,14 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
-from torchlike._core import arguments, convert, factories
-from torchlike._core.factories import constant, filled, finish, formatted, number_of, size_of, strided
-from torchlike._core.seen import flagged, seen, watched
-from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, preserve_format
+from torchlike._core.conversion import convert, factories
+from torchlike._core.conversion.factories import constant, filled, finish, formatted, number_of, size_of, strided
+from torchlike._core.dispatch.observers import flagged, seen, watched
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import function, method
-from torchlike._transforms.vmap import alike
+from torchlike._transforms.levels.vmap import alike
 
 
 def _asked(name, t, dtype, device):

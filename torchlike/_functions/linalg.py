@@ -7,10 +7,10 @@ import jax
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.state import state
-from torchlike._core import arguments
-from torchlike._core.bind import front
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import array_of
+from torchlike._core.dispatch.bind import front
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import both, function
 from torchlike._ops import matmul as products

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from torchlike._base.frames import warn
-from torchlike._core.convert import place
-from torchlike._core.mutation import write_silently
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import place
+from torchlike._core.tensor.mutation import write_silently
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import both, function, method, prop
 
 _CASTS: dict[str, Callable] = {"f": float, "V": float, "c": complex, "b": bool, "i": int, "u": int}

@@ -4,9 +4,9 @@ import torchlike._base.dtypes as dtypes
 import torchlike._ops.arithmetic as arithmetic
 import torchlike._ops.bitwise as bitwise
 import torchlike._ops.power as power
-from torchlike._core import bind
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch import bind
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, both, method
 from torchlike._functions.pointwise import NUMBERS, power_call, write
 

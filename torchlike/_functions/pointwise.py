@@ -10,11 +10,11 @@ import torchlike._ops.power as power
 import torchlike._ops.special as special
 import torchlike._ops.ternary as ternary
 from torchlike._base.frames import warn
-from torchlike._core.arguments import as_number
-from torchlike._core.dispatch import call
-from torchlike._core.inplace import call_inplace
-from torchlike._core.out import call_out
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.out import call_out
+from torchlike._core.tensor.arguments import as_number
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, both, function, method
 
 NUMBERS = (int, float, complex, np.number, np.bool_)

@@ -1,9 +1,9 @@
 """Products in index notation, chains and diagonals, and approximations of low rank."""
 
-from torchlike._core import arguments
-from torchlike._core.dispatch import call
-from torchlike._core.out import call_out
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.out import call_out
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import linalg
 from torchlike._functions.random import randn

@@ -11,17 +11,17 @@ from torchlike._base import dims
 from torchlike._base.frames import warn
 from torchlike._base.layout import channels_last_strides, contiguous_strides, has_overlap
 from torchlike._base.state import state
-from torchlike._core import arguments
-from torchlike._core.convert import host, place
-from torchlike._core.dispatch import call
-from torchlike._core.follow import restride
-from torchlike._core.indexing import assign
-from torchlike._core.inplace import call_inplace
-from torchlike._core.moving import move
-from torchlike._core.numbers import fitting
-from torchlike._core.out import call_out
-from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, channels_last, fresh, value_of
+from torchlike._core.conversion.convert import host, place
+from torchlike._core.conversion.device_moves import move
+from torchlike._core.conversion.indexing import assign
+from torchlike._core.conversion.numbers import fitting
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.out import call_out
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, channels_last, fresh, value_of
 from torchlike._executor.level import EACH, mapped
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join

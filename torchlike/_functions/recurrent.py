@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from torchlike._core.dispatch import call
-from torchlike._core.factories import from_numpy
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import from_numpy
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import packed

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from torchlike._base.dims import wrap_dim
-from torchlike._core.bind import front
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor, fresh, value_of
+from torchlike._core.dispatch.bind import front
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
 from torchlike._functions._install import both, function, method

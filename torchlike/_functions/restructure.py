@@ -4,21 +4,21 @@ import math
 
 import numpy as np
 
+from torchlike._aten.python_dispatch import count, modes_set_to
 from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
-from torchlike._core import storages
-from torchlike._core.convert import place
-from torchlike._core.dispatch import call
-from torchlike._core.factories import checked_size
-from torchlike._core.inplace import demand_rebasable, demand_writable
-from torchlike._core.mutation import become, bump, count_with, current, reshape, set_history
-from torchlike._core.opnode import node_class
-from torchlike._core.python_dispatch import count, modes_set_to
-from torchlike._core.seen import announced, seen, subclassed, watched
-from torchlike._core.storage import UNTRACKED, Version
-from torchlike._core.tensor import Tensor, alias, fresh
-from torchlike._core.viewing import call_view
+from torchlike._core.autograd.operator_node import node_class
+from torchlike._core.conversion.convert import place
+from torchlike._core.conversion.factories import checked_size
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
+from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
+from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.tensor import untyped_storage
+from torchlike._core.tensor.mutation import become, bump, count_with, current, reshape, set_history
+from torchlike._core.tensor.storage import UNTRACKED, Version
+from torchlike._core.tensor.tensor import Tensor, alias, fresh
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
 from torchlike._ops import pad as pads
@@ -189,8 +189,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
-    elif isinstance(source, storages.UntypedStorage | storages.TypedStorage):
-        source = storages.of_storage(source, self.dtype)
+    elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
+        source = untyped_storage.of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__
         raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {kind}")
@@ -224,9 +224,9 @@ def is_set_to(self, tensor):
     return self._storage is tensor._storage and self._layout == tensor._layout and self.dtype is tensor.dtype
 
 
-method()(storages.untyped_storage)
-method()(storages.storage)
-method("_typed_storage")(storages.typed_storage)
+method()(untyped_storage.untyped_storage)
+method()(untyped_storage.storage)
+method("_typed_storage")(untyped_storage.typed_storage)
 
 # -- views that do not know of each other --------------------------------------------------------
 

@@ -2,16 +2,16 @@
 
 
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.subclass import as_subclass as make_instance
+from torchlike._aten.subclass import demand_class
 from torchlike._base import dims
 from torchlike._base import geometry as g
 from torchlike._base.frames import warn
 from torchlike._base.layout import numel
-from torchlike._core import arguments
-from torchlike._core._overrides_subclass import as_subclass as make_instance
-from torchlike._core._overrides_subclass import demand_class
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor
-from torchlike._core.viewing import call_view, call_views
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.view_calls import call_view, call_views
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import both, function, method, prop
 from torchlike._ops import shape as ops
 from torchlike._ops import view as views

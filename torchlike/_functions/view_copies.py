@@ -1,9 +1,9 @@
 """The ``*_copy`` functions: what a view reads, in a storage of its own."""
 
 import torchlike._functions.shape  # noqa: F401  (the views that are copied)
-from torchlike._core.convert import place
-from torchlike._core.out import put
-from torchlike._core.tensor import Tensor, contiguous_format, value_of
+from torchlike._core.conversion.convert import place
+from torchlike._core.dispatch.out import put
+from torchlike._core.tensor.tensor import Tensor, contiguous_format, value_of
 from torchlike._functions._install import FUNCTIONS, both, function
 
 _SINGLE = """as_strided diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex

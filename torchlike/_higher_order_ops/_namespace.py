@@ -3,20 +3,20 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlike._core.packets import ops
-from torchlike._core.tensor import Tensor
-from torchlike._transforms import control, loops
+from torchlike._aten.packets import ops
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.control import branches, loops
 
 
 class HigherOrderNamespace:
     """The operators of control flow as PyTorch's functions call them: flat, with the captured tensors given."""
 
-    cond = staticmethod(control.cond)
+    cond = staticmethod(branches.cond)
 
     @staticmethod
     def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: tuple, additional_inputs: tuple = ()) -> Any:
         """``carried = body_fn(*carried, *additional)`` while ``cond_fn(*carried, *additional)``."""
-        return control.while_loop(
+        return branches.while_loop(
             lambda *carried: cond_fn(*carried, *additional_inputs),
             lambda *carried: body_fn(*carried, *additional_inputs),
             carried_inputs,

@@ -7,7 +7,7 @@ import numpy as np
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
-from torchlike._core.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
 from torchlike._decl.function_schema import Argument, FunctionSchema, SchemaType
 from torchlike._functions.generator import Generator
 

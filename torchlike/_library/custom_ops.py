@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from torchlike._aten.tags import Tag
 from torchlike._base.dtypes import dtype
-from torchlike._core._tags import Tag
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, keys, registry
 from torchlike._library.infer_schema import infer_schema

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from torchlike._base.state import below_autograd
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.rearrange import stack
 from torchlike.autograd.function import Function
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 
 _SCALAR = frozenset((int, float, bool))
 _ELEMENTS = {Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool"}

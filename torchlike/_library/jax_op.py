@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from torchlike._core import packets
-from torchlike._core._aten_source import EXTENDED
-from torchlike._core.front import overload_front
-from torchlike._core.packets import OpOverload
+from torchlike._aten import packets
+from torchlike._aten.packets import OpOverload
+from torchlike._aten.source import EXTENDED
+from torchlike._core.dispatch.front import overload_front
 from torchlike._decl import op as declarations
 from torchlike._decl.function_schema import FunctionSchema, parse_schema
 from torchlike._library import registry

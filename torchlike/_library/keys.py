@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from torchlike._core.dispatch_keys import DEVICES, EXPLICIT, KNOWN, UNUSED
-from torchlike._core.dispatch_keys import IMPLICIT as IMPLICIT
+from torchlike._core.dispatch.dispatch_keys import DEVICES, EXPLICIT, KNOWN, UNUSED
+from torchlike._core.dispatch.dispatch_keys import IMPLICIT as IMPLICIT
 
 
 def of_device(device_type: str) -> str:

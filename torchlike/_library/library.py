@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from torchlike._core.packets import OpOverload
+from torchlike._aten.packets import OpOverload
 from torchlike._decl.op import EXTENSIONS
 from torchlike._library import keys, registry
 from torchlike._library.replaced import replace

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 
-from torchlike._core.backward import grad
-from torchlike._core.packets import OpOverload, OpOverloadPacket
-from torchlike._core.tensor import Tensor
+from torchlike._aten.packets import OpOverload, OpOverloadPacket
+from torchlike._core.autograd.backward import grad
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._library import registry
 from torchlike._library.binding import tensors
 from torchlike._library.custom_ops import CustomOpDef

@@ -7,17 +7,17 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from torchlike._aten.packets import OpOverload, OpOverloadPacket
+from torchlike._aten.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
 from torchlike._base.device import device
 from torchlike._base.state import below_autograd, state
-from torchlike._core import overrides
-from torchlike._core.mutation import bump
-from torchlike._core.packets import OpOverload, OpOverloadPacket
-from torchlike._core.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
-from torchlike._core.tensor import Tensor
+from torchlike._core.overrides import torch_function
+from torchlike._core.tensor.mutation import bump
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
-from torchlike._library import derivative, fake_impl, keys, lending, results, traced
-from torchlike._library.below import BELOW, AutoDispatchBelowAutograd
+from torchlike._library import derivative, fake_impl, keys, numpy_views, results, traced
 from torchlike._library.binding import Binder, tensors
+from torchlike._library.excluded_keys import BELOW, AutoDispatchBelowAutograd
 
 
 class Operator:
@@ -122,7 +122,7 @@ class Operator:
         if traced.is_traced(given):
             out = traced.run(self, kernel, args, kwargs)
         elif self.schema.is_mutable:
-            with lending.lent(self.binder.written(args, kwargs), counted=self.owner is not None):
+            with numpy_views.as_numpy(self.binder.written(args, kwargs), counted=self.owner is not None):
                 out = kernel(*args, **kwargs)
         else:
             out = kernel(*args, **kwargs)
@@ -232,7 +232,7 @@ def _strangers(values: Iterable) -> Iterator:
         kind = type(x)
         if kind is list or kind is tuple:
             yield from _strangers(x)
-        elif kind is not Tensor and kind not in overrides.PLAIN:
+        elif kind is not Tensor and kind not in torch_function.PLAIN:
             yield x
 
 
@@ -247,9 +247,9 @@ class RegisteredOverload(OpOverload):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if state.overrides_off < 2:
             given = (*args, *kwargs.values())
-            found = [] if state.overrides_off else overrides.overloaded(_strangers(given))
+            found = [] if state.overrides_off else torch_function.overloaded(_strangers(given))
             if found or state.function_modes:
-                return overrides.dispatch(self, found, args, kwargs, f"torch.ops.{self}")
+                return torch_function.dispatch(self, found, args, kwargs, f"torch.ops.{self}")
         return self._operator.call(args, kwargs)
 
     @property

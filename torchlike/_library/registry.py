@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._core import packets
-from torchlike._core._tags import Tag
-from torchlike._core.packets import OpOverload
+from torchlike._aten import packets
+from torchlike._aten.packets import OpOverload
+from torchlike._aten.tags import Tag
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.op import EXTENSIONS
 from torchlike._library.operator import Operator, RegisteredOverload

@@ -11,15 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from torchlike._aten.lower import arguments
+from torchlike._aten.python_dispatch import normalised, without_dispatch
+from torchlike._aten.source import overload_of
 from torchlike._base.state import no_grad
-from torchlike._core._aten_lower import arguments
-from torchlike._core._aten_source import overload_of
-from torchlike._core.python_dispatch import below, normalised
-from torchlike._core.tensor import Tensor, array_of, wrap
+from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._decl import derive
 from torchlike._decl.op import REGISTRY, Op
 from torchlike._library import keys
-from torchlike._transforms.compile import reset_all
+from torchlike._transforms.capture.compiled_function import reset_all
 
 _KEYS = {"cpu": "CPU", "gpu": "CUDA", "tpu": "XLA"}
 _replaced: dict[Op, tuple[Callable, Op]] = {}  # operator -> (the new kernel, what it was)
@@ -52,7 +52,7 @@ def _run(op: Op, function: Callable, original: Callable, static: tuple, values: 
     def compute(*arrays: Any) -> Any:
         inputs = tuple([None if a is None else wrap(jax.numpy.asarray(a)) for a in arrays])
         args, kwargs = normalised(overload_of(op), (), arguments(op, inputs, static))
-        with no_grad(), below():
+        with no_grad(), without_dispatch():
             out = function(*args, **kwargs)
         return derive.map_outputs(_value, out)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema, SchemaType
 
 _PLAIN: dict[str, tuple] = {

@@ -9,15 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import no_grad, state
-from torchlike._core.convert import from_numpy
-from torchlike._core.mutation import enter, store, write, write_silently
-from torchlike._core.tensor import Tensor, array_of, wrap
+from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.tensor.mutation import enter, store, write, write_silently
+from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
-from torchlike._library import lending, results
+from torchlike._library import numpy_views, results
 from torchlike._library.binding import tensors
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.native import open_net
-from torchlike._transforms.recording import Unsupported
 
 
 def is_traced(given: list[Tensor]) -> bool:
@@ -102,7 +102,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
         for i, value in zip(places, values, strict=True):
             given[i] = from_numpy(np.array(value))
         these_args, these_kwargs = jax.tree.unflatten(tree, given)
-        with no_grad(), lending.lent([given[i] for i in targets]):
+        with no_grad(), numpy_views.as_numpy([given[i] for i in targets]):
             out = results.checked(operator.schema, kernel(*these_args, **these_kwargs))
         found = [t for t in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)) if isinstance(t, Tensor)]
         arrays = [np.asarray(array_of(t)) for t in (*found, *[given[i] for i in targets])]

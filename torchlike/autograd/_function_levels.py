@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlike._base.state import no_grad, state
-from torchlike._core.layers import TRANSFORMS
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.jvp import NONE, JvpLevel, base_of
-from torchlike._transforms.levels import below
-from torchlike._transforms.vmap import VmapLevel, lift, lowered_view
+from torchlike._core.dispatch.layers import TRANSFORMS
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.jvp import NONE, JvpLevel, base_of
+from torchlike._transforms.levels.levels import level_below
+from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.autograd.function import Function, FunctionMeta
 from torchlike.utils._pytree import tree_flatten, tree_unflatten
 
@@ -33,7 +33,7 @@ def apply(cls: Any, args: tuple) -> Any:
     if isinstance(level, VmapLevel):
         return _mapped(level, cls, args)
     tangents = [level.of(a) if level.thread.enabled else None for a in args]
-    with below(level):
+    with level_below(level):
         if all(t is None for t in tangents):
             return cls.apply(*args)
         if _unmapped(args):
@@ -152,7 +152,7 @@ def _mapped(level: VmapLevel, cls: Any, args: tuple) -> Any:
     batches = [level.of(x) for x in flat]
     inner = [x if b is None else b.inner for x, b in zip(flat, batches, strict=True)]
     dims = [None if b is None else b.dim for b in batches]
-    with below(level):
+    with level_below(level):
         if all(d is None for d in dims):
             return cls.apply(*args)
         if not cls.generate_vmap_rule:
@@ -177,12 +177,12 @@ def _mapped_by_autograd(level: VmapLevel, cls: Any, args: tuple) -> Any:
     flat, spec = tree_flatten(args)
     batches = [level.of(x) for x in flat]
     if all(b is None for b in batches):
-        with below(level):
+        with level_below(level):
             return cls.apply(*args)
     inner = [x if b is None else b.inner for x, b in zip(flat, batches, strict=True)]
     kind = _Rule if cls.setup_context is not Function.setup_context else _OlderRule
     rule = kind(cls, [None if b is None else b.dim for b in batches], spec, level)
-    with below(level):
+    with level_below(level):
         return _by_rule(rule, level, inner)
 
 

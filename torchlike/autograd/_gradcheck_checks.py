@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from torchlike._core import node as nodes
-from torchlike._core.backward import grad
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.backward import grad
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_jacobian import Function, Part, host, pulled

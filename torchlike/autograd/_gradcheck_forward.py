@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import jax
 import numpy as np
 
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.vmap import over_rows
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.vmap import over_rows
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances, shown, slow_text
 from torchlike.autograd._gradcheck_jacobian import Function, Part, host

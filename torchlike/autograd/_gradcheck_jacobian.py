@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchlike._core.backward import grad
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.backward import grad
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 
 
 def as_tuple(x: Any) -> tuple:

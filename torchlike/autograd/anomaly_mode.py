@@ -1,5 +1,5 @@
 """Anomaly mode under torch's module path."""
 
-from torchlike._core.anomaly import detect_anomaly, set_detect_anomaly
+from torchlike._core.autograd.anomaly import detect_anomaly, set_detect_anomaly
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

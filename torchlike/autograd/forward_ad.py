@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 from torchlike._base.state import Context, state
-from torchlike._core.overrides import unseen
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.jvp import JvpLevel
-from torchlike._transforms.levels import below
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.jvp import JvpLevel
+from torchlike._transforms.levels.levels import level_below
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -106,7 +106,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     dot = None if opened is None else opened.of(tensor)
     if opened is None or dot is None:
         return UnpackedDualTensor(tensor, None)
-    with below(opened):
+    with level_below(opened):
         return UnpackedDualTensor(opened.primal(tensor), dot)
 
 

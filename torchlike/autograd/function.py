@@ -6,9 +6,9 @@ import warnings
 from typing import Any
 
 from torchlike._base.state import no_grad, state
-from torchlike._core import custom
-from torchlike._core.layers import TRANSFORMS
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd import custom_function
+from torchlike._core.dispatch.layers import TRANSFORMS
+from torchlike._core.tensor.tensor import Tensor
 
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -98,7 +98,7 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
-class BackwardCFunction(custom.CustomNode, FunctionCtx):
+class BackwardCFunction(custom_function.CustomNode, FunctionCtx):
     """The node of a call of a :class:`Function`; forward and backward know it as ``ctx``."""
 
     __slots__ = ()
@@ -246,13 +246,13 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             args = _bound(forward, args, kwargs)
         if state.levels:
             return TRANSFORMS.apply(cls, args)
-        return custom.run(cls._backward_cls(), forward, setup, args)
+        return custom_function.run(cls._backward_cls(), forward, setup, args)
 
     @classmethod
     def _run(cls, args: tuple, then: Any) -> Any:
         """The call itself, of positional arguments."""
         setup = None if cls.setup_context is Function.setup_context else cls.setup_context
-        return custom.run(cls._backward_cls(), cls.forward, setup, args, then)
+        return custom_function.run(cls._backward_cls(), cls.forward, setup, args, then)
 
 
 def _bound(forward: Any, args: tuple, kwargs: dict) -> tuple:
@@ -310,7 +310,7 @@ def once_differentiable(fn: Any) -> Any:
             return outputs
         message = "trying to differentiate twice a function that was marked with @once_differentiable"
         given = outputs if isinstance(outputs, tuple) else (outputs,)
-        got = custom.guarded(given, message)
+        got = custom_function.guarded(given, message)
         return tuple(got) if isinstance(outputs, tuple) else got[0]
 
     return wrapper

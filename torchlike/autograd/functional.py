@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlike._base.state import enable_grad
-from torchlike._core.backward import grad
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.backward import grad
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
-from torchlike._transforms.vmap import over_rows
+from torchlike._transforms.levels.vmap import over_rows
 from torchlike.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from torchlike.interop.alias import missing_names
 

@@ -7,7 +7,7 @@ from torchlike._base.state import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-from torchlike._core.preserve import _force_original_view_tracking, _unsafe_preserve_version_counter
+from torchlike._core.autograd.view_tracking import _force_original_view_tracking, _unsafe_preserve_version_counter
 
 __all__ = [
     "_force_original_view_tracking",

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchlike._core.backward import grad
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.backward import grad
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.autograd import _gradcheck_checks as checks
 from torchlike.autograd import _gradcheck_forward as forward_mode
 from torchlike.autograd import _gradcheck_jacobian as jac

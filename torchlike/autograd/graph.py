@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from torchlike._base.state import state
-from torchlike._core import engine, saved
-from torchlike._core import node as nodes
-from torchlike._core.backward import GradientEdge, get_gradient_edge
-from torchlike._core.hooks import RemovableHandle
-from torchlike._core.mutation import bump
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.autograd import engine, saved_tensors
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.backward import GradientEdge, get_gradient_edge
+from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.tensor.mutation import bump
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 
 __all__ = [
     "GradientEdge",
@@ -88,10 +88,10 @@ class saved_tensors_hooks:
         for hook in (self.pack_hook, self.unpack_hook):
             if not callable(hook):
                 raise TypeError(f"saved_tensors_hooks expects two callables, got {type(hook).__name__}")
-        saved.push(self.pack_hook, self.unpack_hook)
+        saved_tensors.push(self.pack_hook, self.unpack_hook)
 
     def __exit__(self, *exc: object) -> None:
-        saved.pop()
+        saved_tensors.pop()
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.state import state
-from torchlike._core import engine
-from torchlike._core.backward import backward, grad
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd import engine
+from torchlike._core.autograd.backward import backward, grad
+from torchlike._core.tensor.tensor import Tensor
 
 __all__ = ["Variable"]
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.compiler._function import called_module
 from torchlike.nn import functional as F
 

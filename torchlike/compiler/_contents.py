@@ -2,11 +2,11 @@
 
 from torchlike._base.device import default_device
 from torchlike._base.state import state
-from torchlike._core.anomaly import current as anomaly
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.anomaly import current as anomaly
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.info import are_deterministic_algorithms_enabled
 from torchlike._ops.matmul import precision
-from torchlike._transforms.capture import Trace
+from torchlike._transforms.capture.capture import Trace
 
 
 def modes() -> tuple:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torchlike._base.state import state
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.compile import reset_all
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.compiled_function import reset_all
 from torchlike.compiler._function import counters
 from torchlike.compiler._module import OptimizedModule
 from torchlike.compiler._stance import set_stance

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._transforms.capture import Trace
+from torchlike._transforms.capture.capture import Trace
 from torchlike.compiler._compile import compile
 from torchlike.compiler._failures import Unsupported
 from torchlike.compiler._module import OptimizedModule

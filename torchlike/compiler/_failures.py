@@ -1,6 +1,6 @@
 """The errors of compilation, under PyTorch's names, for code that catches them."""
 
-from torchlike._transforms.compile import Unfit
+from torchlike._transforms.capture.compiled_function import Unfit
 
 
 class TorchDynamoException(RuntimeError):

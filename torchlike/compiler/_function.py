@@ -15,9 +15,9 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.compile import _EAGER, CompiledFunction, Unfit
-from torchlike._transforms.recording import Unsupported as NotRepeatable
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit
+from torchlike._transforms.capture.recording import Unsupported as NotRepeatable
 from torchlike.compiler._contents import modes, overlapping
 from torchlike.compiler._failures import FailOnRecompileLimitHit, RecompileError, Unsupported
 from torchlike.compiler._settings import DYNAMO

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._transforms.compile import Switch
+from torchlike._transforms.capture.compiled_function import Switch
 from torchlike.compiler._settings import DYNAMO
 
 _STANCES = (

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._core.convert import from_jax_array
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import from_jax_array
+from torchlike._core.tensor.tensor import Tensor
 
 
 def to_jax(gradients: Any) -> Any:

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import enable_grad, no_grad
-from torchlike._core.convert import from_jax_array
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import from_jax_array
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.autograd import grad
 
 _TITLES = {"pytorch": "PyTorch: z ← z − η z.grad", "jax": "JAX: z ← z − η jax.grad(loss)(z)"}

@@ -14,9 +14,9 @@ import jax.scipy.special
 import numpy as np
 
 from torchlike._base.state import enable_grad
-from torchlike._core.convert import from_jax_array
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import from_jax_array
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl import rules
 from torchlike._decl.derive import as_tuple
 from torchlike._decl.op import REGISTRY, Op, ViewOp

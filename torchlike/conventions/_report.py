@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._base.state import enable_grad, no_grad
-from torchlike._core.convert import from_jax_array
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import from_jax_array
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl import rules
 from torchlike.autograd import grad
 from torchlike.conventions import _table

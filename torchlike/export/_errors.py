@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import jax
 
 from torchlike._base.frames import is_users, user_frames
-from torchlike._transforms.recording import Unsupported
+from torchlike._transforms.capture.recording import Unsupported
 
 
 class UserError(RuntimeError):

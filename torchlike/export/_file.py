@@ -14,12 +14,12 @@ import jax
 import numpy as np
 
 from torchlike._base import dtypes
-from torchlike._core.convert import from_numpy
-from torchlike._core.tensor import Tensor, array_of
+from torchlike._core.conversion.convert import from_numpy
+from torchlike._core.tensor.tensor import Tensor, array_of
 from torchlike._executor.immediate import Abstract
 from torchlike.export._inputs import Input, Inputs, packed_ranges, packed_shape, unpacked_ranges, unpacked_shape
 from torchlike.export._piece import Piece
-from torchlike.export._program import Plan, Program, Slot
+from torchlike.export._program import LoadedProgram, Plan, Slot
 from torchlike.export.exported_program import ExportedProgram
 from torchlike.nn.parameter import Parameter
 from torchlike.utils._pytree import TreeSpec
@@ -155,7 +155,7 @@ def _unpacked(about: dict, archive: zipfile.ZipFile) -> ExportedProgram:
     pieces = {name: Piece.unpacked(piece, archive.read(f"{name}.stablehlo")) for name, piece in about["pieces"].items()}
     slots = [Slot(**slot) for slot in about["slots"]]
     entries = [Input(**(e | {"shape": unpacked_shape(e["shape"])})) for e in about["inputs"]]
-    program = Program(
+    program = LoadedProgram(
         about["name"],
         slots,
         Inputs(_unpacked_spec(about["in_spec"]), entries, unpacked_ranges(about["ranges"])),

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from torchlike._base import dtypes
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.export.dynamic_shapes import Extent, Shape, ValueRanges
 from torchlike.utils._pytree import TreeSpec, tree_is_leaf, tree_structure
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import jax
 
-from torchlike._transforms.capture import Trace
-from torchlike._transforms.program import Program
+from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.program import Program
 
 
 class Lowered:

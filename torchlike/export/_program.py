@@ -11,13 +11,13 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.rng import default_generator
 from torchlike._base.state import state
-from torchlike._core import node as nodes
-from torchlike._core.mutation import write
-from torchlike._core.tensor import Tensor, array_of, value_of
+from torchlike._core.autograd import node as nodes
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, array_of, value_of
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import all_settled
 from torchlike._ops._square import _LinAlgError
-from torchlike._transforms.stored import ExportedProgramBackward, Maker
+from torchlike._transforms.export.output_specs import ExportedProgramBackward, StoredSpec
 from torchlike.export._inputs import Inputs
 from torchlike.export._piece import Piece
 from torchlike.utils._pytree import TreeSpec
@@ -77,7 +77,7 @@ class Plan:
 
 
 @dataclasses.dataclass
-class Program:
+class LoadedProgram:
     """The programs of one exported function.
 
     Attributes:
@@ -96,7 +96,7 @@ class Program:
     late: Piece | None
     ungraded: str
 
-    def __deepcopy__(self, memo: dict) -> "Program":
+    def __deepcopy__(self, memo: dict) -> "LoadedProgram":
         return self
 
     def run(self, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
@@ -169,7 +169,7 @@ def _results(plan: Plan, outs: list, own: dict, node: Any) -> list:
     results = plan.results
     if node is not None and not plan.roots:  # without a backward: everything that could require grad does
         results = _all_rooted(results, outs)
-    maker = Maker(outs, own, node)
+    maker = StoredSpec(outs, own, node)
     for how in results:
         maker.add(how)
     made = maker.results

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlike._base import dtypes
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike.export._program import Slot
 from torchlike.nn.modules.module import Module
 

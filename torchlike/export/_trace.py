@@ -7,13 +7,13 @@ from typing import Any
 import jax
 from jax.export import SymbolicScope
 
-from torchlike._core.tensor import Tensor, value_of
-from torchlike._transforms.exporting import ExportTrace, Wanted
-from torchlike._transforms.recording import Unsupported
+from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.export.tracing import ExportTrace, Wanted
 from torchlike.export._errors import UserError, explained
 from torchlike.export._inputs import Input, Inputs, dtype_name, names_of
 from torchlike.export._piece import Piece
-from torchlike.export._program import Plan, Program
+from torchlike.export._program import LoadedProgram, Plan
 from torchlike.export._state import State
 from torchlike.export.dynamic_shapes import Extent, Shapes, limits_of, symbolic
 from torchlike.export.exported_program import ExportedProgram
@@ -143,7 +143,7 @@ class _Exporter:
         ]
         return Inputs(self.spec, entries, shapes.ranges)
 
-    def _program(self, shapes: Shapes, vjp_order: int | None) -> Program:
+    def _program(self, shapes: Shapes, vjp_order: int | None) -> LoadedProgram:
         limits = limits_of(shapes.ranges)
         scope = SymbolicScope(limits)
         avals = {
@@ -161,7 +161,7 @@ class _Exporter:
                     raise
                 why = str(error).splitlines()[0] if str(error) else type(error).__name__
         slots = self.state.slots()
-        return Program(
+        return LoadedProgram(
             self.name, slots, self._inputs(shapes), self.out_spec, _plan(plain), forward, graded, early, late, why
         )
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from jax.export import SymbolicScope, symbolic_shape
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.export._errors import ConstraintViolationError, UserError
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.export._inputs import Inputs
 from torchlike.export._piece import Piece
-from torchlike.export._program import Program, Slot
+from torchlike.export._program import LoadedProgram, Slot
 from torchlike.export.dynamic_shapes import ValueRanges
 from torchlike.export.graph_signature import (
     ConstantArgument,
@@ -49,7 +49,7 @@ class ExportedProgram:
     (['weight', 'bias'], torch.Size([3, 1]))
     """
 
-    def __init__(self, program: Program, tensors: list[Tensor], example_inputs: tuple | None = None) -> None:
+    def __init__(self, program: LoadedProgram, tensors: list[Tensor], example_inputs: tuple | None = None) -> None:
         self._program, self._tensors, self.example_inputs = program, tensors, example_inputs
         self._placed = placed = _placed(program, tensors)
         self.state_dict = OrderedDict((name, t) for name, slot, t in placed if slot.persistent)
@@ -144,7 +144,7 @@ class ExportedProgram:
 class ExportedModule(Module):
     """What runs an exported program: a module without Python code of its own, over the program's tensors."""
 
-    def __init__(self, program: Program, tensors: list[Tensor]) -> None:
+    def __init__(self, program: LoadedProgram, tensors: list[Tensor]) -> None:
         super().__init__()
         self.__dict__["_program"] = program
         self.__dict__["_constants"] = {}
@@ -204,14 +204,14 @@ def _at(shape: tuple, values: dict[str, int]) -> tuple:
     return tuple([n if type(n) is int else int(n._evaluate(values)) for n in shape])
 
 
-def _placed(program: Program, things: list) -> list[tuple[str, Slot, Any]]:
+def _placed(program: LoadedProgram, things: list) -> list[tuple[str, Slot, Any]]:
     """(name, slot, thing) for every name, in the order of the module's; ``things`` belong to the slots."""
     pairs = zip(program.slots, things, strict=True)
     found = [(n, name, slot, t) for slot, t in pairs for n, name in zip(slot.order, slot.names, strict=True)]
     return [(name, slot, t) for _, name, slot, t in sorted(found, key=lambda entry: entry[0])]
 
 
-def _signature(program: Program) -> ExportGraphSignature:
+def _signature(program: LoadedProgram) -> ExportGraphSignature:
     inputs = [
         InputSpec(
             _KINDS[slot.kind],
@@ -227,7 +227,7 @@ def _signature(program: Program) -> ExportGraphSignature:
     return ExportGraphSignature(inputs, [*_mutations(program), *_user_outputs(program)])
 
 
-def _mutations(program: Program) -> Iterator[OutputSpec]:
+def _mutations(program: LoadedProgram) -> Iterator[OutputSpec]:
     for k, _ in program.plain.state_writes:
         slot = program.slots[k]
         for name in slot.names:
@@ -237,7 +237,7 @@ def _mutations(program: Program) -> Iterator[OutputSpec]:
         yield OutputSpec(OutputKind.USER_INPUT_MUTATION, TensorArgument(f"new_{name}"), name)
 
 
-def _user_outputs(program: Program) -> Iterator[OutputSpec]:
+def _user_outputs(program: LoadedProgram) -> Iterator[OutputSpec]:
     for k, how in enumerate(program.plain.results):
         arg: TensorArgument | ConstantArgument = TensorArgument(f"output_{k}")
         if "same" in how:

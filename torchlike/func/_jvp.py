@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
-from torchlike._transforms.jvp import JvpLevel
-from torchlike._transforms.levels import below
+from torchlike._transforms.levels.jvp import JvpLevel
+from torchlike._transforms.levels.levels import level_below
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -93,7 +93,7 @@ def _outputs(out: Any) -> tuple:
 def _pair(level: JvpLevel, out: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     """The output and its tangent, as tensors of the level below."""
     dot = level.of(out)
-    with below(level):
+    with level_below(level):
         if dot is None and strict:
             raise RuntimeError(
                 "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "

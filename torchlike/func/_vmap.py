@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.tensor import Tensor
-from torchlike._transforms.vmap import VmapLevel, lift, lowered_view
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.device import device as Device
-from torchlike._core.size import Size
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike.nn.parameter import Parameter
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]

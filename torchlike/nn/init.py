@@ -9,9 +9,9 @@ import numpy as np
 
 from torchlike._base.rng import Generator
 from torchlike._base.state import no_grad
-from torchlike._core.factories import as_tensor
-from torchlike._core.overrides import publish as _publish
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.overrides.torch_function import publish as _publish
+from torchlike._core.tensor.tensor import Tensor
 
 _LINEAR = ("linear", "sigmoid") + tuple(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from torchlike._core._overrides_subclass import detached
-from torchlike._core.autograd import differentiable, mark
-from torchlike._core.factories import empty
-from torchlike._core.node import requires_grad
-from torchlike._core.overrides import PLAIN, disabled
-from torchlike._core.printing import parameter_str, prints_as_tensor
-from torchlike._core.tensor import Tensor, alias, preserve_format
+from torchlike._aten.subclass import detached
+from torchlike._core.autograd.fields import differentiable, mark
+from torchlike._core.autograd.node import requires_grad
+from torchlike._core.conversion.factories import empty
+from torchlike._core.overrides.torch_function import PLAIN, disabled
+from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
+from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
 
 __all__ = ["Parameter", "Buffer"]
 

@@ -8,17 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from torchlike._aten.python_dispatch import wrappers_alive
 from torchlike._base.dtypes import float32, float64, get_default_dtype
 from torchlike._base.state import enable_grad, no_grad, state
-from torchlike._core.dispatch import call
-from torchlike._core.mutation import write
-from torchlike._core.python_dispatch import wrappers_alive
-from torchlike._core.seen import subclassed
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import subclassed
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
 from torchlike._ops.optim import update_all
-from torchlike._transforms.recording import Entry
+from torchlike._transforms.capture.recording import DynamicInput
 from torchlike.optim.optimizer import Optimizer
 
 
@@ -165,7 +165,7 @@ class GroupOptimizer(Optimizer):
         capture.optimizers.append(self)
         capture.check(lambda: (self._options(group), group.get("maximize"), group.get("differentiable")))
         later = functools.partial(self._numbers, group)
-        return {k: v if isinstance(v, Tensor) else capture.input(v, Entry(later, k)) for k, v in numbers.items()}
+        return {k: v if isinstance(v, Tensor) else capture.input(v, DynamicInput(later, k)) for k, v in numbers.items()}
 
     def _advance(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):

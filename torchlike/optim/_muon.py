@@ -1,6 +1,6 @@
 """Muon."""
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import optim as rules
 from torchlike.optim._group import GroupOptimizer, number, zeros_like
 

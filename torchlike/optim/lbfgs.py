@@ -3,8 +3,8 @@
 import jax
 
 from torchlike._base.state import enable_grad
-from torchlike._core.mutation import write
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
 from torchlike._executor.pending import settled
 from torchlike._ops import lbfgs as ops

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import state
-from torchlike._core.hooks import RemovableHandle
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]

@@ -1,8 +1,8 @@
 """Stochastic gradient descent."""
 
 from torchlike._base.state import state
-from torchlike._core.seen import subclassed
-from torchlike._core.tensor import value_of, wrap
+from torchlike._core.dispatch.observers import subclassed
+from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._ops import optim as rules
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, zeros_like
 

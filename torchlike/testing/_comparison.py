@@ -10,9 +10,9 @@ import numpy as np
 
 from torchlike._base import dtypes
 from torchlike._base.promotion import promote_types
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 
 # (relative, absolute) tolerances of tensors by dtype; nothing for the others
 _TOLERANCES = {

@@ -5,9 +5,9 @@ import warnings
 from typing import Any
 
 from torchlike._base import dtypes
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.factories import empty
-from torchlike._core.tensor import MemoryFormat, Tensor
+from torchlike._core.conversion.factories import empty
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor
 
 _INTEGERS = (
     dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchlike._base.state import enable_grad, no_grad
-from torchlike._core import engine
-from torchlike._core.backward import backward
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd import engine
+from torchlike._core.autograd.backward import backward
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
-from torchlike._transforms import remat
+from torchlike._transforms.capture import remat
 from torchlike.autograd.function import Function
 from torchlike.utils._pytree import tree_leaves
 

@@ -5,15 +5,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._aten.packets import OpOverload, ops
+from torchlike._aten.source import overload_of
 from torchlike._base.state import SELECTIVE, state
-from torchlike._core._aten_source import overload_of
-from torchlike._core.dispatch import call, with_results
-from torchlike._core.layers import CHECKPOINT, Call
-from torchlike._core.packets import OpOverload, ops
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.dispatch.dispatch import call, with_results
+from torchlike._core.dispatch.layers import CHECKPOINT, Call
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl.op import Op
 from torchlike._ops.matmul import linear, matmul
-from torchlike._transforms import remat
+from torchlike._transforms.capture import remat
 
 
 class CheckpointPolicy(enum.Enum):
@@ -74,13 +74,13 @@ class _Mode:
     """A context in which every call of an operator goes through ``self.run``."""
 
     def __enter__(self) -> None:
-        self._before = state.selective, state.slow & SELECTIVE
+        self._before = state.selective, state.active & SELECTIVE
         state.selective = self
-        state.slow |= SELECTIVE
+        state.active |= SELECTIVE
 
     def __exit__(self, *exc: object) -> None:
         state.selective, bit = self._before
-        state.slow = (state.slow & ~SELECTIVE) | bit
+        state.active = (state.active & ~SELECTIVE) | bit
 
     def run(self, op: Op, inputs: tuple, static: tuple) -> Any:
         raise NotImplementedError

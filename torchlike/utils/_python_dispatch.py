@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._aten.packets import OpOverload, ops
+from torchlike._aten.python_dispatch import has_dispatch, kernel, modes_set_to, push, set_modes
+from torchlike._aten.tags import Tag
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
-from torchlike._core._tags import Tag
-from torchlike._core.mutation import reshape
-from torchlike._core.packets import OpOverload, ops
-from torchlike._core.python_dispatch import has_dispatch, kernel, modes_set_to, push, set_modes
-from torchlike._core.tensor import Tensor, alias
-from torchlike._core.views import View
+from torchlike._core.tensor.mutation import reshape
+from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._core.tensor.views import View
 from torchlike.utils._pytree import tree_map_only
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
-from torchlike._core import node as nodes
-from torchlike._core import saved
-from torchlike._core.node import requires_grad
-from torchlike._core.storage import UNTRACKED
-from torchlike._core.tensor import Tensor, alias
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import saved_tensors
+from torchlike._core.autograd.node import requires_grad
+from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
-from torchlike._transforms import remat
+from torchlike._transforms.capture import remat
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.utils._checkpoint_reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from torchlike.utils._checkpoint_selective import (
@@ -107,7 +107,7 @@ class _Input:
             t._rg = self.requires_grad
             return t
         if self.version is not None and self.kept._version != self.version:
-            raise RuntimeError(saved.modified(self.kept, self.version))
+            raise RuntimeError(saved_tensors.modified(self.kept, self.version))
         return self.kept
 
 

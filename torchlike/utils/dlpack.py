@@ -1,7 +1,7 @@
 """DLPack, under torch's module path."""
 
-from torchlike._core.convert import from_dlpack
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.convert import from_dlpack
+from torchlike._core.tensor.tensor import Tensor
 
 __all__ = ["from_dlpack", "to_dlpack"]
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlike._core.packets import OpOverloadPacket, ops
-from torchlike._core.tensor import Tensor
+from torchlike._aten.packets import OpOverloadPacket, ops
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.utils._python_dispatch import TorchDispatchMode
 from torchlike.utils._pytree import tree_map
 from torchlike.utils.module_tracker import ModuleTracker

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from torchlike._core.hooks import RemovableHandle, warn_if_has_hooks
+from torchlike._core.autograd.hooks import RemovableHandle, warn_if_has_hooks
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -3,9 +3,9 @@
 import weakref
 from typing import Any
 
-from torchlike._core import engine
-from torchlike._core.running import _current_graph_task_id
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd import engine
+from torchlike._core.autograd.graph_task import _current_graph_task_id
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torchlike.utils._pytree import tree_flatten
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import settled
 from torchlike.utils._python_dispatch import TorchDispatchMode
 from torchlike.utils._pytree import tree_flatten

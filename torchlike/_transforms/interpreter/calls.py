@@ -11,8 +11,8 @@ import weakref
 from sys import getrefcount
 
 from torchlike._base.state import state
-from torchlike._core.node import Node
-from torchlike._core.tensor import Tensor
+from torchlike._core.autograd.node import Node
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.interpreter import trust
 from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.native import Net, open_net
@@ -192,7 +192,7 @@ class Calls:
 
     def is_calm(self, values):
         """Whether an operator on these values calls no code of the user's."""
-        if state.slow or state.pack is not None:
+        if state.active or state.pack is not None:
             return False
         return all([type(v) in _CALM or own(type(v).__module__) for v in values])
 

@@ -11,7 +11,7 @@ from jax import lax
 
 from torchlike._base import dtypes
 from torchlike._base.state import state
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._transforms.interpreter.reads import Read
 
 KINDS = {

@@ -2,12 +2,12 @@
 
 import jax
 
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.blocks import RETURN
 from torchlike._transforms.interpreter.bytecode import decoded
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, OPS
 from torchlike._transforms.interpreter.native import door
 from torchlike._transforms.interpreter.trust import own
-from torchlike._transforms.recording import Unsupported
 
 _ENDS = (Unsupported, jax.errors.JAXTypeError, GeneratorExit)  # never shown to the function's own handlers
 

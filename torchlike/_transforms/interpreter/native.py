@@ -4,8 +4,8 @@ import os
 import sys
 import types
 
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import unseen
-from torchlike._transforms.recording import Unsupported
 
 _template = (lambda f, args, kwargs: f(*args, **kwargs)).__code__
 _units = len(_template.co_code) // 2

@@ -6,11 +6,11 @@ import types
 
 import numpy as np
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
-from torchlike._transforms.recording import Unsupported
 
 _SLOT = types.MemberDescriptorType
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)

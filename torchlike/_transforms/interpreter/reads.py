@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.interpreter.trust import PLAIN
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<nothing>"})()

@@ -7,7 +7,9 @@ from collections.abc import Coroutine
 import jax
 
 from torchlike._base.state import state
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.capture.structure import Node, flatten, packed
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.live import Live, Number
@@ -15,8 +17,6 @@ from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
 from torchlike._transforms.interpreter.reads import Reads
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
-from torchlike._transforms.recording import Unsupported
-from torchlike._transforms.structure import Node, flatten, packed
 
 
 class Interpreter(Loop, Calls, Objects, Live):

@@ -1,6 +1,6 @@
 """Every function behind the layers, made overridable."""
 
-from torchlike._core.overrides import publish as _publish
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._functions.indexing import one_hot  # noqa: F401
 from torchlike._functions.rearrange import pad  # noqa: F401
 from torchlike.nn.functional.activation import *  # noqa: F403

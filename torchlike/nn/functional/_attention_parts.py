@@ -3,10 +3,10 @@
 import math
 
 from torchlike._base import dtypes
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.dispatch import call
-from torchlike._core.seen import watched
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import watched
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import scaled_dot_product_attention as _attention
 from torchlike._ops.matmul import linear
 

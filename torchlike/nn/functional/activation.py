@@ -3,11 +3,11 @@
 import warnings
 
 from torchlike._base.state import state
-from torchlike._core import arguments
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.dispatch import call
-from torchlike._core.inplace import call_inplace
-from torchlike._core.out import call_out
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.out import call_out
+from torchlike._core.tensor import arguments
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import activation as ops

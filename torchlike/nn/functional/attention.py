@@ -3,7 +3,7 @@
 import warnings
 
 from torchlike._base import dtypes
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.dispatch import call
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear

@@ -1,8 +1,8 @@
 """Convolutions."""
 
-from torchlike._core import arguments
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops.conv import convolution
 

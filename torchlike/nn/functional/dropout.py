@@ -2,7 +2,7 @@
 
 import warnings
 
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.dispatch import call
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops

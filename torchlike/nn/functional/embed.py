@@ -3,10 +3,10 @@
 import warnings
 
 from torchlike._base.state import no_grad
-from torchlike._core.dispatch import call
-from torchlike._core.factories import arange
-from torchlike._core.inplace import call_inplace
-from torchlike._core.tensor import alias
+from torchlike._core.conversion.factories import arange
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.tensor.tensor import alias
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 

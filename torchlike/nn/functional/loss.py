@@ -3,9 +3,9 @@
 import math
 import warnings
 
-from torchlike._core import arguments
-from torchlike._core.dispatch import call
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import cross_entropy as classes
 from torchlike._ops import loss as ops
 from torchlike.nn.functional.misc import linear

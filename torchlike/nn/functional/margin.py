@@ -1,9 +1,9 @@
 """Losses by margins, embeddings and alignments, and distances."""
 
-from torchlike._core import arguments
-from torchlike._core.dispatch import call
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import ctc, similarity
 from torchlike._ops import loss as ops

@@ -1,8 +1,8 @@
 """Linear and bilinear maps."""
 
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.dispatch import call
-from torchlike._core.out import call_out
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.out import call_out
 from torchlike._ops import matmul
 
 __all__ = ["bilinear", "linear"]

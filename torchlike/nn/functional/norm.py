@@ -3,11 +3,11 @@
 import math
 
 from torchlike._base.state import no_grad
-from torchlike._core import arguments
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.dispatch import call
-from torchlike._core.mutation import write, write_silently
-from torchlike._core.tensor import value_of
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.mutation import write, write_silently
+from torchlike._core.tensor.tensor import value_of
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops

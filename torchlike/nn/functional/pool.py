@@ -1,8 +1,8 @@
 """Pooling."""
 
-from torchlike._core import arguments
-from torchlike._core.bind import front
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.bind import front
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
 from torchlike._functions._install import function
 from torchlike._ops import avgpool
 from torchlike._ops import pool as ops

@@ -2,9 +2,9 @@
 
 import warnings
 
-from torchlike._core import arguments
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.dispatch import call
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
 from torchlike._functions._install import function
 from torchlike._ops import grid as grids
 from torchlike._ops import upsample as ops

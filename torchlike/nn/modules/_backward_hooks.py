@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlike._base.state import state
-from torchlike._core import creation
-from torchlike._core import node as nodes
-from torchlike._core.dispatch import refresh
-from torchlike._core.tensor import Tensor, alias, wrap
-from torchlike._core.viewing import DiffView
-from torchlike._core.views import View
+from torchlike._core.autograd import node as nodes
+from torchlike._core.dispatch.dispatch import refresh
+from torchlike._core.dispatch.view_calls import DiffView
+from torchlike._core.tensor import view_creation
+from torchlike._core.tensor.tensor import Tensor, alias, wrap
+from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
 
 
@@ -58,9 +58,9 @@ def _whole_view(t: Tensor, node: nodes.Node, nr: int) -> Tensor:
         new._view = View((), (), t._layout)
     if diff is None:
         own, own_ints = len(new._view.steps), len(new._view.ints)
-        new._diff = DiffView(t, t._vc.version, own, own_ints, creation.FUNCTION)
+        new._diff = DiffView(t, t._vc.version, own, own_ints, view_creation.FUNCTION)
     else:
-        kind = diff.creation or creation.FUNCTION
+        kind = diff.creation or view_creation.FUNCTION
         new._diff = DiffView(diff.base, t._vc.version, diff.depth, diff.ints, kind, diff.lead)
     if t.requires_grad:
         new._edge, new._rg = (node, nr), True

@@ -7,7 +7,7 @@ from typing import Any
 from torchlike._base.device import device as Device
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._base.state import no_grad
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.parameter import Parameter
 
 _FORMS = (

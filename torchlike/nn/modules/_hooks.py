@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from torchlike._base.state import state
-from torchlike._core.hooks import RemovableHandle
+from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike.nn.modules._backward_hooks import BackwardHook, hook_last_node, hooked_output
 
 global_backward_pre_hooks: dict[int, Callable] = OrderedDict()

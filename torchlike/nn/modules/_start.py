@@ -3,7 +3,7 @@
 import math
 
 from torchlike._base.state import no_grad
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 
 
 @no_grad()

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from torchlike._base.state import no_grad
-from torchlike._core.hooks import RemovableHandle
-from torchlike._core.mutation import write
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike.nn.modules._hooks import _add
 from torchlike.nn.parameter import Parameter
 

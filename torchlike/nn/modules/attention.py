@@ -1,7 +1,7 @@
 """Multi-head attention."""
 
-from torchlike._core.factories import empty
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.init import constant_, xavier_normal_, xavier_uniform_
 from torchlike.nn.modules.linear import NonDynamicallyQuantizableLinear

@@ -2,8 +2,8 @@
 
 from torchlike._base.dtypes import int64
 from torchlike._base.state import no_grad
-from torchlike._core.factories import empty, ones, tensor, zeros
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty, ones, tensor, zeros
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter

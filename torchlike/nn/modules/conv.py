@@ -1,7 +1,7 @@
 """Convolutional layers."""
 
-from torchlike._core.factories import empty
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules import _start
 from torchlike.nn.modules.module import Module

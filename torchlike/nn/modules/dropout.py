@@ -1,6 +1,6 @@
 """Dropout layers."""
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 

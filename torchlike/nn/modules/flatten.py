@@ -1,6 +1,6 @@
 """Flatten and Unflatten."""
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules.module import Module
 
 __all__ = ["Flatten", "Unflatten"]

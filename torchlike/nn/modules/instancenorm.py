@@ -2,7 +2,7 @@
 
 import warnings
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.batchnorm import _NormBase
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.functional.loss import reduction_name
 from torchlike.nn.modules.distance import PairwiseDistance

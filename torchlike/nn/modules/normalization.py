@@ -3,8 +3,8 @@
 import numbers
 
 from torchlike._base.state import no_grad
-from torchlike._core.factories import empty
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter

@@ -1,6 +1,6 @@
 """Padding layers."""
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 from torchlike.nn.modules.utils import _ntuple, _pair, _quadruple

@@ -4,9 +4,9 @@ import math
 import numbers
 import warnings
 
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.factories import empty, zeros
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty, zeros
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules import _start
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter

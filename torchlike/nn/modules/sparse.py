@@ -1,8 +1,8 @@
 """Embeddings."""
 
 from torchlike._base.state import no_grad
-from torchlike._core.factories import empty
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import empty
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn import init
 from torchlike.nn.modules.module import Module

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from torchlike._base import dtypes
 from torchlike._base.state import state
-from torchlike._core.factories import full
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import full
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.init import xavier_uniform_
 from torchlike.nn.modules.activation import GELU, ReLU

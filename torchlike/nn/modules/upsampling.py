@@ -1,6 +1,6 @@
 """Upsampling layers."""
 
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules.module import Module
 

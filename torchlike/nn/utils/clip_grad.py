@@ -5,9 +5,9 @@ import warnings
 from collections.abc import Iterable
 
 from torchlike._base.state import state
-from torchlike._core.factories import tensor
-from torchlike._core.mutation import write
-from torchlike._core.tensor import Tensor, value_of, wrap
+from torchlike._core.conversion.factories import tensor
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
 from torchlike._functions._install import FUNCTIONS
 from torchlike._functions.linalg import vector_norm

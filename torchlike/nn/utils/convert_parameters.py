@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from torchlike._core.bind import FUNCTIONS
-from torchlike._core.tensor import Tensor
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.tensor import Tensor
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

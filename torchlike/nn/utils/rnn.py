@@ -7,9 +7,9 @@ import numpy as np
 
 from torchlike._base import device as devices
 from torchlike._base import dtypes
-from torchlike._core.dispatch import call
-from torchlike._core.factories import from_numpy, full
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import from_numpy, full
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.copy import parse_to
 from torchlike._ops import packed as ops
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike._aten.python_dispatch import modes_set_to
 from torchlike._base import dtypes
-from torchlike._core.python_dispatch import modes_set_to
-from torchlike._core.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.utils._python_dispatch import TorchDispatchMode
 from torchlike.utils._pytree import tree_map
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 
+from torchlike._aten import packets
 from torchlike._base.state import state
-from torchlike._core import packets
-from torchlike._core.arguments import KIND
-from torchlike._core.dispatch import call
-from torchlike._core.front import _compiled, overload_front
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.front import _compiled, overload_front
+from torchlike._core.tensor.arguments import KIND
 from torchlike._decl.op import Op
 from torchlike._library import registry
 from torchlike.library import CustomOpDef
@@ -80,7 +80,7 @@ class CppFunction(CustomOpDef):
 
     def _is_plain(self, values: Any) -> bool:
         """Whether a call runs the C++ function and nothing else has a say."""
-        if state.slow or state.function_modes or self._operator.formula is not None or not self._on_cpu:
+        if state.active or state.function_modes or self._operator.formula is not None or not self._on_cpu:
             return False
         return all([v.__class__ in KIND for v in values])
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from torchlike._base.dtypes import from_np
 from torchlike._base.state import state
-from torchlike._core.tensor import Tensor, wrap
+from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl.op import Op, op
 from torchlike._decl.rules import undefined
 from torchlike._decl.schema import Arg, Schema, SchemaError
@@ -214,14 +214,24 @@ def _stand_in(arg: Arg, value: Any) -> Any:
     return wrap(jax.ShapeDtypeStruct(value.shape, value.dtype)) if arg.is_tensor else value
 
 
-_FLAGS = ("slow", "grad", "capture", "recorder", "selective", "inference", "function_modes", "dispatch_modes", "levels")
+_FLAGS = (
+    "active",
+    "grad",
+    "capture",
+    "recorder",
+    "selective",
+    "inference",
+    "function_modes",
+    "dispatch_modes",
+    "levels",
+)
 
 
 @contextlib.contextmanager
 def _aside() -> Iterator[None]:
     """Run torchlike code while a kernel is traced: nothing outside, modes and recorders, learns of it."""
     before = {flag: getattr(state, flag) for flag in _FLAGS}
-    state.slow, state.grad, state.inference = 0, False, False
+    state.active, state.grad, state.inference = 0, False, False
     state.capture = state.recorder = state.selective = None
     state.function_modes = state.dispatch_modes = state.levels = ()
     try:

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from torchlike._base.rng import Generator
-from torchlike._core.factories import as_tensor
-from torchlike._core.tensor import Tensor
+from torchlike._core.conversion.factories import as_tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike.utils.data._utils.collate import is_host_data
 from torchlike.utils.data.sampler import host_rng
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from torchlike._base.dtypes import float64
 from torchlike._base.rng import Generator, default_generator
-from torchlike._core.factories import as_tensor
+from torchlike._core.conversion.factories import as_tensor
 
 __all__ = [
     "BatchSampler",

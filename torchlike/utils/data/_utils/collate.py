@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from torchlike._base.dtypes import float64
-from torchlike._core.factories import as_tensor, tensor
-from torchlike._core.tensor import Tensor, value_of
+from torchlike._core.conversion.factories import as_tensor, tensor
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._functions.rearrange import stack
 
 _TEXT_KINDS = "SaUO"  # numpy arrays of these are no tensors

@@ -1,0 +1,218 @@
+"""A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import repeat
+from typing import Any
+
+from torchlike._aten import python_dispatch as layer
+from torchlike._aten.lower import GRADIENTS, Later, redispatch
+from torchlike._aten.packets import ops
+from torchlike._base.layout import contiguous_strides, is_dense
+from torchlike._base.state import state
+from torchlike._core.autograd import engine
+from torchlike._core.autograd.operator_node import OpNode, _zeros
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import CopySlices, demand_writable
+from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.tensor.mutation import grad_of, set_grad
+from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, preserve_format, strided, wrap
+
+_aten = ops.aten
+
+
+def wanted() -> bool:
+    """Whether a backward that begins now is to be shown."""
+    return bool(state.dispatch_modes) or layer.wrappers_alive()
+
+
+class _Delayed:
+    """Takes the place of a node in the queue: a gradient to be computed when its turn comes."""
+
+    __slots__ = ("later", "edge")
+
+    def __init__(self, later: Later, edge: tuple) -> None:
+        self.later, self.edge = later, edge
+
+
+class ShownTask(engine._Task):
+    """A backward pass through dispatch."""
+
+    __slots__ = ("holders",)
+
+    def __init__(self, roots: Sequence, keep: bool, create: bool, accumulate: bool, captures: Sequence) -> None:
+        super().__init__(roots, keep, create, accumulate, captures)
+        self.create = True  # gradients are tensors
+        self.holders: dict[int, int] = {}  # how many buffers hold a gradient
+
+    def deliver(self, node: Any, nr: int, grad: Any) -> None:
+        before = self.buffers.get(node)
+        if before is not None:
+            self._count(before[nr], -1)
+        super().deliver(node, nr, grad)
+        self._count(self.buffers[node][nr], 1)
+
+    def _count(self, grad: Any, by: int) -> None:
+        """Note that one buffer more, or less, holds ``grad``."""
+        if grad is not None:
+            n = self.holders.get(id(grad), 0) + by
+            if n > 0:
+                self.holders[id(grad)] = n
+            else:
+                self.holders.pop(id(grad), None)
+
+    def run(self) -> None:
+        ready, pushed = self.ready, len(self.ready)
+        while ready:
+            node = heappop(ready)[2]
+            self.node = None
+            if isinstance(node, _Delayed):
+                pairs = [(node.edge, node.later.compute())]
+            else:
+                pairs = list(zip(node._edges, self._results(node), strict=False))
+            for edge, grad in pairs:
+                if edge is None or edge[0] is None:
+                    continue
+                target, nr = edge
+                pushed += 1
+                if isinstance(grad, Later):
+                    heappush(ready, (-(node._seq - grad.rank / 8), pushed, _Delayed(grad, edge)))
+                    continue
+                if grad is not None:
+                    self.deliver(target, nr, grad)
+                self.awaited[target] -= 1
+                if not self.awaited[target]:
+                    heappush(ready, (-target._seq, pushed, target))
+        self.node = None
+
+    def _results(self, node: Any) -> Any:
+        grads = self.buffers.pop(node, None)
+        if self.needed is not None and node not in self.needed:
+            return repeat(None)
+        if grads is None:
+            return repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
+        for g in grads:
+            self._count(g, -1)
+        return self.step(node, grads) or repeat(None)
+
+    def apply(self, node: Any, grads: list) -> Any:
+        if isinstance(node, OpNode) and not self.record and not (node._ex or {}).get("hooks"):
+            got = _by_formula(node, grads)
+            if got is not None:
+                return got
+        if isinstance(node, CopySlices):
+            return _copy_slices(node, grads)
+        if isinstance(node, OpNode):
+            return _through(node, grads)
+        return node._apply_tensors(grads, call)
+
+    def accumulate_into(self, leaf: Any, grad: Any) -> None:
+        with engine.adding:
+            old = grad_of(leaf)
+            if old is None:
+                set_grad(leaf, self.first_gradient(leaf, grad))
+            elif self.record:
+                set_grad(leaf, redispatch(_aten.add.Tensor, old, grad))
+            else:
+                if type(old) is Tensor:
+                    demand_writable(old)
+                redispatch(_aten.add_.Tensor, old, grad)
+
+    def first_gradient(self, leaf: Any, grad: Any) -> Any:
+        if self.record:
+            return super().first_gradient(leaf, grad)
+        if self._is_free(leaf, grad):
+            return grad.detach()
+        sizes, strides = list(grad.shape), list(grad.stride())
+        if is_dense(leaf._layout):
+            strides = list(leaf.stride())
+        options = {"dtype": grad.dtype, "layout": strided, "device": grad.device}
+        new = redispatch(_aten.new_empty_strided.default, grad, sizes, strides, **options)
+        redispatch(_aten.copy_.default, new, grad)
+        return new
+
+    def _is_free(self, leaf: Any, grad: Any) -> bool:
+        """Whether ``grad`` itself may become ``.grad``: it is dense, in the leaf's order, and nobody else's."""
+        if self.holders.get(id(grad), 0) > 0 or not is_dense(grad._layout):
+            return False
+        return tuple(grad.stride()) == tuple(leaf.stride()) or not is_dense(leaf._layout)
+
+
+def _saved(node: OpNode) -> list:
+    """The saved values as tensors with history; results are detached anew, as PyTorch does."""
+    found = []
+    kept = node._kept or ()
+    for i in range(len(kept)):
+        whole = node._kept_tensor(i)
+        own = node._output_of(i)
+        if own in node.plan.diff and isinstance(kept[i], Tensor):
+            whole = layer.invoke(_aten.detach.default, (kept[i],), {})
+            whole = alias(whole, type(whole)) if whole is kept[i] else whole
+            whole._edge, whole._rg = (node, own), True
+        found.append(whole)
+    if node._kept is None:
+        node.tensors()  # raises that they were freed
+    return found
+
+
+def _arguments(node: OpNode, grads: list) -> tuple:
+    """What the backward kernel takes: saved values, and gradients, zeros for those that did not arrive."""
+    values = _saved(node)
+    for i in node.plan.diff:
+        values.append(wrap(_zeros(node.plan.outs[i])) if grads[i] is None else grads[i])
+    return tuple(values)
+
+
+def _by_formula(node: OpNode, grads: list) -> list | None:
+    """The gradients as the calls of the node's formula, or None."""
+    plan = node.plan
+    given = getattr(node, "given", None)
+    known, gradients = GRADIENTS[0]
+    if plan.kernel is None and given is None or not known(plan, given):
+        return None
+    grad, state.grad = state.grad, False
+    try:
+        return gradients(plan, _arguments(node, grads), given)
+    finally:
+        state.grad = grad
+
+
+def _through(node: OpNode, grads: list) -> Any:
+    """The backward kernel as a call, recorded if the backward is."""
+    plan, arguments = node.plan, _arguments(node, grads)
+    out = call(plan.kernel, arguments, ()) if plan.kernel else ()
+    out = out if isinstance(out, tuple) else (out,)
+    return out if plan.route is None else plan.routed(arguments, out)
+
+
+def _copy_slices(node: CopySlices, grads: list) -> list:
+    """The gradient of a base that a view was written into: the view's part is what the inner call makes of it."""
+    layout = (node._ex or {}).get("layout")
+    inner = node.inner
+    if layout is None or not isinstance(inner, OpNode):
+        return node._apply_tensors(grads, call)
+    grad = grads[0]
+    sizes = list(grad.shape)
+    base = redispatch(_aten.new_empty_strided.default, grad, sizes, list(contiguous_strides(tuple(sizes))))
+    base = redispatch(_aten.copy_.default, base, grad)
+    part = redispatch(_aten.as_strided.default, base, list(layout.shape), list(layout.strides), layout.offset)
+    copy = redispatch(_aten.clone.default, part, memory_format=contiguous_format)
+    got = _by_formula(inner, [copy])
+    got = list(got if got is not None else _through(inner, [copy]))
+    got = [g.compute() if isinstance(g, Later) else g for g in got]
+    old = got.pop(node.carries) if node.carries is not None else None
+    redispatch(_aten.copy_.default, part, redispatch(_aten.zeros_like.default, part) if old is None else old)
+    return [base, *got]
+
+
+def seed(root: Any) -> Any:
+    """The gradient 1 of a root."""
+    return redispatch(_aten.ones_like.default, root, pin_memory=False, memory_format=preserve_format)
+
+
+def _task() -> tuple | None:
+    """The kind of task for a backward that begins now, and its seed, if it is shown."""
+    return (ShownTask, seed) if wanted() else None
+
+
+DISPATCH.task = _task

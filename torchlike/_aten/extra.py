@@ -1,0 +1,324 @@
+"""Overloads of ``torch.ops.aten`` that no declaration gives: factories, and what is no operator call here."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torchlike._base.dtypes as dtypes
+from torchlike._aten.packets import ops
+from torchlike._aten.python_dispatch import invoke, invoke_with, modes_set_to, normalised
+from torchlike._aten.source import SOURCE, Overload
+from torchlike._aten.tags import Tag
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._decl.op import REGISTRY
+
+_OPTIONS = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
+_LIKE = _OPTIONS + ", MemoryFormat? memory_format=None"
+_RANDOM = "*, Generator? generator=None"
+
+
+def _function(name: str) -> Callable:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[name](*args, **kwargs)
+
+    return call
+
+
+def _method(name: str) -> Callable:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(Tensor, name)(self, *args, **kwargs)
+
+    return call
+
+
+def _add(text: str, call: Callable, *tags: Tag) -> None:
+    SOURCE.add(Overload(text, lambda: call, tags))
+
+
+_SEEDED = Tag.nondeterministic_seeded
+
+for _text in (
+    "zeros(SymInt[] size, @)", "ones(SymInt[] size, @)", "full(SymInt[] size, Scalar fill_value, @)",
+    "arange(Scalar end, @)", "arange.start(Scalar start, Scalar end, @)",
+    "arange.start_step(Scalar start, Scalar end, Scalar step=1, @)",
+    "linspace(Scalar start, Scalar end, int steps, @)",
+    "logspace(Scalar start, Scalar end, int steps, float base=10., @)", "eye(SymInt n, @)",
+    "eye.m(SymInt n, SymInt m, @)", "scalar_tensor(Scalar s, @)",
+    "empty_strided(SymInt[] size, SymInt[] stride, @)", "range(Scalar start, Scalar end, @)",
+    "range.step(Scalar start, Scalar end, Scalar step=1, @)",
+):  # fmt: skip
+    _add(_text.replace("@", _OPTIONS) + " -> Tensor", _function(_text[: _text.index("(")].split(".")[0]))
+for _text in (
+    "rand(SymInt[] size, @)", "randn(SymInt[] size, @)", "randint(SymInt high, SymInt[] size, @)",
+    "randint.low(SymInt low, SymInt high, SymInt[] size, @)", "randperm(SymInt n, @)",
+):  # fmt: skip
+    _filled = _OPTIONS.replace("dtype=None", "dtype=4") if "rand(" not in _text and "randn(" not in _text else _OPTIONS
+    _add(_text.replace("@", _filled) + " -> Tensor", _function(_text[: _text.index("(")].split(".")[0]), _SEEDED)
+_add(f"empty.memory_format(SymInt[] size, {_LIKE}) -> Tensor", _function("empty"))
+for _name in ("zeros", "ones", "empty"):
+    _add(f"{_name}_like(Tensor self, {_LIKE}) -> Tensor", _function(f"{_name}_like"))
+    _add(f"new_{_name}(Tensor self, SymInt[] size, {_OPTIONS}) -> Tensor", _method(f"new_{_name}"))
+_add(f"full_like(Tensor self, Scalar fill_value, {_LIKE}) -> Tensor", _function("full_like"))
+_add(f"rand_like(Tensor self, {_LIKE}) -> Tensor", _function("rand_like"), _SEEDED)
+_add(f"randn_like(Tensor self, {_LIKE}) -> Tensor", _function("randn_like"), _SEEDED)
+_add(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", _method("new_full"))
+_add(
+    f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor",
+    _method("new_empty_strided"),
+)
+
+# -- random numbers: the kernels over words are shown under these names ----------------------------------------------
+
+for _text in (
+    "uniform_(Tensor(a!) self, float from=0., float to=1., @)",
+    "normal_(Tensor(a!) self, float mean=0., float std=1., @)",
+    "log_normal_(Tensor(a!) self, float mean=1., float std=2., @)",
+    "exponential_(Tensor(a!) self, float lambd=1., @)", "cauchy_(Tensor(a!) self, float median=0., float sigma=1., @)",
+    "geometric_(Tensor(a!) self, float p, @)", "random_(Tensor(a!) self, @)", "random_.to(Tensor(a!) self, int to, @)",
+    "random_.from(Tensor(a!) self, int from, int? to, @)", "bernoulli_.float(Tensor(a!) self, float p=0.5, @)",
+    "bernoulli_.Tensor(Tensor(a!) self, Tensor p, @)",
+):  # fmt: skip
+    _call = _method(_text[: _text.index("(")].split(".")[0])
+    _add(_text.replace("@", _RANDOM) + " -> Tensor(a!)", _call, Tag.inplace, _SEEDED)
+for _text in (
+    "bernoulli(Tensor self, @)", "bernoulli.p(Tensor self, float p, @)", "poisson(Tensor self, *)",
+    "normal.Tensor_float(Tensor mean, float std=1., @)", "normal.float_Tensor(float mean, Tensor std, @)",
+    "normal.Tensor_Tensor(Tensor mean, Tensor std, @)", "binomial(Tensor count, Tensor prob, *)",
+    "multinomial(Tensor self, SymInt num_samples, bool replacement=False, @)",
+):  # fmt: skip
+    _text = _text.replace("@", _RANDOM).replace("*)", "Generator? generator=None)")
+    _add(_text + " -> Tensor", _function(_text[: _text.index("(")].split(".")[0]), _SEEDED)
+
+
+# -- layers and losses: PyTorch's operators, over those of torchlike that compute more or less than they -------------
+
+
+def _op(name: str, inputs: tuple, static: tuple = ()) -> Any:
+    return call(REGISTRY[name], inputs, static)
+
+
+def _empty(like: Any) -> Any:
+    return FUNCTIONS["empty"](0, dtype=like.dtype, device=like.device)
+
+
+def _softmaxes(name: str) -> Callable:
+    return lambda self, dim, half_to_float: _op(f"{name}.int", (self,), (dim, None))
+
+
+def _batch_norm(
+    input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    if not training:
+        out = _op("_native_batch_norm_eval", (input, weight, bias, mean, var, eps))
+        return out, _empty(input), _empty(input)
+    inputs = input, weight, bias, mean, var, momentum, eps
+    *out, new_mean, new_var = _op("native_batch_norm", inputs, (False,))
+    for old, new in ((mean, new_mean), (var, new_var)):
+        if old is not None:
+            old.copy_(new)
+    return tuple(out)
+
+
+def _group_norm(input: Any, weight: Any, bias: Any, n: int, c: int, hxw: int, group: int, eps: float) -> Any:
+    return tuple(_op("native_group_norm", (input, weight, bias, eps), (group,)))
+
+
+def _nll(name: str) -> Callable:
+    def forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+        out = _op(name, (self, target, weight), (reduction, ignore_index))
+        kept = (target != ignore_index).to(self.dtype)
+        if weight is not None:
+            kept = kept * weight[target.clamp(min=0)]
+        return out, kept.sum() if reduction else self.new_zeros(())
+
+    return forward
+
+
+def _flash(
+    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
+    scale: Any = None,
+) -> Any:  # fmt: skip
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query @ key.transpose(-2, -1)) * factor
+    if is_causal:
+        allowed = query.new_ones(scores.shape[-2:]).tril().bool()
+        scores = scores.masked_fill(~allowed, float("-inf"))
+    if attn_mask is not None:
+        scores = scores + attn_mask if attn_mask.is_floating_point() else scores.masked_fill(~attn_mask, float("-inf"))
+    out = _op(
+        "_scaled_dot_product_attention", (query, key, value, attn_mask, None, dropout_p, scale), (is_causal, False)
+    )
+    if out.shape == query.shape:  # in the memory order of the query, as PyTorch's kernel gives it
+        out = FUNCTIONS["empty_like"](query).copy_(out)
+    return out, scores.logsumexp(-1)
+
+
+def by_position(t: Any) -> Any:
+    """``t`` with the heads beside each position in memory, as PyTorch's kernel gives it."""
+    return t.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+_add("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("softmax"))
+_add("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", _softmaxes("log_softmax"))
+_add(
+    "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    lambda self, dim, dtype=None: self.softmax(dim, dtype).masked_fill((self == float("-inf")).all(dim, True), 0),
+)
+_add(
+    "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+    "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    _batch_norm,
+)
+_add(
+    "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+    "float eps) -> (Tensor, Tensor, Tensor)",
+    _group_norm,
+)
+for _name in ("nll_loss", "nll_loss2d"):
+    _add(
+        f"{_name}_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) "
+        "-> (Tensor output, Tensor total_weight)",
+        _nll(_name),
+    )
+_add(
+    "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., "
+    "bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+    _flash,
+)
+
+
+def _resample(name: str, n: int, aligned: bool) -> None:
+    scales = ", ".join(
+        f"float? {s}=None" for s in (("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[-n:])
+    )
+    align = "bool align_corners, " if aligned else ""
+
+    def run(self: Any, output_size: Any, *rest: Any) -> Any:
+        align, given = (rest[0], rest[1:]) if aligned else (False, rest)
+        factors = tuple([s for s in given if s is not None])
+        return _op(f"_{name}", (self,), (tuple(output_size), factors or None, align, False))
+
+    _add(f"{name}(Tensor self, SymInt[{n}] output_size, {align}{scales}) -> Tensor", run)
+
+
+for _name, _n, _aligned in (
+    ("upsample_nearest1d", 1, False), ("upsample_nearest2d", 2, False), ("upsample_nearest3d", 3, False),
+    ("upsample_linear1d", 1, True), ("upsample_bilinear2d", 2, True), ("upsample_bicubic2d", 2, True),
+    ("upsample_trilinear3d", 3, True),
+):  # fmt: skip
+    _resample(_name, _n, _aligned)
+
+
+# -- what is no operator here ----------------------------------------------------------------------------------------
+
+
+def _same(self: Any) -> Any:
+    return self
+
+
+def _item(self: Any) -> Any:
+    return Tensor.item(self)
+
+
+_add("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", _method("split"))
+_add(
+    "split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", _method("split_with_sizes")
+)
+_add("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", _method("unbind"))
+
+
+def _key(indices: Any) -> tuple:
+    return tuple([slice(None) if i is None else i for i in indices])
+
+
+def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    places: list = []
+    for i in indices:
+        mask = isinstance(i, Tensor) and i.dtype in (dtypes.bool, dtypes.uint8)
+        places.extend(FUNCTIONS["nonzero"](i, as_tuple=True) if mask else (i,))
+    return self.index_put_(tuple(places), values, accumulate) if None not in places else _put(self, places, values)
+
+
+def _put(self: Any, places: list, values: Any) -> Any:
+    self[_key(places)] = values
+    return self
+
+
+_RESHAPED = Tag.inplace, Tag.inplace_view
+_PUT = "Tensor?[] indices, Tensor values, bool accumulate=False)"
+_add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda self, indices: self[_key(indices)])
+_add(f"index_put_(Tensor(a!) self, {_PUT} -> Tensor(a!)", _index_put_, Tag.inplace)
+_add(f"index_put(Tensor self, {_PUT} -> Tensor", lambda self, *args: _index_put_(self.clone(), *args))
+_add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)
+_add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
+_add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), *_RESHAPED)
+_add("_local_scalar_dense(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
+_add("sym_size(Tensor self) -> SymInt[]", lambda self: list(self._layout.shape))
+_add("sym_stride(Tensor self) -> SymInt[]", lambda self: list(self._layout.strides))
+_add("sym_numel(Tensor self) -> SymInt", lambda self: math.prod(self._layout.shape))
+_add("sym_storage_offset(Tensor self) -> SymInt", lambda self: self._layout.offset)
+_add("size(Tensor self) -> int[]", lambda self: list(self._layout.shape))
+_add("size.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.shape[dim])
+_add("stride(Tensor self) -> int[]", lambda self: list(self._layout.strides))
+_add("stride.int(Tensor self, int dim) -> int", lambda self, dim: self._layout.strides[dim])
+_add("numel(Tensor self) -> int", lambda self: math.prod(self._layout.shape))
+_add("dim(Tensor self) -> int", lambda self: len(self._layout.shape))
+_add("is_contiguous(Tensor self) -> bool", _method("is_contiguous"))
+_add("is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool", _method("is_contiguous"))
+_add("item(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
+_add("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", _method("clone"))
+_add("nonzero(Tensor self) -> Tensor", lambda self: FUNCTIONS["nonzero"](self), Tag.dynamic_output_shape)
+_add("reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", lambda self, shape: self.reshape(shape))
+_add("contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", _method("contiguous"))
+_add("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", _method("expand_as"))
+_add("view_as(Tensor(a) self, Tensor other) -> Tensor(a)", _method("view_as"))
+_add("type_as(Tensor self, Tensor other) -> Tensor", _method("type_as"))
+_add("flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", _method("flatten"))
+_RESIZE = "resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)"
+_add(_RESIZE, _method("resize_"), Tag.core, *_RESHAPED)
+_add("squeeze_(Tensor(a!) self) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", _method("squeeze_"), *_RESHAPED)
+_add("unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)", _method("unsqueeze_"), *_RESHAPED)
+_add("t_(Tensor(a!) self) -> Tensor(a!)", _method("t_"), *_RESHAPED)
+_add(
+    "as_strided_(Tensor(a!) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a!)",
+    _method("as_strided_"),
+    *_RESHAPED,
+)
+_add("transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", _method("transpose_"), *_RESHAPED)
+
+
+def _to_copy(
+    self: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
+    non_blocking: bool = False, memory_format: Any = None,
+) -> Any:  # fmt: skip
+    options = {} if memory_format is None else {"memory_format": memory_format}
+    return self.to(device=device, dtype=dtype, copy=True, **options)
+
+
+_add(
+    f"_to_copy(Tensor self, {_OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor", _to_copy
+)
+
+
+def show(name: str, args: tuple, kwargs: dict) -> Any:
+    """The result of the aten call ``name`` (with its overload), below autograd."""
+    packet, overload = name.rsplit(".", 1)
+    func = getattr(getattr(ops.aten, packet), overload)
+    return invoke(func, *normalised(func, args, kwargs))
+
+
+def announce(name: str, t: Any, *args: Any) -> Any:
+    """Show the change of ``t`` to the modes, and give the context in which it is made."""
+    packet, overload = name.rsplit(".", 1)
+    func = getattr(getattr(ops.aten, packet), overload)
+    invoke_with(lambda self, *rest, **options: self, func, *normalised(func, (t, *args), {}))
+    return modes_set_to(())
+
+
+DISPATCH.show, DISPATCH.announce = show, announce
+__all__ = ["show"]

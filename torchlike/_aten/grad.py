@@ -1,0 +1,167 @@
+"""PyTorch's own backward operators: overloads of ``torch.ops.aten`` over the derived kernels of torchlike."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._aten.extra import by_position
+from torchlike._aten.source import SOURCE, Overload
+from torchlike._core.dispatch.dispatch import call, plan_for
+from torchlike._core.tensor.tensor import Tensor, alias, value_of
+from torchlike._decl.function_schema import parse_schema
+from torchlike._decl.op import REGISTRY
+
+
+def _vjp(name: str, inputs: tuple, static: tuple, wanted: tuple, grads: tuple, outputs: tuple | None = None) -> tuple:
+    """The gradients of the inputs with these indices, by the derived kernel of a declared operator."""
+    op = REGISTRY[name]
+    stands = [_marked(x, i in wanted) for i, x in enumerate(inputs)]
+    plan = plan_for(op, stands, static, [value_of(x) if isinstance(x, Tensor) else x for x in inputs])
+    if outputs is None and plan.outputs:
+        out = call(op, inputs, static)
+        outputs = out if isinstance(out, tuple) else (out,)
+    arguments = [inputs[i] for i in plan.inputs] + [(outputs or ())[i] for i in plan.outputs]
+    arguments += [grads[i] for i in plan.diff]
+    got = call(plan.kernel, tuple(arguments), ()) if plan.kernel else ()
+    return tuple(plan.routed(arguments, got if isinstance(got, tuple) else (got,)))
+
+
+def _marked(x: Any, wanted: bool) -> Any:
+    if not isinstance(x, Tensor):
+        return x
+    new = alias(x)
+    new._rg = wanted
+    return new
+
+
+def _add(text: str) -> Callable[[Callable], Callable]:
+    def register(function: Callable) -> Callable:
+        SOURCE.add(Overload(text, lambda: function))
+        return function
+
+    return register
+
+
+def _declared(name: str) -> Callable[[Callable], Callable]:
+    """The backward operator that the declaration of ``name`` tells of."""
+    return _add(next(iter(REGISTRY[name].backward.values()))[0])
+
+
+def _backward(declared: Any, text: str, sources: dict) -> None:
+    """The operator of this schema, which is the derivative of ``declared``, by the kernel of that."""
+    order = [a.name for a in parse_schema(f"aten::{text}").arguments]
+    results = declared.result_names or ("result", *(f"result{i}" for i in range(1, len(declared.schema.returns))))
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(order, args, strict=False)) | kwargs
+        named, dtype = {}, None
+        for name, value in given.items():
+            source = sources.get(name, name)
+            if source == "result.dtype":
+                dtype = value
+            elif isinstance(source, str):
+                named[source] = value
+            elif not callable(source) and value is not source:
+                raise NotImplementedError(
+                    f"{text[: text.index('(')]}: {name}={value!r} is not supported, only {source!r}"
+                )
+        outputs = tuple([named.get(r) for r in results])
+        stand = next((o for o in outputs if o is not None), args[0])
+        inputs = tuple([_input(a, named, stand) for a in declared.dynamic])
+        static = tuple([_key(named.get(a.name, a.default)) for a in declared.static])
+        got = _vjp(declared.full_name, inputs, static, (0,), (args[0],), outputs)[0]
+        return got if dtype is None else got.to(dtype)
+
+    _add(text)(backward)
+
+
+def _input(a: Any, named: dict, stand: Any) -> Any:
+    """What the derivative is given for an argument; where it has no such argument it reads no more than the shape."""
+    if a.name in named:
+        return named[a.name]
+    if a.is_tensor and not a.optional:
+        return stand
+    return a.default if a.has_default or a.optional else 0
+
+
+def _key(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _add_all() -> None:
+    for op in list(REGISTRY.values()):
+        declared: dict = op.backward if isinstance(op.backward, dict) else {}
+        for text, sources in declared.values():
+            if isinstance(text, str) and text.endswith(") -> Tensor") and "num_weights" not in text:
+                _backward(op, text, sources)
+
+
+_add_all()
+
+
+@_declared("embedding")
+def embedding_backward(grad: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    weight = grad.new_zeros(num_weights, grad.shape[-1])
+    return _vjp("embedding", (weight, indices), (padding_idx, scale_grad_by_freq, False), (0,), (grad,))[0]
+
+
+def _chosen(grads: tuple, wanted: tuple, mask: list) -> tuple:
+    """The gradients by place, None where the mask says that one is not wanted."""
+    found = dict(zip(wanted, grads, strict=True))
+    return tuple([found.get(i) for i in range(len(mask))])
+
+
+@_declared("convolution")
+def convolution_backward(grad: Any, input: Any, weight: Any, bias_sizes: Any, *rest: Any) -> Any:
+    *static, mask = rest
+    bias = grad.new_zeros(bias_sizes) if mask[2] else None
+    wanted = tuple([i for i, yes in enumerate(mask) if yes])
+    got = _vjp("convolution", (input, weight, bias), tuple(map(_key, static)), wanted, (grad,)) if wanted else ()
+    return _chosen(got, wanted, mask)
+
+
+def _normed(name: str, inputs: tuple, static: tuple, outputs: tuple, grad: Any, mask: list) -> tuple:
+    wanted = tuple([i for i, yes in enumerate(mask) if yes and inputs[i] is not None])
+    got = _vjp(name, inputs, static, wanted, (grad,), outputs) if wanted else ()
+    return _chosen(got, wanted, mask)
+
+
+@_declared("native_layer_norm")
+def layer_norm_backward(
+    grad: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: list
+) -> Any:
+    inputs, outputs = (input, weight, bias, 1e-05), (None, mean, rstd)
+    return _normed("native_layer_norm", inputs, (_key(normalized_shape),), outputs, grad, mask)
+
+
+@_declared("native_batch_norm")
+def batch_norm_backward(
+    grad: Any, input: Any, weight: Any, mean: Any, var: Any, save_mean: Any, save_invstd: Any, train: bool, eps: float,
+    mask: list,
+) -> Any:  # fmt: skip
+    bias = input.new_zeros(input.shape[1]) if mask[2] else None
+    if train:
+        inputs, outputs = (input, weight, bias, mean, var, 0.1, eps), (None, save_mean, save_invstd)
+        return _normed("native_batch_norm", inputs, (False,), outputs, grad, mask)
+    return _normed("_native_batch_norm_eval", (input, weight, bias, mean, var, eps), (), (), grad, mask)
+
+
+@_declared("native_group_norm")
+def group_norm_backward(
+    grad: Any, input: Any, mean: Any, rstd: Any, weight: Any, n: int, c: int, hxw: int, group: int, mask: list
+) -> Any:
+    bias = input.new_zeros(c) if mask[2] else None
+    return _normed("native_group_norm", (input, weight, bias, 1e-05), (group,), (None, mean, rstd), grad, mask)
+
+
+@_add(
+    "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+    "Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) "
+    "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"
+)
+def flash_backward(
+    grad: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, dropout_p: float, is_causal: bool, *,
+    attn_mask: Any = None, scale: Any = None,
+) -> Any:  # fmt: skip
+    inputs = query, key, value, attn_mask, None, dropout_p, scale
+    got = _vjp("_scaled_dot_product_attention", inputs, (is_causal, False), (0, 1, 2), (grad,))
+    return tuple(map(by_position, got))

@@ -1,0 +1,259 @@
+"""Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
+
+from typing import Any
+
+from torchlike._aten import lower
+from torchlike._aten import python_dispatch as layer
+from torchlike._aten.packets import ops
+from torchlike._base.state import below_autograd, state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import operator_node
+from torchlike._core.dispatch.dispatch import plan_for
+from torchlike._core.dispatch.inplace import check_writable, rebase
+from torchlike._core.dispatch.layers import DISPATCH, Call
+from torchlike._core.dispatch.out import parts
+from torchlike._core.tensor.arguments import KIND, plain
+from torchlike._core.tensor.mutation import bump, set_history
+from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._executor.immediate import Abstract
+
+
+@DISPATCH.install
+def _show(call: Call) -> Any:
+    """Show one call to the modes and subclasses."""
+    return _SHOWN[call.form.name](call) if state.dispatch_modes or layer.handlers(call.inputs) else _unseen(call)
+
+
+DISPATCH.has, DISPATCH.takes = layer.has_dispatch, layer.takes
+
+
+def _unseen(call: Call) -> Any:
+    """A call on tensors whose ``__torch_dispatch__`` is switched off: plain ones stand for them."""
+    stands = tuple([_stand(x) for x in call.inputs])
+    out = call.run(stands)
+    for x, stand in zip(call.inputs, stands, strict=True):
+        if stand is x:
+            continue
+        for t in layer.leaves((out,)):
+            if t._diff is not None and t._diff.base is stand:
+                t._diff.base = x
+        if out is stand:
+            set_history(x, stand._edge, stand._rg)
+            x._diff, out = stand._diff, x
+    return out
+
+
+def _plain(inputs: tuple, op: Any) -> tuple:
+    """The inputs with numpy numbers as Python ones; errors as without a mode."""
+    return tuple([x if isinstance(x, Tensor) else plain(op, i, x) for i, x in enumerate(inputs)])
+
+
+def _new(call: Call) -> Any:
+    op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
+    with below_autograd():
+        out = lower.call(op, inputs, static)
+    for t in layer.leaves((out,)):
+        if all(t is not x for x in inputs):
+            t._diff = None  # made by a view below autograd, which knows nothing of it
+    if state.grad and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        out = recorded(op, inputs, static, out)
+    if isinstance(out, tuple) and op.returns is not None:
+        return op.returns(out)
+    return out
+
+
+# -- recording ------------------------------------------------------------------------------------------------
+
+
+def recorded(op: Any, inputs: tuple, static: tuple, out: Any) -> Any:
+    """``out`` as the results of a recorded call of ``op``."""
+    plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+    if plan is None:
+        return out
+    outs = [
+        alias(o, type(o)) if any(o is x for x in inputs) else o for o in (out if isinstance(out, tuple) else (out,))
+    ]
+    if not all(isinstance(o, Tensor) for o in outs):
+        return out
+    saved = [inputs[i] for i in plan.inputs]
+    made = _node(op, plan, [nodes.edge_of(inputs[i]) for i in plan.wanted], saved)
+    for i in plan.diff:
+        outs[i]._edge, outs[i]._rg = (made, i), True
+    for i in plan.outputs:
+        _keep(made, outs[i], i in plan.diff)
+    if nodes.WATCHERS:
+        nodes.watch(made)
+    if any(layer.has_dispatch(type(x)) for x in (*inputs, *outs)):
+        layer.count(made)
+    return tuple(outs) if isinstance(out, tuple) else outs[0]
+
+
+def _keep(made: Any, out: Tensor, differentiable: bool) -> None:
+    """Save a result with the node that made it: without its history, which would be a cycle."""
+    if differentiable:
+        out = layer.invoke(ops.aten.detach.default, (out,), {})
+    made._kept.append(out)
+    made._versions.append(out._vc.version)
+
+
+def _node(op: Any, plan: Any, edges: list, saved: list) -> Any:
+    """A node; what a plan keeps by value is kept as it is where there is no value."""
+    versions = [x._vc.version if isinstance(x, Tensor) else None for x in saved]
+    apart = plan.apart
+    if apart and any(layer.has_dispatch(type(x)) for x in saved):
+        plan.apart = ()
+    try:
+        return operator_node.make(op, plan, edges, saved, versions)
+    finally:
+        plan.apart = apart
+
+
+def _stand(x: Any) -> Any:
+    """A plain tensor in place of a wrapper: its metadata and history, no class."""
+    if not isinstance(x, Tensor) or type(x) in KIND:
+        return x
+    new = alias(x)
+    new._rg, new._edge, new._diff = x._rg, x._edge, x._diff
+    if x._rg and x._edge is None:
+        new._ex = {"keeps": nodes.accumulator(x)}
+        new._acc = x._acc
+    return new
+
+
+def _value(x: Any) -> Any:
+    """What a plan reads of an input: shapes and dtypes."""
+    if not isinstance(x, Tensor):
+        return x
+    if layer.has_dispatch(type(x)):
+        return Abstract(tuple(x.shape), x.dtype.np)
+    return value_of(x)
+
+
+# -- views ------------------------------------------------------------------------------------------------------
+
+
+def _view(call: Call) -> Any:
+    t = call.inputs[0]
+    with below_autograd():
+        out = lower.view(call.op, t, call.static)
+    if not isinstance(out, Tensor):
+        return out
+    stand = _stand(t)
+    with layer.modes_set_to(()):
+        like = call.run((stand,))
+    return _adopted(out, like, t, stand)
+
+
+def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
+    """``out``, the result of a view of ``t``, with the ties and history of ``like``, the same view of ``stand``."""
+    if out is t:
+        out = alias(t, type(t))
+        out.__dict__.update(getattr(t, "__dict__", {})) if hasattr(out, "__dict__") else None
+    diff = like._diff
+    if diff is not None and diff.base is stand:
+        diff.base = t
+    out._edge, out._rg = like._edge, like._rg
+    if layer.has_dispatch(type(out)):
+        if out.shape == like.shape and out.dtype is like.dtype:
+            out._storage, out._view, out._cache, out._vc = like._storage, like._view, None, like._vc
+        out._diff = diff
+    elif out._storage is like._storage:
+        out._diff = diff
+    if layer.has_dispatch(type(t)) and like._edge is not None:
+        layer.count(like._edge[0])
+    return out
+
+
+def _views(call: Call) -> Any:
+    t, static = call.inputs[0], call.static[0]
+    with below_autograd():
+        out = lower.call(call.op, call.inputs, static)
+    stand = _stand(t)
+    with layer.modes_set_to(()):
+        like = call.run((stand,))
+    return tuple([_adopted(o, n, t, stand) for o, n in zip(out, like, strict=True)])
+
+
+# -- in place -----------------------------------------------------------------------------------------------------
+
+
+def _inplace(call: Call) -> Any:
+    op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
+    target = inputs[0]
+    record = _checked(op, inputs)
+    plan = None
+    if record:
+        plan = plan_for(op, [_stand(x) for x in inputs], static, [_value(x) for x in inputs])
+    if plan is not None:
+        edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
+        saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
+    before = None if target._vc is UNTRACKED else target._vc.version
+    with below_autograd():
+        lower.inplace(op, inputs, static)
+    if target._vc is not UNTRACKED and target._vc.version == before:
+        bump(target)
+    if plan is None:
+        return target
+    made = _node(op, plan, edges, saved)
+    rebase(target, made, 0 if 0 in plan.wanted else None)
+    if target._diff is not None and target._diff.base._view is None:
+        target._diff.base._edge[0]._extra("layout", lambda: target._layout)
+    for _ in plan.outputs:
+        _keep(made, target, True)
+    if nodes.WATCHERS:
+        nodes.watch(made)
+    if any(layer.has_dispatch(type(x)) for x in inputs):
+        layer.count(made)
+    return target
+
+
+def _checked(op: Any, inputs: tuple) -> bool:
+    """PyTorch's checks before an in-place call; whether it is recorded."""
+    if all(not isinstance(x, Tensor) or type(x) in KIND for x in inputs):
+        return check_writable(op.name, inputs[0], inputs)
+    stands = [_stand(x) for x in inputs]
+    return check_writable(op.name, stands[0], stands)
+
+
+def _before(t: Tensor) -> Tensor:
+    """The value of the target before it changes, with its history."""
+    if layer.has_dispatch(type(t)):
+        old = layer.invoke(ops.aten.clone.default, (t.detach(),), {})
+    else:
+        old = wrap(value_of(t))
+    old._edge, old._rg = t._edge, t._rg
+    return old
+
+
+# -- with out= ------------------------------------------------------------------------------------------------------
+
+
+def _out(call: Call) -> tuple:
+    """Show a call with ``out=``; where its operator has no such overload, what is called to compute the result."""
+    inputs, static, outs = parts(call.inputs, call.static)
+    func, kwargs = lower.out_overload(call.op, inputs, static, outs)
+    if func is None:
+        return call.run()
+    versions = [None if o._vc is UNTRACKED else o._vc.version for o in outs]
+    layer.invoke(func, *layer.normalised(func, (), kwargs))
+    for o, before in zip(outs, versions, strict=True):
+        if before is not None and o._vc.version == before:
+            bump(o)
+    return outs
+
+
+_SHOWN = {"new": _new, "view": _view, "views": _views, "inplace": _inplace, "out": _out}
+
+
+# -- detach ----------------------------------------------------------------------------------------------------------
+
+
+def _detached(t: Tensor) -> Tensor | None:
+    if state.dispatch_modes or layer.takes(type(t)):
+        out = layer.invoke(ops.aten.detach.default, (t,), {})
+        return alias(t, type(t)) if out is t else out
+    return None
+
+
+DISPATCH.detach = _detached

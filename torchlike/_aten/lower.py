@@ -1,0 +1,169 @@
+"""Which aten calls an operator call is: its own overload, or those that PyTorch makes of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._aten import source
+from torchlike._aten.packets import OpOverload, ops
+from torchlike._aten.python_dispatch import has_dispatch, in_handler, invoke, leaves, normalised, without_dispatch
+from torchlike._core.dispatch.view_calls import tie
+from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.view_creation import NO_GRAD
+from torchlike._decl.op import Inplace, Op
+
+# {full name of a declared operator: function(inputs, static) -> results} where it is several calls or another one.
+LOWERED: dict[str, Callable] = {}
+# What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
+DERIVED: list[Callable] = []
+# What shows the gradients of a plan, and whether it can: (plan, values, arguments of a view), (plan, arguments).
+GRADIENTS: list[tuple[Callable, Callable]] = []
+_aten = ops.aten
+
+
+class Later:
+    """A gradient that is computed when its turn comes: after the nodes made later than the call, by ``rank``."""
+
+    __slots__ = ("compute", "rank")
+
+    def __init__(self, compute: Callable[[], Any], rank: int = 1) -> None:
+        self.compute, self.rank = compute, rank
+
+
+def lowers(*names: str) -> Callable[[Callable], Callable]:
+    """Register how calls of these operators are shown."""
+
+    def register(function: Callable) -> Callable:
+        for name in names:
+            LOWERED[name] = function
+        return function
+
+    return register
+
+
+def redispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """One aten call, with its arguments normalised."""
+    out = invoke(func, *normalised(func, args, kwargs))
+    if func.is_view and not in_handler() and func is not ops.aten.detach.default:
+        _tie(args[0], out)
+    return out
+
+
+def _tie(base: Any, out: Any) -> None:
+    """Let autograd know of a view among the calls that an operator or a backward is, which are made above it."""
+    if base._vc is not UNTRACKED:
+        for t in leaves((out,)):
+            if t is not base and t._diff is None and t._storage is base._storage:
+                tie(base, t, NO_GRAD)
+
+
+def call(op: Any, inputs: tuple, static: tuple) -> Any:
+    """The results (a tensor or a tuple) of the calls that ``op`` stands for."""
+    if not isinstance(op, Op):
+        return DERIVED[0](op, inputs)
+    special = LOWERED.get(op.full_name)
+    if special is not None:
+        out = special(*arguments(op, inputs, static).values())
+    else:
+        named = arguments(op, inputs, static)
+        func, named = _overload(op, named)
+        names = [a.name for a in func._schema.arguments]
+        if not named.keys() <= set(names):  # PyTorch calls them otherwise
+            named = dict(zip(names, named.values(), strict=False))
+        out = invoke(func, *normalised(func, (), named))
+    return tuple(out) if isinstance(out, list | tuple) else out
+
+
+def viewable(t: Any, shape: list[int]) -> bool:
+    """Whether ``view`` can give this shape without a copy."""
+    if t.is_contiguous() or has_dispatch(type(t)):
+        return True
+    try:
+        with without_dispatch():
+            t.view(shape)
+    except RuntimeError:
+        return False
+    return True
+
+
+def arguments(op: Op, inputs: tuple, static: tuple) -> dict[str, Any]:
+    """{argument: value} in the order of the schema, from what dispatch is given."""
+    named, i = {}, 0
+    lens = iter(static[len(op.static)]) if op.lists else iter(())
+    for a in op.dynamic:
+        if a.is_list:
+            n = next(lens)
+            named[a.name] = None if n < 0 else list(inputs[i : i + n])
+            i += max(n, 0)
+        else:
+            value = inputs[i]
+            named[a.name] = a.default if value is None and a.has_default and not a.is_tensor else value
+            i += 1
+    named |= zip([a.name for a in op.static], static, strict=False)
+    return {a.name: named[a.name] for a in op.schema.args}
+
+
+# Operators of two tensors that take a number in a tensor's place; the others have an overload for numbers.
+_WRAPPED = frozenset(("add", "sub", "mul", "div", "floor_divide"))
+_COMMUTATIVE = frozenset(("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))
+
+
+def _overload(op: Op, named: dict) -> tuple[OpOverload, dict]:
+    """The overload of a call, with its arguments: that for numbers where the second operand is one."""
+    schema = op.schema
+    if "other" in named and not isinstance(named["other"], Tensor):
+        name = "Tensor_Scalar" if schema.name.endswith("_shift") else "Scalar"
+        if schema.name not in _WRAPPED and name in source.SOURCE.overloads(schema.name):
+            return getattr(getattr(_aten, schema.name), name), named
+    elif schema.name in _COMMUTATIVE and not isinstance(named["self"], Tensor):
+        named["self"], named["other"] = named["other"], named["self"]
+        return _overload(op, named)
+    return source.overload_of(op), named
+
+
+def view(op: Any, t: Any, args: tuple) -> Any:
+    """The calls of a view operator."""
+    special = LOWERED.get(op.full_name)
+    if special is not None:
+        return special(t, *args)
+    func = source.overload_of(op)
+    return invoke(func, *normalised(func, (t, *args), {}))
+
+
+def inplace(op: Inplace, inputs: tuple, static: tuple) -> Any:
+    """The calls of an in-place operator."""
+    special = LOWERED.get(op.op.full_name + "_")
+    named = arguments(op.op, inputs, static)
+    if special is not None:
+        return special(*named.values())
+    func, named = _overload_inplace(op.op, named)
+    return invoke(func, *normalised(func, (), named))
+
+
+def _overload_inplace(op: Op, named: dict) -> tuple[OpOverload, dict]:
+    name = op.schema.name
+    if source.is_ours(op):
+        return getattr(getattr(ops.torchlike, name + "_"), op.schema.overload or "default"), named
+    wanted = op.schema.overload or "default"
+    if "other" in named and not isinstance(named["other"], Tensor) and name not in _WRAPPED:
+        wanted = "Tensor_Scalar" if name.endswith("_shift") else "Scalar"
+    packet = getattr(_aten, name + "_")
+    known = packet.overloads()
+    if wanted not in known:
+        wanted = {"Tensor_Tensor": "Tensor", "Tensor_Scalar": "Scalar"}.get(wanted, known[0])
+    return getattr(packet, wanted), named
+
+
+def out_overload(op: Op, inputs: tuple, static: tuple, outs: tuple) -> tuple[OpOverload | None, dict]:
+    """The overload with ``out=`` of an operator, and its arguments by name; None if there is none."""
+    if not isinstance(op, Op) or source.is_ours(op) or op.lists:
+        return None, {}
+    packet, named = getattr(_aten, op.schema.name), arguments(op, inputs, static)
+    name = source.out_name(op)
+    if "other" in named and not isinstance(named["other"], Tensor) and "Scalar_out" in packet.overloads():
+        name = "Scalar_out"
+    if name not in packet.overloads():
+        return None, {}
+    func = getattr(packet, name)
+    names = [a.name for a in func._schema.arguments if a.is_out]
+    return func, named | dict(zip(names, outs, strict=True))

@@ -1,0 +1,365 @@
+"""Operators of torchlike that PyTorch makes of several calls, or calls otherwise: as its aten calls."""
+
+import math
+from typing import Any
+
+import torchlike._base.dtypes as dtypes
+from torchlike._aten.extra import SOURCE  # noqa: F401  (the overloads used here)
+from torchlike._aten.lower import lowers, redispatch, viewable
+from torchlike._aten.packets import ops
+from torchlike._aten.python_dispatch import invoke_with, normalised, without_dispatch
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided, value_of
+from torchlike._decl.op import REGISTRY
+
+_aten = ops.aten
+
+
+# -- products -------------------------------------------------------------------------------------------------------
+
+
+def _reshaped(t: Tensor, size: list) -> Tensor:
+    """``t.reshape(size)`` for what has the memory order of its shape, or a copy that has."""
+    if viewable(t, size):
+        return redispatch(_aten.view.default, t, size)
+    return redispatch(
+        _aten._unsafe_view.default, redispatch(_aten.clone.default, t, memory_format=contiguous_format), size
+    )
+
+
+@lowers("linear")
+def linear(input: Any, weight: Any, bias: Any) -> Any:
+    if bias is None:
+        return matmul(input, redispatch(_aten.t.default, weight))
+    if input.ndim == 2:
+        return redispatch(_aten.addmm.default, bias, input, redispatch(_aten.t.default, weight))
+    if not input.is_contiguous():
+        return redispatch(_aten.add.Tensor, matmul(input, redispatch(_aten.t.default, weight)), bias)
+    rows = math.prod(input.shape[:-1])
+    flat = redispatch(_aten.view.default, input, [rows, input.shape[-1]])
+    out = redispatch(_aten.addmm.default, bias, flat, redispatch(_aten.t.default, weight))
+    return redispatch(_aten.view.default, out, [*input.shape[:-1], weight.shape[0]])
+
+
+@lowers("matmul")
+def matmul(self: Any, other: Any) -> Any:
+    a, b = self.ndim, other.ndim
+    if a <= 2 and b <= 2:
+        return _small_product(self, other, a, b)
+    folded, small = (self, other) if a >= b else (other, self)
+    if small.ndim <= 2 and small.ndim and folded.ndim >= 3:
+        transposed = folded is other
+        if transposed:
+            folded = redispatch(_aten.transpose.int, other, -2, -1) if b > 1 else other
+        if small.requires_grad or viewable(folded, [math.prod(folded.shape[:-1]), folded.shape[-1]]):
+            return _folded(folded, small, transposed)
+    return _batched(self, other)
+
+
+def _small_product(self: Any, other: Any, a: int, b: int) -> Any:
+    if a == 1 and b == 1:
+        return redispatch(_aten.dot.default, self, other)
+    if b == 1:
+        return redispatch(_aten.mv.default, self, other)
+    if a == 1:
+        out = redispatch(_aten.mm.default, redispatch(_aten.unsqueeze.default, self, 0), other)
+        return redispatch(_aten.squeeze_.dim, out, 0)
+    return redispatch(_aten.mm.default, self, other)
+
+
+def _folded(t: Any, small: Any, transposed: bool) -> Any:
+    """A product of a stack of matrices and one matrix or vector, as one product of matrices."""
+    if transposed:
+        small = small if small.ndim == 1 else redispatch(_aten.t.default, small)
+    flat = _reshaped(t, [math.prod(t.shape[:-1]), t.shape[-1]])
+    if small.ndim == 1:
+        out = redispatch(_aten.mv.default, flat, small)
+        return redispatch(_aten._unsafe_view.default, out, list(t.shape[:-1]))
+    out = redispatch(_aten.mm.default, flat, small)
+    out = redispatch(_aten._unsafe_view.default, out, [*t.shape[:-1], small.shape[-1]])
+    return redispatch(_aten.transpose.int, out, -2, -1) if transposed else out
+
+
+def _batched(self: Any, other: Any) -> Any:
+    """A product of stacks of matrices, whose stack dimensions broadcast."""
+    vector = [t.ndim == 1 for t in (self, other)]
+    a = redispatch(_aten.unsqueeze.default, self, 0) if vector[0] else self
+    b = redispatch(_aten.unsqueeze.default, other, 1) if vector[1] else other
+    batch = _broadcast(a.shape[:-2], b.shape[:-2])
+    count = math.prod(batch)
+    stacks = []
+    for t in (a, b):
+        t = redispatch(_aten.expand.default, t, [*batch, *t.shape[-2:]])
+        stacks.append(_reshaped(t, [count, *t.shape[-2:]]))
+    out = redispatch(_aten.bmm.default, *stacks)
+    shape = [*batch, *([] if vector[0] else [a.shape[-2]]), *([] if vector[1] else [b.shape[-1]])]
+    return redispatch(_aten._unsafe_view.default, out, shape)
+
+
+def _broadcast(a: Any, b: Any) -> list[int]:
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
+    return [y if x == 1 else x for x, y in zip(a, b, strict=True)]
+
+
+@lowers("outer", "ger")
+def outer(self: Any, vec2: Any) -> Any:
+    return redispatch(_aten.mul.Tensor, redispatch(_aten.view.default, self, [self.shape[0], 1]), vec2)
+
+
+# -- pointwise and reductions ---------------------------------------------------------------------------------------
+
+
+@lowers("_rdiv")
+def rdiv(self: Any, other: Any) -> Any:
+    return redispatch(_aten.mul.Tensor, redispatch(_aten.reciprocal.default, other), self)
+
+
+@lowers("_pow_special")
+def pow_special(self: Any, exponent: float) -> Any:
+    return redispatch(_aten.pow.Tensor_Scalar, self, int(exponent) if float(exponent).is_integer() else exponent)
+
+
+@lowers("_pow_special_")
+def pow_special_(self: Any, exponent: float) -> Any:
+    return redispatch(_aten.pow_.Scalar, self, int(exponent) if float(exponent).is_integer() else exponent)
+
+
+def _spread(name: str) -> None:
+    def whole(self: Any, unbiased: bool) -> Any:
+        func = getattr(_aten, name).correction
+        return redispatch(func, self) if unbiased else redispatch(func, self, correction=0)
+
+    def along(self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
+        return redispatch(getattr(_aten, name).correction, self, dim, correction=int(unbiased), keepdim=keepdim)
+
+    lowers(name)(whole)
+    lowers(f"{name}.dim")(along)
+
+
+for _name in ("var", "std", "var_mean", "std_mean"):
+    _spread(_name)
+
+
+def _softmaxed(name: str) -> None:
+    def run(self: Any, dim: int, dtype: Any) -> Any:
+        if dtype is not None and dtype is not self.dtype:
+            self = redispatch(_aten._to_copy.default, self, dtype=dtype, layout=strided, device=self.device)
+        return redispatch(getattr(_aten, f"_{name}").default, self, dim, False)
+
+    lowers(f"{name}.int")(run)
+
+
+_softmaxed("softmax")
+_softmaxed("log_softmax")
+
+
+@lowers("softmin")
+def softmin(self: Any, dim: int, dtype: Any) -> Any:
+    out = redispatch(_aten.neg.default, self)
+    return redispatch(_aten._softmax.default, out, dim, False)
+
+
+@lowers("where.self")
+def where(condition: Any, self: Any, other: Any) -> Any:
+    kind = next((t.dtype for t in (self, other) if isinstance(t, Tensor)), None)
+    options = {"dtype": kind, "layout": strided, "device": condition.device}
+    pair = [
+        t if isinstance(t, Tensor) else redispatch(_aten.scalar_tensor.default, t, **(options if kind else {}))
+        for t in (self, other)
+    ]
+    return redispatch(_aten.where.self, condition, *pair)
+
+
+# -- shapes and indices ----------------------------------------------------------------------------------------------
+
+
+@lowers("narrow")
+def narrow(self: Any, dim: int, start: int, length: int) -> Any:
+    start = start + self.shape[dim] if start < 0 else start
+    return redispatch(_aten.slice.Tensor, self, dim, start, start + length)
+
+
+@lowers("slice.Tensor")
+def slice_(self: Any, dim: int, start: Any, end: Any, step: int) -> Any:
+    start, end = 0 if start is None else start, _LAST if end is None else end
+    return redispatch(_aten.slice.Tensor, self, dim, start, end, step)
+
+
+_LAST = (1 << 63) - 1  # PyTorch's end of a slice without one
+
+
+@lowers("split.Tensor")
+def split(self: Any, sizes: Any, dim: int) -> Any:
+    return redispatch(_aten.split.Tensor, self, sizes[0] if sizes else 0, dim)
+
+
+@lowers("_index_true")
+def index_true(self: Any, index: Any, dim: int, width: int) -> Any:
+    with without_dispatch():
+        count = math.prod(self.shape[dim : dim + width])
+        flat = index.new_zeros(count).scatter(0, index, 1) if count else index.new_zeros(count)
+        mask = flat.bool().view(*self.shape[dim : dim + width])
+    return redispatch(_aten.index.Tensor, self, [None] * dim + [mask])
+
+
+# -- layers ----------------------------------------------------------------------------------------------------------
+
+
+@lowers("convolution")
+def convolution(input: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    n = weight.ndim - 2
+    lists = [list(x) * n if isinstance(x, tuple) and len(x) == 1 else x for x in rest]
+    return redispatch(_aten.convolution.default, input, weight, bias, *lists)
+
+
+def _unused(input: Any) -> None:
+    """The empty buffer that PyTorch makes beside a batch norm."""
+    options = {"dtype": dtypes.uint8, "layout": strided, "device": input.device}
+    redispatch(_aten.empty.memory_format, [0], **options)
+
+
+@lowers("native_batch_norm")
+def native_batch_norm(
+    input: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float, instances: bool
+) -> Any:
+    op, new = REGISTRY["native_batch_norm"], {}
+
+    def compute(input: Any, weight: Any, bias: Any, mean: Any, var: Any, *rest: Any) -> Any:
+        *out, new["mean"], new["var"] = call(op, (input, weight, bias, mean, var, momentum, eps), (instances,))
+        return tuple(out)
+
+    args = input, weight, bias, mean, var, True, momentum, eps
+    _unused(input)
+    func = _aten.native_batch_norm.default
+    out = invoke_with(compute, func, *normalised(func, args, {}))
+    return (*out, new.get("mean", mean), new.get("var", var))
+
+
+@lowers("_native_batch_norm_eval")
+def batch_norm_eval(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> Any:
+    _unused(input)
+    return redispatch(_aten.native_batch_norm.default, input, weight, bias, mean, var, False, 0.1, eps)[0]
+
+
+@lowers("native_group_norm")
+def native_group_norm(input: Any, groups: int, weight: Any, bias: Any, eps: float) -> Any:
+    n, c, *rest = input.shape
+    return redispatch(_aten.native_group_norm.default, input, weight, bias, n, c, math.prod(rest), groups, eps)
+
+
+@lowers("dropout")
+def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
+    keep: list = []
+
+    def draw(noise: Any, q: float = 0.5) -> Any:
+        keep.append(call(REGISTRY["dropout"], (input, words, p), (channels,))[1])
+        write(noise, value_of(keep[0].to(noise.dtype).expand(noise.shape)))
+        return noise
+
+    func = _aten.bernoulli_.float
+    noise = redispatch(_aten.empty_like.default, input)
+    noise = invoke_with(draw, func, *normalised(func, (noise, 1 - p), {}))
+    noise = redispatch(_aten.div_.Scalar, noise, 1 - p)
+    out = redispatch(_aten.mul.Tensor, input, noise)
+    return out, keep[0] if keep else redispatch(_aten.ne.Scalar, noise, 0)
+
+
+def _saved(result: Any, *inputs: Any) -> None:
+    """What PyTorch's node saves of a result on the way: it is detached."""
+    if any(t.requires_grad for t in inputs):
+        redispatch(_aten.detach.default, result)
+
+
+def _scaled(t: Any, factor: float) -> Any:
+    return redispatch(_aten.mul.Scalar, t, factor)
+
+
+@lowers("_scaled_dot_product_attention")
+def attention(
+    query: Any, key: Any, value: Any, mask: Any, words: Any, p: float, causal: bool, scale: Any, gqa: bool
+) -> Any:
+    if words is not None or gqa or (mask is not None and mask.requires_grad):
+        op = REGISTRY["_scaled_dot_product_attention"]
+        inputs = (query, key, value, mask, words, p, scale)
+        own = getattr(ops.torchlike, op.schema.name).default
+        compute = lambda *_: call(op, inputs, (causal, gqa))  # noqa: E731
+        return invoke_with(compute, own, (query, key, value, mask, p, causal, scale, gqa), {})
+    if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel():
+        func = _aten._scaled_dot_product_flash_attention_for_cpu.default
+        out = redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
+        _saved(out, query, key, value)
+        return out
+    factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
+    query, key = _scaled(query, factor), _scaled(redispatch(_aten.transpose.int, key, -2, -1), factor)
+    scores = matmul(query, key)
+    if causal:
+        with without_dispatch():
+            mask = query.new_ones(query.shape[-2], key.shape[-1]).tril().bool()
+    if mask is not None:
+        minus = scores.new_full((), -math.inf) if mask.dtype is dtypes.bool else None
+        scores = (
+            redispatch(_aten.add.Tensor, scores, mask)
+            if minus is None
+            else redispatch(_aten.where.self, mask, scores, minus)
+        )
+    return matmul(redispatch(_aten._safe_softmax.default, scores, -1), value)
+
+
+# -- losses ----------------------------------------------------------------------------------------------------------
+
+
+@lowers("nll_loss")
+def nll_loss(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    return redispatch(_aten.nll_loss_forward.default, self, target, weight, reduction, ignore)[0]
+
+
+@lowers("nll_loss2d")
+def nll_loss2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    return redispatch(_aten.nll_loss2d_forward.default, self, target, weight, reduction, ignore)[0]
+
+
+@lowers("_cross_entropy")
+def cross_entropy(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    scores = redispatch(_aten._log_softmax.default, self, 0 if self.ndim == 1 else 1, False)
+    _saved(scores, self)
+    return nll_loss(scores, target, weight, reduction, ignore)
+
+
+@lowers("_cross_entropy2d")
+def cross_entropy2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    scores = redispatch(_aten._log_softmax.default, self, 1, False)
+    _saved(scores, self)
+    return nll_loss2d(scores, target, weight, reduction, ignore)
+
+
+def _l1(reduction: str) -> None:
+    def run(self: Any, target: Any) -> Any:
+        out = redispatch(_aten.abs.default, redispatch(_aten.sub.Tensor, self, target))
+        return out if reduction == "none" else redispatch(getattr(_aten, reduction).default, out)
+
+    lowers(f"_l1_loss_{reduction}")(run)
+
+
+for _name in ("none", "mean", "sum"):
+    _l1(_name)
+
+
+def _resampled(name: str, n: int, aligned: bool) -> None:
+    def run(self: Any, size: Any, scales: Any, align: bool, antialias: bool) -> Any:
+        if antialias:
+            own = getattr(ops.torchlike, f"_{name}").default
+            return redispatch(own, self, list(size), scales, align, antialias)
+        extra = (align,) if aligned else ()
+        return redispatch(getattr(_aten, name).default, self, list(size), *extra, *(scales or [None] * n))
+
+    lowers(f"_{name}")(run)
+
+
+for _name, _n, _aligned in (
+    ("upsample_nearest1d", 1, False), ("upsample_nearest2d", 2, False), ("upsample_nearest3d", 3, False),
+    ("upsample_linear1d", 1, True), ("upsample_bilinear2d", 2, True), ("upsample_bicubic2d", 2, True),
+    ("upsample_trilinear3d", 3, True),
+):  # fmt: skip
+    _resampled(_name, _n, _aligned)

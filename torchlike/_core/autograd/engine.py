@@ -1,0 +1,394 @@
+"""The backward engine: runs the graph from its roots, latest node first.
+
+Without ``create_graph`` gradients travel as plain values (arrays) and nodes apply their plans to
+them directly; with it they travel as tensors through dispatch, and so have history themselves.
+Hooks always see tensors.
+"""
+
+import itertools
+import threading
+from heapq import heapify, heappop, heappush
+from itertools import repeat
+
+from torchlike._base.layout import is_dense
+from torchlike._base.state import followed, state
+from torchlike._core.autograd import anomaly
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.hook_results import of_leaf_hook, of_node_hook, of_tensor_hook
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace, demand_writable
+from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.mutation import grad_of, set_grad, write
+from torchlike._core.tensor.tensor import fresh, value_of, wrap
+from torchlike._decl.derive import Derived
+from torchlike._executor import immediate
+from torchlike._ops.arithmetic import add
+from torchlike._ops.shape import clone, copy
+
+# the sum of two gradients, of one shape and dtype
+plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
+
+adding = threading.RLock()  # two threads may reach the same leaf
+_task_ids = itertools.count()
+
+
+def kind_of_task():
+    """The (class, seed) of a backward that begins now; the latter None unless gradients start as tensors."""
+    return DISPATCH.task() or (_Task, None)
+
+
+def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):
+    """Propagate ``grads`` from ``roots`` ((node, output number) each).
+
+    Args:
+        grads: one for each root: tensors with ``create``, else plain values.
+        keep: retain saved tensors. create: record the backward itself.
+        accumulate: whether leaves receive ``.grad``.
+        captures: edges whose gradient is wanted; only nodes that lead to them run. hooks: whether those of these
+            nodes run.
+    Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
+    """
+    task = kind_of_task()[0](roots, keep, create, accumulate, captures)
+    if not hooks:
+        task.mute = frozenset(task.wanted)
+    if state.levels:  # their values are computed by dispatch
+        task.create = True
+    for (node, nr), grad in zip(roots, grads, strict=True):
+        task.deliver(node, nr, grad)
+    if task.depth % _DEPTH == _DEPTH - 1:
+        _in_thread(task, roots)
+    else:
+        _run(task, roots)
+    return task.captured
+
+
+_DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
+
+
+def _run(task, roots):
+    """Run the task in this thread, under its grad mode."""
+    before = state.grad, state.task
+    state.grad, state.task = task.record, task
+    try:
+        task.touch(roots)
+        task.run()
+        for callback in task.callbacks:  # what a callback queues runs too
+            callback()
+    finally:
+        state.grad, state.task = before
+
+
+def _in_thread(task, roots):
+    """Run the task in a thread that starts from this thread's modes."""
+    modes, errors = dict(vars(state)), []
+
+    def body():
+        vars(state).update(modes)
+        try:
+            _run(task, roots)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+
+
+def queue_callback(callback):
+    """Call ``callback()`` when the backward that is running has finished."""
+    if state.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    state.task.callbacks.append(callback)
+
+
+def is_whole_backward():
+    """Whether the backward that is running fills ``.grad`` of all leaves: it was given no ``inputs``."""
+    return state.task is not None and state.task.accumulate and state.task.needed is None
+
+
+def count_running(graph_nodes):
+    """How many of these nodes the backward that is running reaches."""
+    task = state.task
+    reached = task.awaited if task.needed is None else task.needed
+    return sum(node in reached and node in task.awaited for node in graph_nodes)
+
+
+class _Task:
+    """One backward pass: what is still awaited, what has arrived.
+
+    ``create``: whether gradients travel as tensors through dispatch. ``record``: whether they get history by it.
+    """
+
+    __slots__ = (
+        "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
+        "id", "depth", "node", "callbacks", "mute", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, roots, keep, create, accumulate, captures):
+        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], frozenset()
+        self.depth = 0 if state.task is None else state.task.depth + 1
+        self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
+        self.captured, self.wanted, self.needed = {}, {}, None
+        self.awaited = awaited = _count_edges(roots)
+        if captures:
+            for node, nr in captures:
+                if node is not None:
+                    self.wanted.setdefault(node, set()).add(nr)
+            self.needed = _leading_to(awaited, self.wanted)
+        self.buffers = {}
+        # Nodes of one number, which leaves are, run in the order in which they became ready.
+        if len(roots) == 1:
+            self.ready = [(-roots[0][0]._seq, 0, roots[0][0])]
+            return
+        roots = [node for node in {node: None for node, _ in roots} if not awaited[node]]
+        self.ready = [(-node._seq, i, node) for i, node in enumerate(roots)]
+        heapify(self.ready)
+
+    def deliver(self, node, nr, grad):
+        """Add a gradient to the buffer of output ``nr`` of ``node``."""
+        buffer = self.buffers.get(node)
+        if buffer is None:
+            buffer = self.buffers[node] = [None] * node._arity
+        old = buffer[nr]
+        if old is None:
+            buffer[nr] = grad
+        elif self.create:
+            buffer[nr] = call(add, (old, grad, None), ())
+        else:
+            buffer[nr] = immediate.run(plus, (), (old, grad))
+
+    def run(self):
+        ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
+        plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
+        pushed = len(ready)
+        while ready:
+            node = heappop(ready)[2]
+            if not plain:
+                self.node = None
+            grads = buffers.pop(node, None)
+            if needed is not None and node not in needed:
+                results = repeat(None)
+            elif grads is None:
+                results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
+            elif plain and node._ex is None and node._simple:
+                results = node.apply(grads)
+                if not self.keep:
+                    node._release()
+                if node._ex is not None:  # an unpack hook has registered one
+                    results = self.after(node, results, grads)
+            elif plain and node._ex is None and node._is_plain_sink():
+                self.accumulate_into(node.variable, grads[0])
+                continue
+            else:
+                results = self.step(node, grads) or repeat(None)
+            for edge, grad in zip(node._edges, results, strict=False):
+                if edge is None:
+                    continue
+                target, nr = edge
+                if target is None:
+                    continue
+                if grad is not None:
+                    if target._arity == 1 and target not in buffers:
+                        buffers[target] = [grad]
+                    else:
+                        self.deliver(target, nr, grad)
+                left = awaited[target] = awaited[target] - 1
+                if not left:
+                    pushed += 1
+                    heappush(ready, (-target._seq, pushed, target))
+        self.node = None
+
+    def touch(self, roots):
+        """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
+        if self.needed is None:
+            return
+        for node in {node: None for node, _ in roots}:
+            if node not in self.needed and node._ex is not None and node not in self.mute:
+                self.before(node, node._ex, self.buffers[node])
+
+    def step(self, node, grads):
+        """Hooks, captures and the node itself; None where nothing flows on."""
+        self.node = node
+        try:
+            return self._step(node, grads)
+        except Exception:
+            if anomaly.current.enabled:
+                anomaly.explain(node)
+            raise
+
+    def _step(self, node, grads):
+        if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
+            grads = [self.in_grad_dtype(node.variable, grads[0])]
+        ex = None if node in self.mute else node._ex
+        wanted = self.wanted.get(node)
+        goes_on = self.needed is None or self._goes_on(node)
+        if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
+            self.capture(node, wanted, grads)
+        if ex is not None:
+            grads = self.before(node, ex, grads)
+        if wanted is not None and not goes_on:
+            self.capture(node, wanted, grads)
+        if ex is not None and (goes_on or (wanted is not None and self.accumulate)):
+            grads = self.prehooked(ex, grads)
+        if node.__class__ is nodes.AccumulateGrad:
+            if goes_on:
+                self.leaf(node, grads)
+            return None
+        if not goes_on:
+            if wanted is not None and self.accumulate:
+                self.after(node, [None] * len(node._edges), grads)
+            return None
+        if node._fills or any(g is not None for g in grads):
+            watched = anomaly.current.enabled
+            results = anomaly.watched(node, self.apply, grads) if watched else self.apply(node, grads)
+        else:
+            results = [None] * len(node._edges)
+        if not self.keep:
+            node._release()
+        return self.after(node, results, grads) if node._ex is not None else results
+
+    def leaf(self, node, grads):
+        """Add to the leaf's ``.grad`` (requires_grad may have been switched off since) and run its hooks."""
+        if node.variable._rg and grads[0] is not None:
+            self.accumulate_into(node.variable, grads[0])
+        self.after_accumulation(node, grads)
+
+    def in_grad_dtype(self, leaf, grad):
+        """The gradient in the dtype that the leaf's ``.grad`` was given."""
+        dtype = leaf._ex.get("grad_dtype")
+        if dtype is None or dtype.np == (grad.dtype.np if self.create else grad.dtype):
+            return grad
+        return grad.to(dtype) if self.create else immediate.cast(grad, dtype.np)
+
+    def _goes_on(self, node):
+        """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
+        if node.__class__ is nodes.AccumulateGrad:
+            return self.accumulate and node in self.wanted
+        return any(e is not None and e[0] in self.needed for e in node._edges)
+
+    def capture(self, node, wanted, grads):
+        for nr in wanted:
+            if grads[nr] is not None:
+                self.captured[node, nr] = self.tensor(grads[nr])
+
+    def apply(self, node, grads):
+        if self.create:
+            return node._apply_tensors(grads, call)
+        if node._python:
+            results = node._apply_tensors([None if g is None else fresh(g) for g in grads], call)
+            return [None if r is None else value_of(r) for r in results]
+        return node.apply(grads)
+
+    def tensor(self, grad):
+        return grad if self.create or grad is None else fresh(grad)
+
+    def raw(self, grad):
+        return grad if self.create or grad is None else value_of(grad)
+
+    # -- hooks -----------------------------------------------------------------------------------
+    def before(self, node, ex, grads):
+        """Tensor hooks, then ``.grad`` of tensors that retain it."""
+        grads = list(grads)
+        for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
+            for hook in list(hooks.values()):
+                grads[nr] = self.raw(of_tensor_hook(hook, self.tensor(grads[nr])))
+        for nr, ref in list(ex.get("retains", {}).items()):
+            t = ref()
+            if t is not None and grads[nr] is not None:
+                grad = call(clone, (grads[nr],), (None,)) if self.create else fresh(grads[nr])
+                with adding:
+                    old = grad_of(t)
+                    set_grad(t, grad if old is None else call(add, (old, grad, None), ()))
+        return grads
+
+    def prehooked(self, ex, grads):
+        """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
+        for hook in list(ex.get("prehooks", {}).values()):
+            given = tuple(self.tensor(g) for g in grads)
+            grads = [self.raw(g) for g in of_node_hook(hook, given, followed(hook)(given))]
+        return grads
+
+    def after(self, node, results, grads):
+        """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
+        hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
+        for hook in hooks:
+            given = node._spread(self.tensor(r) for r in self.wanted_of(node, results))
+            got = of_node_hook(hook, given, followed(hook)(given, tuple(self.tensor(g) for g in grads)))
+            results = [self.raw(g) for g in node._gather(got)]
+        return results
+
+    def wanted_of(self, node, results):
+        """The results with None where no captured gradient depends on them."""
+        if self.needed is None:
+            return results
+        return [
+            r if edge is not None and edge[0] in self.needed else None
+            for r, edge in zip(results, node._edges, strict=True)
+        ]
+
+    def after_accumulation(self, node, grads):
+        ex = node.variable._ex
+        for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
+            of_leaf_hook(followed(hook)(node.variable))
+        for hook in list(node._ex.get("hooks", {}).values()) if node._ex else ():
+            of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
+
+    # -- leaves ----------------------------------------------------------------------------------
+    def accumulate_into(self, leaf, grad):
+        """``leaf.grad += grad``: in place, unless the sum itself must have history."""
+        with adding:
+            old = grad_of(leaf)
+            if old is None:
+                set_grad(leaf, self.first_gradient(leaf, grad))
+            elif self.create:
+                set_grad(leaf, call(add, (old, grad, None), ()))
+            else:
+                value = value_of(old)
+                if value.shape != grad.shape:
+                    raise RuntimeError(
+                        f"The size of the .grad of a leaf, {list(value.shape)}, must match that of the gradient "
+                        f"added to it, {list(grad.shape)}; set .grad to None first"
+                    )
+                if value.dtype != grad.dtype or old._view is not None:  # an operator checks what may be added in place
+                    call_inplace(add.inplace, (old, wrap(grad), None), ())
+                    return
+                demand_writable(old)
+                write(old, immediate.run(plus, (), (value, grad)))
+
+    def first_gradient(self, leaf, grad):
+        """A new ``.grad``, in the memory order of the leaf."""
+        if self.create:
+            grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
+        else:
+            grad = fresh(grad)
+        if leaf._view is not None and is_dense(leaf._view.layout):
+            restride(grad, leaf._view.layout.strides)
+        return grad
+
+
+def _count_edges(roots):
+    """{node: number of edges into it} over the graph below the roots."""
+    awaited = dict.fromkeys([node for node, _ in roots], 0)
+    stack = list(awaited)
+    while stack:
+        for edge in stack.pop()._edges:
+            target = None if edge is None else edge[0]
+            if target is not None:
+                if target in awaited:
+                    awaited[target] += 1
+                else:
+                    awaited[target] = 1
+                    stack.append(target)
+    return awaited
+
+
+def _leading_to(graph, wanted):
+    """The nodes from which a captured edge can be reached, the captured nodes included."""
+    needed = set(wanted)
+    for node in sorted(graph, key=lambda n: n._seq):
+        if node not in needed and any(e is not None and e[0] in needed for e in node._edges):
+            needed.add(node)
+    return needed

@@ -1,0 +1,187 @@
+"""The node of an operator call: its plan, and the values that the plan saves."""
+
+import weakref
+
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import saved_fields
+from torchlike._core.autograd.saved_tensors import DETACHED, FREED, SavedTensor, SavesTensors
+from torchlike._core.tensor.storage import CAPTURES
+from torchlike._core.tensor.tensor import value_of, wrap
+from torchlike._executor import immediate
+
+
+class OpNode(SavesTensors):
+    """The node of an operator call."""
+
+    __slots__ = ("plan", "_arity", "given")  # given: the arguments of a view, as they came
+    _simple = True
+
+    @property
+    def next_functions(self):
+        by_input = dict(zip(self.plan.wanted, self._edges, strict=True))
+        return tuple([by_input.get(i) or (None, 0) for i in saved_fields.edges(self.plan)])
+
+    def __getattr__(self, attribute):
+        """``_saved_<name>``: a saved value, as a tensor with its history; ``_raw_saved_<name>``: its slot."""
+        try:
+            if attribute.startswith("_saved_"):
+                return saved_fields.value(self, attribute[7:])
+            if attribute.startswith("_raw_saved_"):
+                return self._slots(saved_fields.slots(self, attribute[11:]))
+        except KeyError:
+            pass
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
+
+    def _slots(self, found):
+        if found.__class__ is not list:
+            return SavedTensor(self, found)
+        if self._kept is None:
+            raise RuntimeError(FREED)
+        return tuple([SavedTensor(self, position) for position in found])
+
+    def __dir__(self):
+        return [*super().__dir__(), *saved_fields.names(self)]
+
+    def _spread(self, grads):
+        by_input = dict(zip(self.plan.wanted, grads, strict=True))
+        return tuple(by_input.get(i) for i in saved_fields.edges(self.plan))
+
+    def _gather(self, grads):
+        by_input = dict(zip(saved_fields.edges(self.plan), grads, strict=True))
+        return [by_input[i] for i in self.plan.wanted]
+
+    def _output_of(self, position):
+        n = len(self.plan.inputs)
+        return self.plan.outputs[position - n] if position >= n else None
+
+    def _differentiable(self, output):
+        return output in self.plan.diff
+
+    def _outs(self):
+        return self.plan.outs
+
+    def _release(self):
+        """Free the saved values; a node that saves numbers only can run again."""
+        plan, saved, versions = self.plan, self._kept, self._versions  # another thread may free them meanwhile
+        if not saved or versions is None:
+            return
+        if plan.frees is None:
+            plan.frees = any(v is not None for v in versions) or self._saves_operands()
+        if plan.frees:
+            if plan.numbers:
+                self._extra("numbers", dict).update({i: saved[i] for i in plan.numbers})
+            self._kept = self._versions = None
+
+    def _saves_operands(self):
+        """Whether a number stands for a saved tensor, as in ``x * 2``."""
+        return any(i in self.plan.tensors for i in self.plan.inputs)
+
+    def values(self):
+        """The saved values, after the version check."""
+        saved, versions = self._kept, self._versions  # another thread may free them meanwhile
+        if saved is None or versions is None:
+            raise RuntimeError(FREED)
+        got = []
+        for t, version in zip(saved, versions, strict=True):
+            if version is None:
+                got.append(t)
+            elif t._vc.version != version:
+                got.append(self._odd(len(got), t, version))
+            elif t._ex is not None and t._ex.get("detached", 0) > self._seq:
+                raise RuntimeError(DETACHED)
+            elif t._view is None and not CAPTURES:
+                got.append(t._storage.value)
+            else:
+                got.append(value_of(t))
+        return got
+
+    def tensors(self, made_by=None):
+        """The saved values as tensors with history, for ``create_graph``."""
+        saved = self._kept
+        if saved is None:
+            raise RuntimeError(FREED)
+        return [self._kept_tensor(i, made_by) for i in range(len(saved))]
+
+    def apply(self, grads):
+        """Gradients of the inputs (values) from those of the outputs (values or None)."""
+        plan = self.plan
+        arguments = self.values() if self._kept != [] else []
+        for i in plan.diff:
+            grad = grads[i]
+            arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
+        results = ()
+        if plan.kernel is not None:
+            compiled = plan.kernel.kernels.get(()) or immediate.compiled(plan.kernel, ())
+            recorder = state.recorder
+            try:
+                results = (
+                    compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, plan.kernel.name)
+                )
+            except (TypeError, ValueError):
+                results = immediate.run(plan.kernel, (), arguments)
+        return results if plan.route is None else plan.routed(arguments, results)
+
+    def _apply_tensors(self, grads, call, made_by=None):
+        """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
+        plan = self.plan
+        saved = self.tensors(made_by)
+        for i in plan.diff:
+            saved.append(wrap(_zeros(plan.outs[i])) if grads[i] is None else grads[i])
+        out = call(plan.kernel, tuple(saved), ()) if plan.kernel else ()
+        return out if plan.route is None else plan.routed(saved, out)
+
+
+def _zeros(out):
+    return immediate.zeros(out.shape, out.dtype)
+
+
+_classes: dict = {}
+_IN_AUTOGRAD = ("CopyBackwards", "NotImplemented")  # PyTorch's name() of these tells where they are from
+
+
+def node_class(name):
+    """The class of nodes called ``name``; one per name."""
+    found = _classes.get(name)
+    if found is None:
+        namespace = {"_namespace": "torch::autograd::"} if name in _IN_AUTOGRAD else {}
+        found = _classes[name] = type(name, (OpNode,), {"__slots__": (), **namespace})
+    return found
+
+
+def _class_of(op, plan):
+    """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
+    declared = op.declaration
+    choose = declared.node_of
+    name = op.node if choose is None else declared.chosen(choose, plan.avals, plan.static)
+    if plan.refuses:
+        name = "NotImplemented"
+    return node_class(name + "0" if name.endswith("Backward") else name)
+
+
+def _by_value(t, version):
+    """What is saved of ``t`` where later changes of it do no harm: its value, and its history."""
+    if version is None:
+        return t, None
+    new, edge = wrap(value_of(t)), nodes.edge_of(t)
+    if isinstance(edge, tuple) and isinstance(edge[0], nodes.AccumulateGrad):
+        new._acc = weakref.ref(edge[0])
+    else:
+        new._edge = edge
+    new._rg = t._rg
+    return new, new._vc.version
+
+
+def make(op, plan, edges, saved, versions):
+    """A new node for one recorded call of ``op``."""
+    cls = plan.node_class
+    if cls is None:
+        cls = plan.node_class = _class_of(op, plan)
+    for i in plan.apart:
+        saved[i], versions[i] = _by_value(saved[i], versions[i])
+    node = cls()
+    node.plan, node._edges, node._kept, node._versions = plan, edges, saved, versions
+    node._arity = plan.arity
+    node._seq = nodes.next_sequence()
+    node._ex = None
+    return node

@@ -1,0 +1,300 @@
+"""The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
+
+import threading
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
+from torchlike._base.layout import Layout, is_dense
+from torchlike._base.once import warn_once
+from torchlike._base.state import state
+from torchlike._core.conversion.python_data import checked, host_array
+from torchlike._core.dispatch.observers import seen, subclassed, watched
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, value_of
+from torchlike._executor.immediate import Abstract, uploaded
+from torchlike._executor.level import LevelValue
+from torchlike._executor.pending import Pending, settled
+from torchlike._ops.view import is_conj, is_neg
+
+
+def place(value, device):
+    """``value`` (a numpy or jax array) as a jax array on ``device``; abstract on meta."""
+    if device is None:
+        device = devices.default_device()
+    if device.type == "meta":
+        return Abstract(value.shape, value.dtype)
+    if isinstance(value, jax.core.Tracer):
+        return value
+    target = devices.jax_device(device)
+    if isinstance(value, jax.Array | Pending):
+        return value if value.devices() == {target} else jax.device_put(settled(value), target)
+    return uploaded(value, target if target != jax.devices()[0] else None)
+
+
+def _finished(value, device, requires_grad):
+    t = fresh(place(value, devices.as_device(device) if device is not None else None))
+    if state.dispatch_modes:
+        t = seen("lift_fresh.default", t)
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new tensor with a copy of ``data`` (numbers, nested sequences, numpy arrays, tensors).
+
+    Raises:
+        ValueError: sequences of unequal length. TypeError: data that are not numbers.
+
+    >>> import torchlike as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    warn_of_copy(data, "torch.tensor")
+    return new_tensor(data, dtype, device, requires_grad)
+
+
+def warn_of_copy(data, name):
+    """Warn that a tensor is copied by a function meant for other data."""
+    if isinstance(data, Tensor):
+        warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}(sourceTensor).",
+            UserWarning,
+        )
+
+
+def new_tensor(data, dtype=None, device=None, requires_grad=False):
+    """A new tensor with a copy of ``data``."""
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor | jax.Array):
+        value = array_of(data) if isinstance(data, Tensor) else data
+        if device is None and isinstance(data, Tensor):
+            device = device_of(data)
+        if dtype is not None:
+            value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
+        return _finished(value, device, requires_grad)
+    return _finished(host_array(data, dtype), device, requires_grad)
+
+
+@unseen
+def as_tensor(data, dtype=None, device=None):
+    """``data`` as a tensor: itself where nothing changes, else as :func:`tensor` (numpy data are copied).
+
+    >>> import torchlike as torch
+    >>> x = torch.ones(2)
+    >>> torch.as_tensor(x) is x
+    True
+    """
+    if isinstance(data, Tensor):
+        return data.to(device=device or data.device, dtype=dtype or data.dtype)
+    return new_tensor(data, dtype, device)
+
+
+def from_numpy(array):
+    """A tensor with a copy of a numpy array (jax arrays never change, so memory is not shared).
+
+    Strides are the array's where its elements fill a block of memory.
+
+    >>> import numpy, torchlike as torch
+    >>> torch.from_numpy(numpy.arange(3))
+    tensor([0, 1, 2])
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    t = fresh(place(checked(array), None))
+    strides = tuple([s // array.itemsize for s in array.strides])
+    if array.size and not array.flags.c_contiguous and is_dense(Layout(array.shape, strides, 0)):
+        restride(t, strides)
+    return seen("lift_fresh.default", t) if state.dispatch_modes else t
+
+
+def from_jax_array(array):
+    """A tensor over a ``jax.Array`` (or tracer), without a copy.
+
+    >>> import jax.numpy as jnp, torchlike as torch
+    >>> torch.from_jax_array(jnp.zeros(2, jnp.float32))
+    tensor([0., 0.])
+    """
+    if not isinstance(array, jax.Array):
+        raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
+    return fresh(jax.lax.convert_element_type(array, array.dtype))
+
+
+def from_dlpack(ext_tensor, **kwargs):
+    """A tensor from any object with ``__dlpack__``."""
+    if isinstance(ext_tensor, Tensor):
+        return from_jax_array(array_of(ext_tensor))
+    return from_jax_array(jnp.from_dlpack(ext_tensor, **kwargs))
+
+
+def _no_numbers(t):
+    raise NotImplementedError(
+        f"Cannot copy out of meta tensor; no data! (a tensor of shape {list(t.shape)} on device 'meta')"
+    )
+
+
+def host(t):
+    """The tensor's value as a read-only numpy array."""
+    if state.capture is not None:
+        state.capture.reads(t)
+    value = value_of(t)
+    if isinstance(value, Abstract):
+        _no_numbers(t)
+    return np.asarray(value)
+
+
+def numpy(t, *, force=False):
+    """A numpy array with a writable copy of the values.
+
+    PyTorch shares memory here; a jax array never changes, so torchlike gives a copy: writing into it
+    does not change the tensor. ``force`` also detaches and moves to the CPU.
+    """
+    if subclassed(t):
+        raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
+    if t.requires_grad and state.grad and not force:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if is_conj(t) and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+        )
+    if is_neg(t) and not force:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead."
+        )
+    if t.device.type != "cpu" and not (force and t.device.type != "meta"):
+        raise TypeError(
+            f"can't convert {t.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            f"memory first."
+        )
+    if t.dtype.np.kind == "V":
+        raise TypeError(f"Got unsupported ScalarType {t.dtype.scalar_name}")
+    array = np.array(host(t))
+    if LENDING.note is not None:
+        LENDING.note(t, array)
+    return array
+
+
+class _Lending(threading.local):
+    """``note(tensor, array)``: who in this thread wants to know of arrays that may be written to, or None."""
+
+    note: Callable | None = None
+
+
+LENDING = _Lending()
+
+
+def item(t):
+    """The Python number in a tensor with one element.
+
+    >>> import torchlike as torch
+    >>> torch.tensor([2.5]).item()
+    2.5
+    """
+    if t.numel() != 1:
+        raise RuntimeError(f"a Tensor with {t.numel()} elements cannot be converted to Scalar")
+    if watched(t):
+        return seen("_local_scalar_dense.default", t)
+    if isinstance(t._storage.value, LevelValue):
+        return t._storage.value.item()
+    if t.is_meta:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors: they have no numbers")
+    return host(t).reshape(()).item()
+
+
+def tolist(t):
+    """Nested lists of Python numbers (a number for a 0-dim tensor)."""
+    if subclassed(t):
+        raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(t).__name__}")
+    return host(t).tolist() if t.dtype.np.kind != "V" else host(t).astype(np.float64).tolist()
+
+
+def to_array(t, dtype=None, copy=None):
+    """``numpy.asarray(tensor)``."""
+    array = numpy(t)
+    return array if dtype is None else array.astype(dtype)
+
+
+def truth(t):
+    if t.numel() != 1:
+        what = "no values" if not t.numel() else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+    return bool(t._storage.value if isinstance(t._storage.value, LevelValue) else item(t))
+
+
+def index(t):
+    if t.numel() != 1 or t.dtype.is_floating_point or t.dtype.is_complex:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(item(t))
+
+
+def _warn_of_grad(t):
+    if t.requires_grad:
+        warn_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+            "Consider using tensor.detach() first.",
+            stacklevel=4,
+        )
+
+
+def _python_number(t, kind):
+    """``int(t)`` and ``float(t)``; a complex number must have no imaginary part."""
+    if kind is float:
+        _warn_of_grad(t)
+    if t.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
+    number = item(t)
+    if isinstance(number, complex):
+        if number.imag:
+            name = "int64_t" if kind is int else "double"
+            raise RuntimeError(f"value cannot be converted to type {name} without overflow: it is {number}")
+        number = number.real
+    return kind(number)
+
+
+def to_complex(t):
+    _warn_of_grad(t)
+    if t.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
+    return complex(item(t))
+
+
+def formatted(t, spec):
+    """``format(t, spec)``: of a 0-dim tensor, its number's."""
+    if t.ndim or t.is_meta or type(t) is not Tensor:
+        return object.__format__(t, spec)
+    return format(item(t), spec)
+
+
+def from_ufunc(t, array, context=None, return_scalar=False):
+    """The result of a numpy function on a tensor, as a tensor (PyTorch's has no bools)."""
+    array = np.asarray(array)
+    return fresh(place(array.astype(np.uint8) if array.dtype == bool else array, None))
+
+
+def jax_array(t):
+    """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
+    return array_of(t)
+
+
+def install():
+    """Give Tensor its conversions."""
+    Tensor.numpy, Tensor.item, Tensor.tolist, Tensor.jax = numpy, item, tolist, jax_array
+    Tensor._host, Tensor.__array__, Tensor.__jax_array__ = host, to_array, jax_array
+    Tensor.__bool__, Tensor.__index__ = truth, index
+    Tensor.__float__ = lambda t: _python_number(t, float)
+    Tensor.__int__ = lambda t: _python_number(t, int)
+    Tensor.__complex__, Tensor.__format__, Tensor.__array_wrap__ = to_complex, formatted, from_ufunc
+    Tensor.__dlpack__ = lambda t, **kwargs: array_of(t).__dlpack__(**kwargs)
+    Tensor.__dlpack_device__ = lambda t: array_of(t).__dlpack_device__()
+    Tensor.__array_priority__ = 1000

@@ -1,0 +1,553 @@
+"""Functions that create tensors."""
+
+import functools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax.export import is_symbolic_dim
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
+from torchlike._base.promotion import promote_types
+from torchlike._base.state import state
+from torchlike._core.conversion.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
+from torchlike._core.conversion.numbers import fitting, of_number
+from torchlike._core.dispatch.observers import made
+from torchlike._core.dispatch.out import put
+from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.tensor import (
+    Tensor,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    fresh,
+    preserve_format,
+)
+from torchlike._executor import immediate
+from torchlike._executor.kernels import jit
+from torchlike._executor.level import mapped
+from torchlike._ops import view as views
+
+
+def size_of(function, size, keyword=None):
+    """The shape from ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``."""
+    if keyword is not None:
+        if size:
+            raise TypeError(f"{function}() got multiple values for argument 'size'")
+        size = keyword
+    elif not size:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "size"')
+    elif len(size) == 1 and isinstance(size[0], list | tuple):
+        size = size[0]
+    elif isinstance(size[0], bool) or not (isinstance(size[0], int | np.integer | Tensor) or is_symbolic_dim(size[0])):
+        raise TypeError(
+            f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size[0]).__name__}"
+        )
+    return checked_size(function, size)
+
+
+def _length(function, n):
+    return int(n) if n is True or n is False else arguments.as_int(function, "size", n)
+
+
+def checked_size(function, size):
+    """A tuple of non-negative ints."""
+    shape = tuple([n if n.__class__ is int else _length(function, n) for n in size])
+    for n in shape:
+        if n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
+    return shape
+
+
+def _dtype(function, dtype, default=None):
+    if dtype is None:
+        return default or dtypes.get_default_dtype()
+    return dtype if dtype.__class__ is dtypes.dtype else arguments.as_dtype(function, "dtype", dtype)
+
+
+def _device(device):
+    return None if device is None else devices.as_device(device)
+
+
+def finish(value, dtype, device, requires_grad, out=None):
+    """A tensor of ``value`` on ``device``, or ``out`` with that value."""
+    if out is not None:
+        return into(value, dtype, out)
+    t = fresh(place(value, _device(device)))
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
+def into(value, dtype, out):
+    """``out`` resized to the shape of ``value``, with its numbers."""
+    if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
+        raise RuntimeError(
+            f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter "
+            f"({out.dtype.scalar_name})"
+        )
+    put(out, place(value.astype(out.dtype.np), out.device))
+    return out
+
+
+def constant(shape, kind, device, number):
+    """Zeros or ones on ``device``."""
+    if device is not None:
+        device = devices.as_device(device)
+        if device.type == "meta":
+            return immediate.Abstract(shape, kind.np)
+    return (immediate.ones if number else immediate.zeros)(shape, kind.np)
+
+
+def formatted(t, memory_format, layout=None):
+    """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
+    shape = t._storage.value.shape
+    if memory_format is preserve_format:
+        strides = contiguous_strides(shape) if layout is None else preserve_strides(layout)
+    elif memory_format is None or memory_format is contiguous_format:
+        return t
+    elif memory_format is channels_last or memory_format is channels_last_3d:
+        strides = channels_last_strides(shape, 4 if memory_format is channels_last else 5)
+    else:
+        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}")
+    if strides != contiguous_strides(shape):
+        restride(t, strides)
+    return t
+
+
+def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor of zeros of the given size.
+
+    >>> import torchlike as torch
+    >>> torch.zeros(2)
+    tensor([0., 0.])
+    """
+    if state.dispatch_modes and out is None:
+        shape = list(size_of("zeros", args, size))
+        return made("zeros.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    value = constant(size_of("zeros", args, size), _dtype("zeros", dtype), device, 0)
+    return finish(value, dtype, device, requires_grad, out)
+
+
+def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor of ones of the given size."""
+    if state.dispatch_modes and out is None:
+        shape = list(size_of("ones", args, size))
+        return made("ones.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    value = constant(size_of("ones", args, size), _dtype("ones", dtype), device, 1)
+    return finish(value, dtype, device, requires_grad, out)
+
+
+def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+          memory_format=None):  # fmt: skip
+    """A tensor whose values are not promised (here: zeros)."""
+    if state.dispatch_modes and out is None:
+        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
+        return made("empty.memory_format", list(size_of("empty", args, size)), **options)
+    value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
+    t = finish(value, dtype, device, requires_grad, out)
+    return t if memory_format is None or out is not None else formatted(t, memory_format)
+
+
+def strided(function, size, stride, dtype, device, requires_grad):
+    """A tensor with any strides: a window on a storage that is just large enough."""
+    shape = checked_size(function, size)
+    strides = arguments.as_ints(function, "stride", stride)
+    if len(shape) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if strides == contiguous_strides(shape):
+        return finish(constant(shape, dtype, device, 0), None, device, requires_grad)
+    count = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    base = fresh(place(constant((count,), dtype, device, 0), _device(device)))
+    t = call_view(views.as_strided, (base,), (shape, strides, 0))
+    t._diff = None
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
+def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A tensor of this size and these strides, whose values are not promised."""
+    if state.dispatch_modes:
+        numbers = list(size), list(stride)
+        return made("empty_strided.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
+    return strided("empty_strided", size, stride, _dtype("empty_strided", dtype), device, requires_grad)
+
+
+def empty_permuted(
+    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
+):
+    """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
+    shape = checked_size("empty_permuted", size)
+    order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
+    if set(order) != set(np.arange(len(shape)).tolist()) or len(order) != len(shape):
+        raise RuntimeError(
+            f"physical_layout {list(order)} is not a permutation of the {len(shape)} dimensions of size {list(shape)}"
+        )
+    t = empty(shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    inner = contiguous_strides(tuple(shape[d] for d in order))
+    strides = tuple(inner[order.index(d)] for d in np.arange(len(shape)))
+    if strides != contiguous_strides(shape):
+        restride(t, strides)
+    return t
+
+
+def number_of(function, name, x, position=1):
+    """A Python number from what may stand for one."""
+    try:
+        return arguments.as_number(function, name, x)
+    except TypeError:
+        kind = type(x).__name__
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
+
+
+def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor filled with one number; the dtype is the number's unless given.
+
+    >>> import torchlike as torch
+    >>> torch.full((2,), 7)
+    tensor([7, 7])
+    """
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    shape = checked_size("full", size)
+    number = number_of("full", "fill_value", fill_value, 2)
+    if state.dispatch_modes and out is None:
+        return made("full.default", list(shape), number, dtype=dtype, device=device, requires_grad=requires_grad)
+    kind = out.dtype if out is not None else _dtype("full", dtype, of_number(number))
+    return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
+
+
+def filled(shape, number, kind, device=None):
+    """An array of one number, which ``kind`` must be able to hold."""
+    number = fitting(kind, number)
+    if device is not None and devices.as_device(device).type == "meta":
+        return immediate.Abstract(shape, kind.np)
+    return _filler(shape, kind.np)(np.array(number).astype(kind.np))
+
+
+@functools.lru_cache(4096)
+def _filler(shape, dtype):
+    return jit(lambda number: jnp.full(shape, number, dtype), ("full", shape, np.dtype(dtype)))
+
+
+@functools.lru_cache(1024)
+def _identity(n, m, dtype):
+    return jit(lambda: jnp.eye(n, m, dtype=dtype), ("eye", n, m, np.dtype(dtype)))
+
+
+# -- ranges --------------------------------------------------------------------------------------
+
+_NO_RANGE = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+def _range_kind(function, dtype, numbers, out):
+    if out is not None:
+        kind = out.dtype
+    elif dtype is not None:
+        kind = _dtype(function, dtype)
+    else:
+        whole = function == "arange" and all(isinstance(n, int) for n in numbers)
+        kind = dtypes.int64 if whole else dtypes.get_default_dtype()
+    if kind.name in _NO_RANGE:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for '{_NO_RANGE[kind.name]}'")
+    return kind
+
+
+def _range_numbers(function, start, end, step):
+    numbers = [number_of(function, n, v) for n, v in (("start", start), ("end", end), ("step", step))]
+    for n in numbers:
+        if isinstance(n, complex):
+            raise RuntimeError("value cannot be converted to type double without overflow")
+    first, last, by = numbers
+    if by == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(first) and math.isfinite(last)):
+        raise RuntimeError(f"unsupported range: {first} -> {last}")
+    if (last - first) * by < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    return numbers
+
+
+def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **named):
+    """Numbers from ``start`` (0) to before ``end`` by ``step`` (1).
+
+    The dtype is int64 for whole numbers, else the default one, unless given.
+
+    >>> import torchlike as torch
+    >>> torch.arange(1, 6, 2)
+    tensor([1, 3, 5])
+    """
+    start, end, step = _range_arguments(args, named)
+    if state.dispatch_modes and out is None:
+        return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
+    first, last, by = numbers = _range_numbers("arange", start, end, step)
+    kind = _range_kind("arange", dtype, numbers, out)
+    if not kind.is_floating_point:
+        first, last, by = numbers = [int(n) for n in numbers]
+        if not by:
+            raise ValueError("step must be nonzero")
+    if all(isinstance(n, int) for n in numbers):
+        value = (int(first) + np.arange(-((first - last) // by), dtype=np.int64) * int(by)).astype(kind.np)
+    else:
+        value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
+    return finish(value, dtype, device, requires_grad, out)
+
+
+def _seen_range(start, end, step, given, dtype, device, requires_grad):
+    """``arange`` shown to a mode: the overload has as many numbers as the call."""
+    name, numbers = ("default", (end,)) if given == 1 else ("start", (start, end))
+    if given == 3:
+        name, numbers = "start_step", (start, end, step)
+    return made(f"arange.{name}", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _range_arguments(args, named):
+    """(start, end, step) of ``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``."""
+    extra = set(named) - {"start", "end", "step"}
+    if extra:
+        raise TypeError(f"arange() got an unexpected keyword argument '{sorted(extra)[0]}'")
+    given = dict(
+        zip(("end",) if len(args) == 1 and "end" not in named else ("start", "end", "step"), args, strict=False)
+    )
+    if (
+        len(args) == 1
+        and "end" not in named
+        and "step" in named
+        or len(args) > 3
+        or set(given) & set(named)
+        or ("end" not in {**given, **named})
+    ):
+        kinds = ", ".join([type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in named.items()])
+        raise TypeError(
+            f"arange() received an invalid combination of arguments - got ({kinds}), but expected one of:\n"
+            " * (Number end, *, ...)\n * (Number start, Number end, *, ...)\n * (Number start, "
+            "Number end, Number step = 1, *, ...)"
+        )
+    given |= named
+    return given.get("start", 0), given["end"], given.get("step", 1)
+
+
+def range(start, end, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
+    first, last, by = numbers = _range_numbers("range", start, end, step)
+    kind = _range_kind("range", dtype, numbers, out)
+    count = math.floor((last - first) / by) + 1
+    wide = np.float64 if kind.is_floating_point else np.int64
+    value = (first + np.arange(count, dtype=wide) * (by if kind.is_floating_point else int(by))).astype(kind.np)
+    return finish(value, dtype, device, requires_grad, out)
+
+
+def _endpoints(function, start, end, steps, dtype, out):
+    """The two numbers, the count and the dtype of linspace and logspace."""
+    for name, x in (("start", start), ("end", end)):
+        if isinstance(x, Tensor) and x.ndim:
+            raise RuntimeError(
+                f"{function} only supports 0-dimensional start and end tensors, but got {name} with "
+                f"{x.ndim} dimension(s)."
+            )
+    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        raise TypeError(f"{function}(): argument 'steps' must be int, not {type(steps).__name__}")
+    steps = steps.__index__()
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate((("start", start), ("end", end)), 1)]
+    complex_ = any(isinstance(n, complex) for n in numbers)
+    default = dtypes.get_default_dtype().to_complex() if complex_ else dtypes.get_default_dtype()
+    kind = out.dtype if out is not None else _dtype(function, dtype, default)
+    if kind is dtypes.bool:
+        raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
+    return (*numbers, steps, kind)
+
+
+def _mapped(start, end):
+    """Whether a number is a tensor inside of vmap."""
+    return any(isinstance(x, Tensor) and mapped(x) for x in (start, end))
+
+
+def _mapped_ramp(function, start, end, steps, dtype, base=None):
+    """linspace, or with ``base`` logspace, between numbers that are tensors inside of vmap."""
+    _, _, steps, _ = _endpoints(function, *(0 if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)),
+                                steps, dtype, None)  # fmt: skip
+    ends = [x.detach() if isinstance(x, Tensor) else _number_tensor(x) for x in (start, end)]
+    wide = promote_types(ends[0].dtype, ends[1].dtype)
+    wide = wide if wide.is_floating_point or wide.is_complex else dtypes.get_default_dtype()
+    first, last = (x.to(wide) for x in ends)
+    by, i = (last - first) / max(steps - 1, 1), arange(steps)
+    ramp = (first + by * i).where(i < max(steps // 2, steps == 1), last - by * (steps - 1 - i))
+    return (ramp if base is None else base**ramp).to(wide if dtype is None else dtype)
+
+
+def _number_tensor(x):
+    kind = dtypes.complex128 if isinstance(x, complex) else dtypes.float64 if isinstance(x, float) else dtypes.int64
+    return tensor(x, dtype=kind)
+
+
+def _ramp(first, last, steps, kind):
+    """Evenly spaced numbers, symmetric: the second half is counted from the end."""
+    if not (kind.is_floating_point or kind.is_complex):
+        first, last = int(first), int(last)
+    wide = np.complex128 if kind.is_complex else np.float64
+    by = (last - first) / max(steps - 1, 1)
+    i = np.arange(steps, dtype=np.float64)
+    up, down = first + by * i, last - by * (steps - 1 - i)
+    return (np.where(i < steps // 2, up, down) if steps > 1 else up).astype(wide)
+
+
+def linspace(
+    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
+):
+    """``steps`` numbers spaced evenly from ``start`` to ``end``, both included.
+
+    >>> import torchlike as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    if state.dispatch_modes and out is None:
+        return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
+    if _mapped(start, end) and out is None:
+        return _mapped_ramp("linspace", start, end, steps, dtype)
+    first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
+    return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
+
+
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
+             requires_grad=False):  # fmt: skip
+    """``base`` to the powers of ``linspace(start, end, steps)``."""
+    if state.dispatch_modes and out is None:
+        numbers = start, end, steps, base
+        return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
+    if _mapped(start, end) and out is None:
+        return _mapped_ramp("logspace", start, end, steps, dtype, float(base))
+    first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
+    with np.errstate(all="ignore"):
+        value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))
+    return finish(value.astype(kind.np), dtype, device, requires_grad, out)
+
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
+    if state.dispatch_modes and out is None:
+        name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
+        return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)
+    n = _count("eye", "n", n)
+    m = n if m is None else _count("eye", "m", m)
+    for name, value in (("n", n), ("m", m)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    return finish(_identity(n, m, _dtype("eye", dtype).np)(), dtype, device, requires_grad, out)
+
+
+def _count(function, name, n):
+    if isinstance(n, bool) or not hasattr(n, "__index__"):
+        raise TypeError(f"{function}(): argument '{name}' (position 1) must be int, not {type(n).__name__}")
+    return n.__index__()
+
+
+def _triangle_indices(function, pick, row, col, offset, dtype, device, requires_grad=False):
+    kind = _dtype(function, dtype, dtypes.int64)
+    if kind not in (dtypes.int64, dtypes.int32):
+        raise NotImplementedError(f"\"{function}\" not implemented for '{kind.scalar_name}'")
+    for name, n in (("row", row), ("col", col)):
+        if n < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{n}")
+    value = np.stack(pick(row, offset, col)).astype(kind.np)
+    return finish(value, None, device, requires_grad)
+
+
+def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+    """Row and column numbers, a row of the result each, of the lower triangle of a matrix."""
+    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+
+
+def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+    """Row and column numbers, a row of the result each, of the upper triangle of a matrix."""
+    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+
+
+def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    """A tensor of no dimensions with one number, of the default dtype unless given."""
+    if state.dispatch_modes:
+        return made("scalar_tensor.default", s, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full((), s, dtype=_dtype("scalar_tensor", dtype), device=device, requires_grad=requires_grad)
+
+
+# -- other people's memory -----------------------------------------------------------------------
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
+
+    A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
+    ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
+    """
+    kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
+    if isinstance(obj, Tensor):
+        return _as_tensor(obj, kind, device, copy, requires_grad)
+    if copy is False and not isinstance(obj, np.ndarray | np.generic):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if isinstance(obj, bytes | bytearray | memoryview):
+        t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
+        return finish(t._storage.value, None, device, requires_grad)
+    return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+@unseen
+def _as_tensor(t, kind, device, copy, requires_grad):
+    moved = device is not None and devices.as_device(device) != t.device
+    if copy is False and kind is not None and kind is not t.dtype:
+        raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{kind.scalar_name}'.")
+    if copy is False and moved:
+        raise ValueError(f"can't alias tensor from device '{t.device}' to '{device}'.")
+    out = t.to(device=device if moved else None, dtype=kind, copy=bool(copy))
+    if out.requires_grad and not requires_grad:
+        return out.detach()
+    if requires_grad and not out.requires_grad:
+        out = out.detach() if out is t else out
+        out.requires_grad = True
+    return out
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
+    kind = arguments.as_dtype("frombuffer", "dtype", dtype)
+    try:
+        raw = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, each = len(raw), kind.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % each:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
+            f"of element size ({each})"
+        )
+    if count > 0 and offset + count * each > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not "
+            "be greater than actual "
+            f"buffer length ({size} bytes)"
+        )
+    return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)
+
+
+__all__ = [
+    "Tensor", "arange", "as_tensor", "asarray", "empty", "empty_permuted", "empty_strided", "eye", "finish",
+    "from_dlpack", "from_jax_array", "from_numpy", "frombuffer", "full", "linspace", "logspace", "ones", "range",
+    "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
+]  # fmt: skip

@@ -1,0 +1,416 @@
+"""``x[index]`` and ``x[index] = value``: basic indices are views, index tensors gather and scatter."""
+
+import operator
+
+import jax
+import numpy as np
+
+from torchlike._base import dtypes
+from torchlike._base.frames import warn
+from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_contiguous, pointwise_strides
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import operator_node
+from torchlike._core.conversion.convert import host, place
+from torchlike._core.conversion.device_moves import move
+from torchlike._core.conversion.numbers import fitting
+from torchlike._core.dispatch.dispatch import call, plan_for, refresh
+from torchlike._core.dispatch.inplace import call_inplace, check_writable, demand_writable, rebase
+from torchlike._core.dispatch.view_calls import Shaped, call_view
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.mutation import bump, enter, store
+from torchlike._core.tensor.storage import CAPTURES
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
+from torchlike._core.tensor.views import chain_read, chain_write
+from torchlike._decl.derive import Derived
+from torchlike._executor import immediate
+from torchlike._executor.level import LevelValue
+from torchlike._ops import index as ops
+from torchlike._ops import shape as shapes
+from torchlike._ops import view as views
+
+_INTS = (int, np.integer)
+_VALUES = (Tensor, bool, int, float, complex, np.number, np.bool_)
+MASKS = (dtypes.bool, dtypes.uint8)
+_KINDS = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool)
+_FULL = slice(None)
+
+
+def getitem(self, index):
+    """``self[index]``: a view for ints, slices, None and ``...``; a copy for index tensors."""
+    kind = index.__class__
+    if kind is int:
+        return _select(self, index)
+    if kind is slice:
+        return _slice(self, index)
+    view, indices = _resolve(self, index)
+    if indices is None:
+        return call_view(views.alias, (self,), ()) if view is self else view
+    mask, dim = _single_mask(view, indices)
+    if mask is not None:
+        where = fixed(np.flatnonzero(known(mask)), view.device)
+        out, where = call(ops.index_true, (view, where), (dim, mask.ndim)), [None] * dim + [where] * mask.ndim
+    else:
+        where = _positions(view, indices)
+        out = call(ops.index, (view, *where), ((len(where),),))
+    if view._view is not None and not is_contiguous(view._view.layout):
+        strides = _strides(view._view.layout, where, tuple(out.shape))
+        if strides != contiguous_strides(tuple(out.shape)):
+            restride(out, strides)
+    return out
+
+
+def _strides(layout, where, shape):
+    """Strides of the result of indexing a view: it keeps the view's order of dimensions where it can."""
+    given = [d for d, i in enumerate(where) if i is not None]
+    rest = [s for d, s in enumerate(layout.strides) if d not in given]
+    lead = given[0] if given[-1] - given[0] == len(given) - 1 else 0
+    common = len(shape) - len(rest)
+    layouts = [Layout(shape, (*rest[:lead], *(0,) * common, *rest[lead:]))]
+    for i in [where[d] for d in given]:
+        own, sizes = i._layout.strides, i._layout.shape
+        own = tuple(0 if n == 1 else s for s, n in zip(own, sizes, strict=True))
+        layouts.append(Layout(shape, (*(0,) * (lead + common - len(own)), *own, *(0,) * (len(rest) - lead))))
+    return pointwise_strides(layouts, shape)
+
+
+def setitem(self, index, value):
+    """``self[index] = value``, with the value broadcast to what the index selects."""
+    if not isinstance(value, _VALUES):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
+    kind = index.__class__
+    if index is False:
+        return
+    if kind is int:
+        assign(_select(self, index), value)
+        return
+    view, indices = (_slice(self, index), None) if kind is slice else _resolve(self, index)
+    if indices is None:
+        assign(view, value)
+    else:
+        put(view, indices, value)
+
+
+def delitem(self, index):
+    raise TypeError("Tensor does not support deleting items")
+
+
+# -- reading an index ----------------------------------------------------------------------------
+
+
+def _select(t, i):
+    if not t.ndim:
+        raise IndexError(
+            "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+            "C++ to convert a "
+            "0-dim tensor to a number"
+        )
+    return _at(t, 0, i, 0)
+
+
+def _at(t, dim, i, named):
+    """One index of a dimension, which errors call by the number it had in ``x``."""
+    n = t._layout.shape[dim]
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of bounds for dimension {named} with size {n}")
+    return call_view(views.select, (t,), (dim, i))
+
+
+def _slice(t, index):
+    if not t.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    start, stop, step = index.start, index.stop, index.step
+    if step is None and (start is None or start.__class__ is int) and (stop is None or stop.__class__ is int):
+        return call_view(views.slice_, (t,), (0, start, stop, 1))
+    return call_view(views.slice_, (t,), (0, *_bounds(index)))
+
+
+def _bounds(index):
+    try:
+        start, stop, step = [None if x is None else operator.index(x) for x in (index.start, index.stop, index.step)]
+    except TypeError:
+        raise TypeError("slice indices must be integers or None or have an __index__ method") from None
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    if step is not None and step < 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop, 1 if step is None else step
+
+
+def _resolve(t, index):
+    """(the view that the basic part of ``index`` selects, its index tensors by dimension or None)."""
+    items = [_item(t, x) for x in _as_tuple(index)]
+    used = sum(_width(x) for x in items)
+    if used > t.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {t.ndim}")
+    rest, dim, named, indices = t.ndim - used, 0, 0, []
+    for x in items:
+        if x.__class__ is int:
+            t = _at(t, dim, x, named)
+        elif x.__class__ is slice:
+            t, dim = _part(t, dim, x), dim + 1
+        elif x is Ellipsis:
+            dim += rest
+            named += rest
+            rest = 0
+        elif x is None or x is True or x is False:
+            t = call_view(views.unsqueeze, (t,), (dim,))
+            if x is not None:
+                _record(indices, dim, fixed(np.zeros(int(x), np.int64), t.device))
+            dim += 1
+        else:
+            _record(indices, dim, x)
+            dim += _width(x)
+        named += _width(x)
+    return t, indices or None
+
+
+def _part(t, dim, index):
+    """One dimension sliced; a slice of all of it is no step of the view."""
+    start, stop, step = _bounds(index)
+    if step == 1 and not start and (stop is None or stop >= t.shape[dim]):
+        return t
+    return call_view(views.slice_, (t,), (dim, start, stop, step))
+
+
+def _record(indices, dim, x):
+    """Put an index tensor at ``dim``; a mask takes as many places as it has dimensions."""
+    indices += [None] * (dim - len(indices))
+    indices.append(x)
+    indices += [...] * (_width(x) - 1)
+
+
+def _as_tuple(index):
+    if index.__class__ is tuple:
+        return index
+    if isinstance(index, tuple):
+        return tuple(index)
+    if isinstance(index, list) and len(index) < 32 and any(_is_compound(x) for x in index):
+        warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be "
+            "changed in pytorch 2.9; "
+            "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+            "x[torch.tensor(seq)], which will result either in an error or a different result",
+        )
+        return tuple(index)
+    return (index,)
+
+
+def _is_compound(x):
+    return x is None or x is Ellipsis or isinstance(x, slice | Tensor | list | tuple | np.ndarray)
+
+
+def _width(x):
+    """How many dimensions one index uses."""
+    if x is None or x is Ellipsis or x is True or x is False:
+        return 0
+    return x.ndim if isinstance(x, Tensor) and x.dtype in MASKS else 1
+
+
+def _item(t, x):
+    """An index as int, bool, slice, None, Ellipsis or a tensor of at least one dimension (or a tracer)."""
+    if x.__class__ in (int, bool, slice) or x is None or x is Ellipsis:
+        return x
+    if isinstance(x, Tensor):
+        return _tensor_item(x)
+    if isinstance(x, np.integer):
+        return int(x)
+    if isinstance(x, np.ndarray):
+        return _tensor_item(fixed(x, t.device))
+    if isinstance(x, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not hasattr(x, "keys"):
+        return fixed(_sequence(list(x)), t.device)
+    if hasattr(x, "__index__") and not isinstance(x, np.bool_):
+        return x.__index__()
+    kind = (
+        type(x).__name__
+        if type(x).__module__ in ("builtins", "__main__")
+        else f"{type(x).__module__}.{type(x).__name__}"
+    )
+    raise IndexError(
+        f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
+    )
+
+
+def fixed(array, device):
+    """A tensor of host data, whose values stay known while jax traces."""
+    with jax.ensure_compile_time_eval():
+        return fresh(place(array, device))
+
+
+def _sequence(x):
+    """A host array of indices from nested lists; numbers become integers, bools a mask."""
+    array = np.array([host(i) if isinstance(i, Tensor) else i for i in x])
+    return array if array.size and array.dtype == bool else array.astype(np.int64)
+
+
+def _tensor_item(x):
+    dtype = x.dtype
+    if dtype not in _KINDS:
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if dtype is dtypes.uint8 and x.ndim:
+        warn(
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+        )
+    if x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue):
+        return x
+    number = host(x).item()
+    return bool(number) if dtype in MASKS else number
+
+
+def _positions(t, indices):
+    """Index tensors by dimension with every mask replaced by the places where it is true."""
+    out = []
+    for x in indices:
+        if x is ...:
+            continue
+        if x is not None and x.dtype in MASKS:
+            check_mask(t, len(out), x)
+            out += [fixed(i, t.device) for i in np.nonzero(known(x))]
+        else:
+            out.append(x)
+    return out
+
+
+def check_mask(t, dim, mask):
+    shape = tuple(t.shape)
+    for i, n in enumerate(mask.shape):
+        if n != shape[dim + i]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape of "
+                "the indexed tensor "
+                f"{list(shape)} at index {dim + i}"
+            )
+
+
+def known(mask):
+    if isinstance(value_of(mask), LevelValue):
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
+            "indexing with a boolean mask; use torch.where(mask, x, other), or x * mask, instead."
+        )
+    if isinstance(value_of(mask), jax.core.Tracer):
+        raise RuntimeError(
+            "indexing with a mask gives a tensor whose shape depends on the mask's values, which are "
+            "not known while jax "
+            "traces the code; use torch.where(mask, x, other), or x * mask, instead"
+        )
+    return host(mask)
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def assign(target, value):
+    """Write a number or a tensor into all of ``target``, which may be a view."""
+    tensor = isinstance(value, Tensor)
+    if not tensor:
+        value = fitting(target.dtype, value)
+    demand_writable(target)
+    if target._diff is not None and state.grad:
+        refresh(target)
+    if state.active or target.__class__ not in KIND or (state.grad and _has_history(target, value if tensor else None)):
+        _assign_recorded(target, value)
+        return
+    view = target._view
+    if view is not None and has_overlap(view.layout) and tensor and value.ndim:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    _store(target, _local(value, target) if tensor else value)
+
+
+def _store(target, new):
+    """Write the value ``new``, broadcast and cast, into the storage, without reading what was there."""
+    view, storage = target._view, target._storage
+    steps, ints = ((), ()) if view is None else (view.steps, view.ints)
+    if CAPTURES:
+        enter(storage)
+    store(storage, immediate.run(_assigner(steps), (), (storage.value, new, *ints)))
+    bump(target)
+
+
+def _local(t, target):
+    """The value of ``t`` on the device of ``target``."""
+    value = value_of(t)
+    if t.device != target.device:
+        value = value_of(move(t.detach(), target.device))
+    return value
+
+
+def _has_history(target, value):
+    diff = target._diff
+    return target._rg or (diff is not None and diff.base._rg) or (value is not None and value._rg)
+
+
+_assigners: dict = {}
+
+
+def _assigner(steps):
+    """The operator (base, new value, *ints) -> base with the view replaced by the value, broadcast and cast."""
+    found = _assigners.get(steps)
+    if found is None:
+        read, write = chain_read(steps), chain_write(steps)
+
+        def run(base, new, *ints):
+            return write(base, shapes.onto(jax.numpy.asarray(new), read(base, *ints)), *ints)
+
+        found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run, ("assign", steps))
+    return found
+
+
+def _assign_recorded(target, value):
+    if not isinstance(value, Tensor):
+        op, static = shapes.fill_number.inplace, ()
+    elif value.ndim:
+        op, static = shapes.copy.inplace, (False,)
+    else:
+        op, static = shapes.fill_tensor.inplace, ()
+    if isinstance(value, Tensor) and value.device != target.device:
+        value = move(value, target.device)
+    inputs = (target, value)
+    if state.active or target.__class__ not in KIND or value.__class__ not in KIND:
+        call_inplace(op, inputs, static)
+        return
+    record = check_writable(op.name, target, inputs)
+    values = (Shaped(target._layout.shape, target.dtype.np), value_of(value) if KIND[value.__class__] == 1 else value)
+    plan = plan_for(op, inputs, static, values) if record else None
+    saved = () if plan is None else [inputs[i] for i in plan.inputs]
+    if any([KIND[x.__class__] == 1 for x in saved]) or (plan is not None and plan.outputs):
+        call_inplace(op, inputs, static)
+        return
+    edges = [] if plan is None else [nodes.edge_of(inputs[i]) for i in plan.wanted]
+    _store(target, values[1])
+    if plan is not None:
+        node = operator_node.make(op, plan, edges, saved, [None] * len(saved))
+        rebase(target, node, 0 if 0 in plan.wanted else None)
+        if nodes.WATCHERS:
+            nodes.watch(node)
+
+
+def put(view, indices, value):
+    """Write a number or tensor at index tensors; see ``_resolve``."""
+    if not isinstance(value, Tensor):
+        value = fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
+    elif value.device != view.device and not value.ndim:
+        value = move(value, view.device)
+    mask, dim = _single_mask(view, indices)
+    if mask is not None and value.numel() == 1:
+        call_inplace(ops.index_mask.inplace, (view, mask, value), (dim,))
+        return
+    where = _positions(view, indices)
+    call_inplace(ops.index_put.inplace, (view, *where, value), (False, (len(where),)))
+
+
+def _single_mask(view, indices):
+    """(the mask, its first dimension) if that is all there is to index with, else (None, 0)."""
+    found = [x for x in indices if x is not None and x is not ...]
+    if len(found) > 1 or found[0].dtype not in MASKS:
+        return None, 0
+    dim = next(i for i, x in enumerate(indices) if x is not None)
+    check_mask(view, dim, found[0])
+    return found[0], dim

@@ -1,0 +1,182 @@
+"""Python data into numpy arrays: the shape of nested sequences, the dtype PyTorch infers, overflow."""
+
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.promotion import promote_types
+from torchlike._core.tensor.tensor import Tensor
+
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def host_array(data, dtype):
+    """A numpy array of any accepted ``data``, of the inferred dtype unless one is given.
+
+    Raises:
+        ValueError: sequences of unequal length, integers beyond 64 bits. TypeError: what is no number.
+        RuntimeError: numbers that the given dtype cannot hold.
+    """
+    if isinstance(data, np.ndarray | np.generic):
+        array = checked(np.asarray(data))
+        return array if dtype is None else _cast(array, dtype)
+    if isinstance(data, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    stacked = _stacked(data)
+    if stacked is not None:
+        return stacked if dtype is None else _cast(stacked, dtype)
+    shape, leaves = _flatten(data, 0)
+    leaves, found = _numbers(leaves)
+    return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
+
+
+def checked(array):
+    """The numpy array, if PyTorch takes one like it."""
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "supported. (You can work around this by making a copy of your array with array.copy().)"
+        )
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"can't convert np.ndarray of type {array.dtype}: only numbers and bools have a torch.dtype")
+    dtypes.from_np(array.dtype)
+    return array
+
+
+def _cast(array, dtype):
+    if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool:
+        array = array.real
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.np)
+
+
+def _stacked(data):
+    """The usual list of equal numpy arrays, taken at once; else None."""
+    if type(data) not in (list, tuple) or not data or not all(isinstance(x, np.ndarray) for x in data):
+        return None
+    first = data[0]
+    same = first.ndim and all(x.shape == first.shape and x.dtype == first.dtype for x in data)
+    return checked(np.stack(data)) if same else None
+
+
+def _is_sequence(x):
+    if isinstance(x, list | tuple | np.ndarray):
+        return True
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, Tensor | dict | np.generic)
+
+
+def _flatten(data, depth):
+    """(shape, leaves) of nested sequences."""
+    if not _is_sequence(data):
+        return (), [data]
+    if isinstance(data, str | bytes):
+        if depth and isinstance(data, str):
+            raise ValueError("too many dimensions 'str'")
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if set(map(type, data)) <= _NUMBERS:
+        return (len(data),), data
+    shape, leaves = None, []
+    for i, item in enumerate(data):
+        if shape == () and _is_sequence(item):
+            _refuse_sequence(item, i, depth)
+        inner, found = _flatten(item, depth + 1)
+        if shape is None:
+            shape = inner
+        elif shape != inner:
+            _refuse_ragged(shape, inner, i, depth)
+        leaves += found
+    return (len(data), *(shape or ())), leaves
+
+
+def _refuse_ragged(shape, inner, i, depth):
+    for dim, (wanted, got) in enumerate(zip(shape, inner, strict=False), depth + 1):
+        if wanted != got:
+            raise ValueError(f"expected sequence of length {wanted} at dim {dim} (got {got})")
+    what = "must be real numbers, not sequences" if len(inner) > len(shape) else "not a sequence"
+    raise TypeError(f"{what}: the innermost of element {i} at dim {depth}, unlike those of the first")
+
+
+def _refuse_sequence(item, i, depth):
+    if isinstance(item, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+    raise TypeError(f"must be a number, not {type(item).__name__}: element {i} at dim {depth}, as the first is one")
+
+
+def _numbers(leaves):
+    """The leaves as Python numbers, and the dtypes that they speak for."""
+    kinds = set(map(type, leaves))
+    if kinds <= _NUMBERS:
+        return leaves, {_OF_NUMBERS[kind]() for kind in kinds}
+    numbers, found = [], set()
+    for x in leaves:
+        if isinstance(x, Tensor):
+            if x.numel() != 1:
+                raise ValueError("only one element tensors can be converted to Python scalars")
+            found.add(x.dtype)
+            numbers.append(x.item())
+        elif isinstance(x, np.generic):
+            found.add(dtypes.from_np(x.dtype))
+            numbers.append(x.item())
+        else:
+            kind = next((k for k in (bool, int, float, complex) if isinstance(x, k)), None)
+            if kind is None:
+                raise RuntimeError(f"Could not infer dtype of {type(x).__name__}")
+            found.add(_OF_NUMBERS[kind]())
+            numbers.append(kind(x))
+    return numbers, found
+
+
+_OF_NUMBERS = {
+    bool: lambda: dtypes.bool,
+    int: lambda: dtypes.int64,
+    float: dtypes.get_default_dtype,
+    complex: lambda: dtypes.get_default_dtype().to_complex(),
+}
+
+
+def _common(found):
+    if not found:
+        return dtypes.get_default_dtype()
+    first, *others = sorted(found, key=str)
+    for dtype in others:
+        first = promote_types(first, dtype)
+    return first
+
+
+def _filled(leaves, kinds, dtype):
+    """A flat array of Python numbers as ``dtype``, with PyTorch's refusals."""
+    if dtype.is_complex or dtype is dtypes.bool:
+        array = np.array(leaves, np.complex128 if complex in kinds or dtype.is_complex else None)
+        return (array != 0) if dtype is dtypes.bool else _cast(array, dtype)
+    if complex in kinds:
+        wanted = "must be real number, not complex" if dtype.is_floating_point else (
+            "'complex' object cannot be interpreted as an integer")  # fmt: skip
+        raise TypeError(f"{wanted} (tensor() was given dtype={dtype})")
+    if dtype.is_floating_point:
+        return _cast(np.array(leaves, np.float64), dtype)
+    return _whole(leaves, kinds, dtype)
+
+
+def _whole(leaves, kinds, dtype):
+    info = np.iinfo(dtype.np)
+    if float in kinds:
+        numbers = np.array(leaves, np.float64)
+        _demand(np.all((numbers >= info.min) & (numbers <= info.max)), dtype)
+        if not kinds <= {float}:
+            return _whole([int(x) for x in leaves], {int}, dtype)
+        return numbers.astype(dtype.np)
+    if info.max > np.iinfo(np.int64).max:
+        if any(x < 0 for x in leaves):
+            raise OverflowError("can't convert negative int to unsigned")
+        return np.array(leaves, dtype.np)
+    try:
+        numbers = np.array(leaves, np.int64)
+    except OverflowError:
+        raise ValueError("Overflow when unpacking long long") from None
+    low = info.min or -info.max  # a negative number wraps around into an unsigned dtype
+    _demand(np.all((numbers >= low) & (numbers <= info.max)), dtype)
+    return numbers.astype(dtype.np)
+
+
+def _demand(fits, dtype):
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")

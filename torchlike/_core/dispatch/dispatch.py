@@ -1,0 +1,204 @@
+"""Dispatch: the one way every operator call takes, through the layers of ``layers.py`` where one is active.
+
+``state.active`` is non-zero while a layer other than autograd and the executor is; otherwise a call on plain tensors
+goes straight to autograd and the executor.
+"""
+
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import operator_node
+from torchlike._core.dispatch.layers import DISPATCH, LAYERS, Call, Form
+from torchlike._core.tensor import memory_order as layouts
+from torchlike._core.tensor.arguments import KIND, plain
+from torchlike._core.tensor.mutation import current, set_history
+from torchlike._core.tensor.tensor import alias, value_of, wrap
+from torchlike._core.tensor.view_creation import UNRECORDED, refusal
+from torchlike._core.tensor.views import reader
+from torchlike._decl import derive, rules
+from torchlike._executor import immediate, plans
+from torchlike._executor.failure import translate
+
+_get = KIND.get
+
+
+def call(op, inputs, static):
+    """Run ``op`` on ``inputs`` (tensors, numbers, None) and record a node if one requires grad."""
+    if state.active:
+        return walk(Call(op, NEW, inputs, static))
+    values = []
+    record = strided = False
+    for t in inputs:
+        kind = _get(t.__class__)
+        if kind == 1:
+            if t._view is None:
+                values.append(t._storage.value)
+            else:
+                if t._diff is not None and state.grad:
+                    refresh(t)
+                strided = True
+                values.append(value_of(t))
+            if t._rg:
+                record = True
+        elif kind == 2:
+            values.append(t)
+        else:
+            return walk(Call(op, NEW, inputs, static))
+    kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    recorder = state.recorder
+    try:
+        out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+    except Exception as error:
+        out = translate(op, static, values, error)
+    if op.checked is not None:
+        out = immediate.verified(op, static, values, out)
+    if record and state.grad:
+        out = _record(op, inputs, static, values, out)
+    elif out.__class__ is tuple:
+        out = tuple([wrap(v) for v in out])
+    else:
+        out = wrap(out)
+    if strided and op.strides:
+        layouts.follow(inputs, out)
+    if op.returns is not None:
+        return op.returns(out)
+    return out
+
+
+NEW = Form("new", call, fresh=True)
+
+
+def walk(call):
+    """The results of a call that some layer may handle, or whose inputs are to be made plain."""
+    for layer in LAYERS if state.active else ():
+        if state.active & layer.bit and (layer.outputs or not call.form.outputs):
+            return layer(call)
+    if any([type(x) not in KIND and DISPATCH.has(type(x)) for x in call.inputs]):
+        return DISPATCH(call)
+    return call.run(tuple([plain(call.op, i, x) for i, x in enumerate(call.inputs)]))
+
+
+def with_results(op, inputs, static, results):
+    """As ``call``, where the values of the results are known: they are recorded, not computed."""
+    values = [value_of(t) if _get(t.__class__) == 1 else t for t in inputs]
+    if state.grad and any(_get(t.__class__) == 1 and t._rg for t in inputs):
+        out = _record(op, inputs, static, values, results)
+    else:
+        out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
+    if op.strides:
+        layouts.follow(inputs, out)
+    return out if op.returns is None else op.returns(out)
+
+
+def plan_for(op, inputs, static, values):
+    """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
+    key = [static]
+    for t, v in zip(inputs, values, strict=False):
+        if _get(t.__class__) == 1:
+            key.append(v.aval if v.__class__ is not immediate.Abstract else v)
+            key.append(t._rg)
+        else:
+            key.append(t.__class__)
+    key = tuple(key)
+    plan = op.plans.get(key, _ABSENT)
+    if plan is _ABSENT:
+        if len(op.plans) >= PLANS:
+            for old in list(op.plans)[: PLANS // 2]:
+                op.plans.pop(old, None)
+        plan = op.plans[key] = _make_plan(op, inputs, static, values)
+    return plan
+
+
+PLANS = 2048  # of one operator; beyond, the older half is forgotten, and made again where it is asked for
+
+
+_ABSENT = object()
+
+
+def _make_plan(op, inputs, static, values):
+    is_tensor = [_get(t.__class__) == 1 for t in inputs]
+    wanted = tuple(i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype))
+    if not wanted:
+        return None
+    avals = [derive.aval(v) for v in values]
+    plan = plans.derivative(op, static, avals, wanted)
+    if plan is not None:
+        plan.op, plan.static, plan.avals = op, static, avals
+        plan.tensors = tuple(i for i, yes in enumerate(is_tensor) if yes or _stands_for_tensor(op, i))
+    return plan
+
+
+def _stands_for_tensor(op, i):
+    """Whether input ``i``, a number or None, is a tensor in the schema."""
+    op = op.declaration
+    return i < len(op.dynamic) and op.dynamic[i].is_tensor and not op.lists
+
+
+def _record(op, inputs, static, values, out):
+    """Wrap the results with a node that remembers this call."""
+    plan = plan_for(op, inputs, static, values)
+    outs = [wrap(v) for v in out] if out.__class__ is tuple else [wrap(out)]
+    if plan is not None:
+        node = _node(op, plan, inputs, outs)
+        for i in plan.diff:
+            t = outs[i]
+            t._edge = (node, i)
+            t._rg = True
+    return tuple(outs) if out.__class__ is tuple else outs[0]
+
+
+def _node(op, plan, inputs, outs):
+    edges, saved, versions = [], [], []
+    for i in plan.wanted:
+        t = inputs[i]
+        edge = t._edge
+        if edge is None:
+            sink = t._acc
+            sink = None if sink is None else sink()
+            edge = (nodes.accumulator(t) if sink is None else sink, 0)
+        edges.append(edge)
+    for i in plan.inputs:
+        t = inputs[i]
+        saved.append(t)
+        versions.append(t._vc.version if _get(t.__class__) == 1 else None)
+    for i in plan.outputs:
+        t = alias(outs[i])
+        saved.append(t)
+        versions.append(t._vc.version)
+    node = operator_node.make(op, plan, edges, saved, versions)
+    if nodes.WATCHERS:
+        nodes.watch(node)
+    return node
+
+
+def refresh(t):
+    """Give a view whose base was changed in place its new history (a read of the base)."""
+    diff = t._diff
+    base = diff.base
+    if t._rg is not base._rg:
+        _follow_base(t, base)
+    if diff.version == t._vc.version or not (base._rg or (t._rg and t._edge is not None)):
+        return
+    if diff.creation is not None:
+        if diff.creation in UNRECORDED and not base._rg:
+            return
+        raise refusal(t, indirect=True)
+    current(diff, t)
+    steps, ints = diff.path(t._view)
+    op = reader(steps)
+    values = (immediate.Abstract(base._layout.shape, base.dtype.np), *ints)
+    plan = plan_for(op, (base, *ints), (), values)
+    if plan is None:  # the base was detached since: the view keeps a node, which leads nowhere
+        plan = op.derivative((), [derive.aval(v) for v in values], (0,))
+        plan.tensors = (0,)
+    saved = [ints[i - 1] for i in plan.inputs]
+    node = operator_node.make(op, plan, [nodes.edge_of(base)], saved, [None] * len(saved))
+    node.given = tuple(t._layout)
+    nodes.new_history(t, (node, 0))
+
+
+def _follow_base(t, base):
+    """A view without history requires grad while its base does, though no gradient flows through it."""
+    if base._rg and not t._rg:
+        set_history(t, nodes.NOWHERE, True)
+    elif t._edge is nodes.NOWHERE:
+        set_history(t, None, False)

@@ -1,0 +1,233 @@
+"""The public front of operators, generated from their schemas.
+
+For each operator name there is one Python function with PyTorch's signature; its source checks the
+static arguments inline and hands over to dispatch.
+"""
+
+import torchlike._base.dtypes as dtypes
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.out import call_out
+from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.overrides import torch_function
+from torchlike._core.tensor import arguments as convert
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._decl.op import ViewOp
+
+
+def _check(arg, strict, numbers, env):
+    """Source lines that make the argument what the kernel expects."""
+    n = arg.name
+    guard = f"{n} is not None and " if arg.optional or (arg.has_default and arg.default is None) else ""
+    if arg.is_tensor:
+        if arg.is_list:
+            return [f"if {guard}{n}.__class__ is not tuple: {n} = as_tensors(NAME, '{n}', {n})"]
+        if strict:
+            return [
+                f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if numbers else 'as_tensor_arg'}(NAME, "
+                f"'{n}', {n})"
+            ]
+        return []
+    if arg.is_list:
+        if arg.kind == "int":
+            converter = "as_ints"
+            if arg.length:
+                converter = f"as_ints_{arg.length}"
+                env[converter] = convert.as_ints_or_int(arg.length)
+            return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
+        return [f"if {guard[:-5] or 'True'}: {n} = as_numbers(NAME, '{n}', {n})"]
+    plain = {
+        "int": ("int", "as_int"),
+        "bool": ("bool", "as_bool"),
+        "dtype": ("dtype", "as_dtype"),
+        "str": ("str", "as_str"),
+    }
+    if arg.kind in plain:
+        cls, converter = plain[arg.kind]
+        return [f"if {guard}{n}.__class__ is not {cls}: {n} = {converter}(NAME, '{n}', {n})"]
+    if arg.kind in ("Scalar", "float"):
+        return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"]
+    return []
+
+
+def _runtime(arg, env):
+    """How a runtime argument is handed over; a number equal to its default is left to the kernel."""
+    if arg.is_tensor or not arg.has_default:
+        return arg.name
+    env[f"_d_{arg.name}"] = arg.default
+    return f"None if {arg.name} is _d_{arg.name} else {arg.name}"
+
+
+def _handover(op, env):
+    if isinstance(op, ViewOp):
+        args = [a.name for a in op.schema.args[1:]]
+        return "(self,)", f"({''.join(a + ', ' for a in args)})"
+    if op.lists:
+        inputs, lens = [], []
+        for arg in op.dynamic:
+            if arg.is_list:
+                inputs.append(f"*({arg.name} or ())" if arg.optional else f"*{arg.name}")
+                lens.append(f"-1 if {arg.name} is None else len({arg.name})" if arg.optional else f"len({arg.name})")
+            else:
+                inputs.append(_runtime(arg, env))
+        extra = f"({', '.join(lens)},), "
+    else:
+        inputs, extra = [_runtime(a, env) for a in op.dynamic], ""
+    static = "".join(a.name + ", " for a in op.static)
+    return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra})"
+
+
+_NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}  # numpy's names, which PyTorch takes too
+_UNSET = object()
+
+
+def _parameters(op, env, varargs, receiver):
+    """The signature and the lines that gather what was given in other forms (ints one by one, numpy's names)."""
+    parts, star, lines, others = [], False, [], []
+    args = op.schema.args
+    for i, arg in enumerate(args):
+        if arg.kwarg_only and not star:
+            parts.append("*")
+            star = True
+        if i == 0 and arg.name == "self":
+            parts.append(receiver)
+            if receiver != "self":
+                lines.append(f"self = {receiver}")
+        elif arg.name == varargs:
+            parts.append(f"*_args, {arg.name}=None")
+            star = True
+            lines += [
+                f"if {arg.name} is None:",
+                f"    {arg.name} = _args[0] if len(_args) == 1 and _args[0].__class__ in _LISTS else _args",
+            ]
+        elif arg.name in _NUMPY_NAMES and all(a.has_default for a in args[i + 1 :]):
+            others.append(arg)
+            env[f"_d_{arg.name}"] = arg.default if arg.has_default else _UNSET
+            parts.append(f"{arg.name}=_d_{arg.name}")
+        elif arg.has_default:
+            env[f"_d_{arg.name}"] = arg.default
+            parts.append(f"{arg.name}=_d_{arg.name}")
+        else:
+            parts.append(arg.name)
+    for arg in others:
+        name, numpy_name = arg.name, _NUMPY_NAMES[arg.name]
+        parts += [f"{numpy_name}=_UNSET"] if star else ["*", f"{numpy_name}=_UNSET"]
+        star = True
+        lines.append(f"if {numpy_name} is not _UNSET: {name} = {numpy_name}")
+        if not arg.has_default:
+            lines.append(f"if {name} is _UNSET: raise TypeError(NAME + \"() missing 1 required argument: '{name}'\")")
+    return parts, star, lines
+
+
+_ENV = {
+    "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
+    "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
+    **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
+}  # fmt: skip
+
+
+def _varargs(op, form):
+    """The int[] argument that a method takes as separate ints: its only positional one."""
+    positional = [a for a in op.schema.args[1:] if not a.kwarg_only]
+    if form != "function" and positional and positional[0].type.endswith("int[]") and len(positional) == 1:
+        return positional[0].name
+    return None
+
+
+def _source(op, form, strict, env):
+    """Source of the front of one overload in one form; the names it uses are put into ``env``."""
+    env.update(_ENV)
+    env["OP"] = op.inplace if form == "inplace" else op
+    env["NAME"] = op.schema.name + ("_" if form == "inplace" else "")
+    receiver = "self" if form != "function" or op.schema.args[0].name != "self" else "input"
+    parts, star, lines = _parameters(op, env, _varargs(op, form), receiver)
+    has_out = form == "function" and "out" in op.variants
+    if has_out:
+        parts += ["out=None"] if star else ["*", "out=None"]
+    checks = [line for arg in op.schema.args for line in _check(arg, strict, arg.name in op.numbers, env)]
+    lines += checks
+    inputs, static = _handover(op, env)
+    runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"
+    if strict:
+        lines.append(f"return {runner}, OP, {inputs}, {static}, {'out' if has_out else None}")
+    else:
+        if has_out:
+            lines.append(f"if out is not None: return call_out(OP, {inputs}, {static}, out)")
+        lines.append(f"return {runner}(OP, {inputs}, {static})")
+    return f"def front({', '.join(parts)}):\n    " + "\n    ".join(lines)
+
+
+def _compiled(op, form, strict, env):
+    """The front as a function whose globals are ``env``."""
+    source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
+    exec(source, env)
+    return env.pop("front")
+
+
+def overload_front(op):
+    """The front of one overload under the schema's own argument names."""
+    return _compiled(op, "method", False, {})
+
+
+def front(ops, form):
+    """The public function of all overloads of one name in one form ('function', 'method', 'inplace').
+
+    Compiling hundreds of fronts would take a good part of the import: each is compiled at its first call.
+    """
+    if len(ops) == 1:
+        function = torch_function.DOORS.lazily(lambda: _compiled(ops[0], form, False, {}))
+    else:
+        function = torch_function.DOORS.lazily(lambda: _overloaded(ops, form))
+    function.ops = ops
+    name = ops[0].schema.name + ("_" if form == "inplace" else "")
+    function.__name__ = name
+    function.__qualname__ = name if form == "function" else f"Tensor.{name}"
+    function.__module__ = "torch"
+    function.__doc__ = ops[0].kernel.__doc__ or f"{name}: as PyTorch's. Schema: {ops[0].schema.text}"
+    return function
+
+
+def _overloaded(ops, form):
+    """The front of an operator with several overloads: each is tried in the order of declaration."""
+    binders = [_compiled(op, form, True, {}) for op in ops]
+    name = ops[0].schema.name
+
+    def overloaded(*args, **kwargs):
+        for bind in binders:
+            try:
+                run, op, inputs, static, out = bind(*args, **kwargs)
+            except TypeError:
+                continue
+            return run(op, inputs, static) if out is None else call_out(op, inputs, static, out)
+        plausible = [op for op in ops if _takes_as_many(op, len(args) + len(kwargs))]
+        if len(plausible) == 1:
+            _demand_tensors(plausible[0], args, kwargs)
+        given = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        schemas = "\n".join(f" * {op.schema}" for op in ops)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({', '.join(given)}), "
+            f"but expected one of:\n{schemas}"
+        )
+
+    return overloaded
+
+
+def _takes_as_many(op, n):
+    """Whether a call with ``n`` arguments may be of this overload."""
+    required = sum([not a.has_default for a in op.schema.args])
+    return required <= n <= len(op.schema.args) + ("out" in op.variants)
+
+
+def _demand_tensors(op, args, kwargs):
+    """Refuse the first argument of the one overload that a call may be of, if it is no tensor."""
+    for i, arg in enumerate(op.schema.args):
+        name = arg.public_name
+        position = i if i < len(args) else None
+        x = kwargs.get(name, kwargs.get(arg.name, _UNSET)) if position is None else args[i]
+        if not arg.is_tensor or arg.is_list or x is _UNSET or (x is None and arg.optional):
+            continue
+        try:
+            (convert.as_operand if arg.name in op.numbers else convert.as_tensor_arg)(op.schema.name, name, x)
+        except TypeError:
+            raise convert.no_tensor(op.schema.name, name, position, x) from None

@@ -1,0 +1,253 @@
+"""In-place operations: checks, the write, and the rewriting of history."""
+
+from torchlike._base.layout import has_overlap, is_dense, numel
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import operator_node
+from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
+from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.mutation import current, write
+from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.tensor import alias, value_of, wrap
+from torchlike._core.tensor.view_creation import refusal
+from torchlike._core.tensor.views import reader, writer
+from torchlike._executor import immediate
+from torchlike._executor.failure import translate
+
+
+def call_inplace(op, inputs, static):
+    """Run the in-place operator on ``inputs``; the first is written and returned."""
+    if state.active:
+        return walk(Call(op, INPLACE, inputs, static))
+    for x in inputs:
+        if x.__class__ not in KIND:
+            return walk(Call(op, INPLACE, inputs, static))
+    record = check_writable(op.name, inputs[0], inputs)
+    values = [value_of(x) if KIND[x.__class__] == 1 else x for x in inputs]
+    kernel = op.kernels.get(static) or immediate.compiled(op, static)
+    recorder = state.recorder
+    try:
+        out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
+    except Exception as error:
+        out = translate(op, static, values, error)
+    if op.checked is not None:
+        out = immediate.verified(op, static, values, out)
+    finish(op, inputs, static, values, out, record)
+    return inputs[0]
+
+
+INPLACE = Form("inplace", call_inplace, writes=True)
+
+
+def finish(op, inputs, static, values, out, record):
+    """Write the result into the first input and rewrite its history."""
+    target = inputs[0]
+    plan = plan_for(op, inputs, static, values) if record else None
+    if plan is None:
+        write(target, out)
+        return
+    edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
+    saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
+    versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
+    write(target, out)
+    node = operator_node.make(op, plan, edges, saved, versions)
+    rebase(target, node, 0 if 0 in plan.wanted else None)
+    if plan.outputs:
+        shell = alias(target)
+        node._kept += [shell] * len(plan.outputs)
+        node._versions += [shell._vc.version] * len(plan.outputs)
+    if nodes.WATCHERS:
+        nodes.watch(node)
+
+
+def _saved(i, x, value, target):
+    """What the node keeps of the input ``x``: for the target its old value and history, at no cost.
+
+    Another alias of the target is out of date after the write; without its history it closes no cycle.
+    """
+    if i == 0:
+        old = wrap(value)
+        old._edge, old._rg = x._edge, x._rg
+        return old
+    return alias(x) if KIND[x.__class__] == 1 and x._vc is target._vc else x
+
+
+def demand_writable(target):
+    """Refuse to change an inference tensor outside of inference mode."""
+    if target._vc is UNTRACKED and not state.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+
+
+def check_writable(name, target, inputs):
+    """PyTorch's checks before an in-place operation; returns whether to record it."""
+    demand_writable(target)
+    tensors = [x for x in inputs if KIND[x.__class__] == 1]
+    record = _demand_history(target, tensors) if state.grad and name not in _UNNOTICED else False
+    demand_distinct(name, target)
+    for x in tensors:
+        if x._storage is target._storage and x is not target and name not in _READ_FIRST:
+            demand_same_or_apart(name, target, x)
+    return record
+
+
+def _demand_history(target, tensors):
+    """Bring the history of all up to date; returns whether to record, and refuses what cannot be rewritten."""
+    diff = target._diff
+    for x in tensors:
+        if x is not target and x._diff is not None:
+            refresh(x)
+    record = any([x._rg for x in tensors]) or (diff is not None and diff.base._rg)
+    if record:
+        demand_rebasable(target)
+    if diff is not None:
+        refresh(target)
+    return record
+
+
+def demand_rebasable(target):
+    """Refuse a leaf that requires grad, a view of one, and a view whose making forbids changes in place."""
+    diff = target._diff
+    if diff is None:
+        if target._rg and target._edge is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        return
+    if diff.creation is not None:
+        raise refusal(target, indirect=False)
+    if diff.base._edge is None and (target._rg or diff.base._rg):
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def demand_distinct(name, target):
+    """Refuse a target that is expanded."""
+    if target._view is not None and has_overlap(target._view.layout):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"location. Please clone() the tensor before performing the operation ({name})."
+        )
+
+
+# PyTorch's autograd knows nothing of these: they change even leaves that require grad, whose history stays.
+_UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_xor_"})
+_READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
+
+
+def demand_same_or_apart(name, target, x):
+    """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
+    a, b = target._layout, x._layout
+    if not (is_dense(a) and is_dense(b)):
+        return
+    first, second = target.itemsize, x.itemsize
+    start, other = a.offset * first, b.offset * second
+    end, other_end = start + numel(a.shape) * first, other + numel(b.shape) * second
+    if (start, end) == (other, other_end) and a.strides == b.strides:
+        return
+    if start < other_end and other < end:
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            f"memory location. Please clone() the tensor before performing the operation ({name})."
+        )
+
+
+def rebase(target, node, carries):
+    """Make ``node`` the history of ``target``, and of its base if it is a view.
+
+    ``carries`` is the index in ``node._edges`` of the gradient of the old value of ``target``.
+    """
+    diff = target._diff
+    if diff is None:
+        nodes.new_history(target, (node, 0))
+        return
+    base = diff.base
+    steps, ints = diff.path(target._view)
+    copy = CopySlices(nodes.edge_of(base), node, carries, steps, ints, base)
+    nodes.new_history(base, (copy, 0))
+    current(diff, target, -1)
+    refresh(target)
+
+
+class CopySlices(nodes.Node):
+    """The history of a base one of whose views was changed in place by the call of ``inner``.
+
+    The gradient of the base is the incoming one with the view's part replaced by what ``inner``
+    gives for the old value of the view; its other gradients go where ``inner``'s go.
+    """
+
+    __slots__ = ("inner", "carries", "steps", "ints", "meta")
+    _namespace = "torch::autograd::"
+
+    def __init__(self, base_edge, inner, carries, steps, ints, base):
+        self.inner, self.carries = inner, carries
+        self.steps, self.ints = steps, ints
+        self.meta = immediate.Abstract(tuple(base.shape), base.dtype.np)
+        others = [e for i, e in enumerate(inner._edges) if i != carries]
+        self._edges = [base_edge, *others]
+        self._seq = nodes.next_sequence()
+        self._ex = None
+
+    @property
+    def _python(self):
+        return self.inner._python
+
+    def _title(self):
+        return self.name()
+
+    def _outs(self):
+        return (self.meta,)
+
+    @property
+    def next_functions(self):
+        """As those of the call itself, whose first input is the view: here the base."""
+        if not isinstance(self.inner, operator_node.OpNode):
+            return super().next_functions
+        return (self._edges[0] or (None, 0), *self.inner.next_functions[1:])
+
+    def _spread(self, grads):
+        if not isinstance(self.inner, operator_node.OpNode):
+            return super()._spread(grads)
+        base, *others = grads
+        if self.carries is not None:
+            others.insert(self.carries, None)
+        return (base, *self.inner._spread(others)[1:])
+
+    def _gather(self, grads):
+        if not isinstance(self.inner, operator_node.OpNode):
+            return super()._gather(grads)
+        others = list(self.inner._gather([None, *grads[1:]]))
+        if self.carries is not None:
+            others.pop(self.carries)
+        return [grads[0], *others]
+
+    def _release(self):
+        self.inner._release()
+
+    def apply(self, grads):
+        grad = grads[0]
+        part = immediate.run(reader(self.steps), (), (grad, *self.ints))
+        got = list(self.inner.apply([part]))
+        old = got.pop(self.carries) if self.carries is not None else None
+        if old is None:
+            old = immediate.zeros(part.shape, part.dtype)
+        return [immediate.run(writer(self.steps), (), (grad, old, *self.ints)), *got]
+
+    def _apply_tensors(self, grads, call):
+        grad = grads[0]
+        part = call(reader(self.steps), (grad, *self.ints), ())
+        made_by = None if self._python or not self.inner.plan.outputs else (self.view_node(), 0)
+        got = list(self.inner._apply_tensors([part], call, made_by))
+        old = got.pop(self.carries) if self.carries is not None else None
+        if old is None:
+            old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
+        return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
+
+    def view_node(self):
+        """A node that reads the view's new value from the base's, which this node made."""
+        base = wrap(self.meta)
+        base._rg = True
+        op = reader(self.steps)
+        plan = plan_for(op, (base, *self.ints), (), (self.meta, *self.ints))
+        saved = [self.ints[i - 1] for i in plan.inputs]
+        return operator_node.make(op, plan, [(self, 0)], saved, [None] * len(saved))

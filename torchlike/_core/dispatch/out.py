@@ -1,0 +1,106 @@
+"""``out=``: the result of a call written into a given tensor."""
+
+
+from torchlike._base.frames import warn
+from torchlike._base.state import state
+from torchlike._core.autograd.node import requires_grad
+from torchlike._core.dispatch.dispatch import call, walk
+from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
+from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.mutation import reshape, write
+from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._decl import derive, rules
+from torchlike._executor.level import LevelValue
+
+
+def call_out(op, inputs, static, out):
+    """Run ``op`` and write its result (or results) into ``out``, resizing it where PyTorch does."""
+    outs = tuple(out) if isinstance(out, tuple | list) else (out,)
+    for o in outs:
+        if not isinstance(o, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
+        demand_writable(o)
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    _demand_no_overlap(op, tensors, outs)
+    made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
+    (walk if state.active or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
+    return out if op.returns is None else op.returns(outs)
+
+
+def _differentiable(op, inputs, static):
+    """Whether gradients can flow through the call at all."""
+    if op.declaration.formulas == {}:
+        return False
+    avals = [derive.aval(value_of(x) if isinstance(x, Tensor) else x) for x in inputs]
+    wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and rules.differentiable(avals[i].dtype)]
+    return not wanted or op.derivative(static, avals, tuple(wanted)) is not None
+
+
+def _run(op, inputs, static):
+    """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
+    inputs, static, outs = parts(inputs, static)
+    before, state.grad = state.grad, False
+    try:
+        got = call(op, inputs, static)
+    finally:
+        state.grad = before
+    results = tuple(got) if isinstance(got, tuple) else (got,)
+    values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
+    for o, v in zip(outs, values, strict=True):
+        put(o, v)
+    return outs
+
+
+OUT = Form("out", _run, outputs=True)
+
+
+def parts(inputs, static):
+    """(inputs, static arguments, outputs) of a call of the form ``out``."""
+    n = static[-1]
+    return inputs[:-n], static[:-1], inputs[-n:]
+
+
+def _demand_no_overlap(op, tensors, outs):
+    """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
+    for o in outs:
+        demand_distinct(op.name, o)
+        for x in tensors if op.strides else ():
+            if x._storage is o._storage and x is not o:
+                demand_same_or_apart(op.name, o, x)
+
+
+def _fitted(op, value, out):
+    if isinstance(value, LevelValue) or isinstance(out._storage.value, LevelValue):
+        raise RuntimeError(
+            f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view "
+            "ops: inside of vmap, use the result instead of out="
+        )
+    dtype = out.dtype.np
+    if value.shape == tuple(out.shape):
+        return derive.into(op.name, value, _like(value.shape, dtype))
+    if out.numel():
+        warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
+            f"not match "
+            f"the required output shape {list(value.shape)}.",
+        )
+    return derive.into(op.name, value, _like(value.shape, dtype))
+
+
+def _like(shape, dtype):
+    return derive.jax.ShapeDtypeStruct(shape, dtype)
+
+
+def put(out, value):
+    """Write ``value`` into ``out``, which takes its shape."""
+    if value.shape == tuple(out.shape):
+        write(out, value)
+    else:
+        reshape(out, None)
+        write(out, value)

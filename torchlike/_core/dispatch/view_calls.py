@@ -1,0 +1,207 @@
+"""Calls of view operators: a new tensor over the same storage, and its node."""
+
+from torchlike._base.layout import Layout, numel
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd import operator_node
+from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
+from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._core.tensor.view_creation import INFERENCE, MULTIPLE, NO_GRAD
+from torchlike._core.tensor.views import View, reader
+from torchlike._ops.view import as_strided, memory_order, permute, spread, view_, view_dtype, write_reshape
+
+
+class Shaped:
+    """A stand-in for a value whose numbers a view's plan does not need."""
+
+    __slots__ = ("shape", "dtype")
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def aval(self):
+        """What identifies it in the key of a plan."""
+        return self.shape, self.dtype
+
+
+class DiffView:
+    """How a view is tied to its base.
+
+    Attributes:
+        base: the base tensor. under: its own view then; another one, taken in place since, makes the path go
+            through the storage. version: the version at which the view's history was last current.
+        depth, ints: how many steps and integers of the view's chain belong to the base itself.
+        creation: None, or why it may not be changed in place: ``NO_GRAD`` or ``MULTIPLE``.
+        lead: (steps, integers) from the base's value to where the rest of the chain begins, which
+            is the storage for ``as_strided`` of a base that is itself an alias.
+    """
+
+    __slots__ = ("base", "under", "version", "depth", "ints", "creation", "lead")
+
+    def __init__(self, base, version, depth, ints, creation, lead=((), ())):
+        self.base, self.version, self.depth, self.ints = base, version, depth, ints
+        self.under = base._view
+        self.creation, self.lead = creation, lead
+
+    def path(self, view):
+        """The steps and integers from the base to the view."""
+        if self.base._view is not self.under:
+            steps, ints = _to_storage(self.base)
+            return steps + view.steps, ints + view.ints
+        steps, ints = self.lead
+        return steps + view.steps[self.depth :], ints + view.ints[self.ints :]
+
+
+def _to_storage(t):
+    """The steps and integers from the values of ``t`` to the value of its storage, zeros where it has none."""
+    storage = t._storage
+    value, strides = storage.value, storage.strides
+    length = numel(value.shape)
+    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
+    steps = (spreads,) if _np_dtype(t) == value.dtype else (spreads, (view_dtype, (value.dtype,), 0))
+    order = None if strides is None else memory_order(Layout(value.shape, strides, 0))
+    if order is None:
+        return (*steps, (view_, (value.shape,), 0)), starts
+    stored = (view_, (tuple([value.shape[d] for d in order]),), 0)
+    return (*steps, stored, (permute, (tuple([order.index(d) for d in range(len(order))]),), 0)), starts
+
+
+def attach(t, step, ints, layout, dtype=None, creation=None):
+    """A new tensor that views ``t`` through one more step."""
+    new = alias(t)
+    view, diff = t._view, t._diff
+    if view is None:
+        new._view = View((step,), ints, layout, dtype)
+    else:
+        steps = view.steps
+        if diff is not None and len(steps) > diff.depth and step[0].write is steps[-1][0].write is write_reshape:
+            steps = steps[:-1]  # a reshape of a reshape is one; so a loop of them compiles once
+        new._view = View((*steps, step), view.ints + ints, layout, dtype or view.dtype)
+    new._cache = None
+    if t._vc is not UNTRACKED:  # autograd does not follow the views of an inference tensor
+        grad = state.grad
+        if not grad:
+            if grad is None:
+                return new
+            creation = INFERENCE if state.inference else NO_GRAD
+        tie(t, new, creation)
+    return new
+
+
+def tie(t, new, creation=None):
+    """Let autograd know that ``new`` is a view of ``t``, whose own steps its view begins with."""
+    view, diff, version = t._view, t._diff, t._vc.version
+    if diff is not None:
+        new._diff = DiffView(diff.base, version, diff.depth, diff.ints, creation or diff.creation, diff.lead)
+        new._diff.under = diff.under
+    else:
+        own, own_ints = (0, 0) if view is None else (len(view.steps), len(view.ints))
+        new._diff = DiffView(t, version, own, own_ints, creation)
+
+
+def call_view(op, inputs, args):
+    """The view of ``inputs[0]`` that ``op`` makes with the arguments ``args``."""
+    t = inputs[0]
+    if state.active or t.__class__ not in KIND:
+        return walk(Call(op, VIEW, inputs, args))
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{op.name}(): argument 'self' (position 1) must be Tensor, not {type(t).__name__}")
+    layout, static, ints, *rest = op.prepare(t, *args)
+    new = attach(t, (op, static, len(ints)), ints, layout, *rest)
+    if op is as_strided and t._view is not None and t._view.steps:
+        op, static, ints = restart(t, new)
+    elif op is view_dtype:  # not differentiable: aliases the storage, but is no view of a base
+        new._diff = None
+        return new
+    if t._diff is not None and state.grad:
+        refresh(t)
+        new._diff.version = t._vc.version
+    if t._rg and state.grad:
+        shaped = (Shaped(t._layout.shape, _np_dtype(t)), *ints)
+        plan = plan_for(op, (t, *ints), static, shaped)
+        if plan is not None:
+            saved = [ints[i - 1] for i in plan.inputs]
+            node = operator_node.make(op, plan, [nodes.edge_of(t)], saved, [None] * len(saved))
+            node.given = args
+            new._edge, new._rg = (node, 0), True
+            if nodes.WATCHERS:
+                nodes.watch(node)
+    return new
+
+
+VIEW = Form("view", call_view)
+
+
+def restart(t, new):
+    """Make ``new``, ``as_strided`` of the view ``t``, read the storage, whose elements its strides count.
+
+    Returns the operator, static arguments and integers that make it from ``t`` itself.
+    """
+    step, ints, value = new._view.steps[-1], new._view.ints[-1:], t._storage.value
+    size, stride, order = step[1]
+    cast = ((view_dtype, (_np_dtype(t),), 0),) if _np_dtype(t) != value.dtype else ()
+    before = cast
+    if cast:
+        flat = (view_, ((numel(value.shape),),), 0)
+        before = (flat, *cast) if order is None else ((permute, (order,), 0), flat, *cast)
+        step = (as_strided, (size, stride, None), 1)
+    new._view = View((*before, step), ints, new._view.layout, new._view.dtype)
+    length = numel(value.shape)
+    if new._diff is not None:
+        _lead(t, new, cast, len(before), length)
+    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
+    return reader((spreads, (as_strided, (size, stride, None), 1))), (), starts + ints
+
+
+def _lead(t, new, cast, before, length):
+    """Set how ``new``, which reads the storage itself, is reached from the base's value."""
+    base = new._diff.base
+    lead, depth = ((), ()), 0
+    if base._view is not None and base._view.steps:
+        length_in_base = length * t._storage.value.dtype.itemsize // _np_dtype(base).itemsize
+        spreads, starts = _spread(base, length_in_base)
+        lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), before
+    new._diff.lead, new._diff.depth, new._diff.ints, new._diff.under = lead, depth, 0, base._view
+
+
+def _spread(t, length):
+    """The step, and its integers, from the values of ``t`` to a storage of ``length`` elements."""
+    shape, strides, offset = t._layout
+    return (spread, (tuple(shape), tuple(strides), length), 1), (offset,)
+
+
+def _np_dtype(t):
+    view = t._view
+    return t._storage.value.dtype if view is None or view.dtype is None else view.dtype
+
+
+def call_views(op, t, pieces, static):
+    """The views of ``t`` that a multi-view operator makes, all outputs of one node.
+
+    ``pieces`` is a list of (step operator, static, ints, layout); ``op`` maps ``t`` to the tuple.
+    """
+    if state.active or t.__class__ not in KIND:
+        return walk(Call(op, VIEWS, (t,), (static, pieces)))
+    news = [attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces]
+    if t._diff is not None and state.grad:
+        refresh(t)
+    if t._rg and state.grad and news:
+        plan = plan_for(op, (t,), static, (Shaped(t._layout.shape, _np_dtype(t)),))
+        if plan is not None:
+            node = operator_node.make(op, plan, [nodes.edge_of(t)], [], [])
+            for i, new in enumerate(news):
+                new._edge, new._rg = (node, i), True
+            if nodes.WATCHERS:
+                nodes.watch(node)
+    return tuple(news)
+
+
+def _run_views(op, inputs, static):
+    return call_views(op, inputs[0], static[1], static[0])
+
+
+VIEWS = Form("views", _run_views)  # its static arguments are the operator's, and the pieces

@@ -1,0 +1,1 @@
+"""``__torch_function__``: which public functions can be overridden, and by whom."""

@@ -1,0 +1,1 @@
+"""Storage, Tensor and View, and what may change them."""

@@ -1,0 +1,168 @@
+"""Conversion of arguments that are not already what a schema asks for, or dispatch.
+
+The generated front functions check the class of each argument inline; they come here only when it
+is not the plain one, so a call with ordinary arguments pays an identity test for each.
+"""
+
+import numpy as np
+from jax.export import is_symbolic_dim
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.state import state
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import Tensor, value_of
+
+# How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
+KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
+
+
+def plain(op, position, x):
+    """``x``, an input of ``op``, as one that dispatch takes directly."""
+    if type(x) in KIND:
+        return x
+    if isinstance(x, Tensor):
+        KIND[type(x)] = 1
+        return x
+    if isinstance(x, np.generic) and not isinstance(x, np.void | np.str_):
+        return x.item()
+    names = [a.public_name for a in op.declaration.dynamic]
+    raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
+
+
+def no_tensor(function, name, position, x):
+    """The error of an argument, at ``position`` unless that is None, that is no tensor."""
+    given = ([] if name is None else [f"'{name}'"]) + ([] if position is None else [f"(position {position + 1})"])
+    hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
+    return TypeError(f"{function}(): argument {' '.join(given)} must be Tensor, not {_kind(x)}{hint}")
+
+
+_HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module
+
+
+def _kind(x):
+    cls = type(x)
+    short = cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if short else f"{cls.__module__}.{cls.__name__}"
+
+
+def _wrong(function, name, expected, got):
+    kind = type(got).__name__
+    raise TypeError(f"{function}(): argument '{name}' must be {expected}, not {kind}")
+
+
+def _number(t):
+    if state.capture is not None:
+        state.capture.reads(t)
+    return np.asarray(value_of(t)).item()
+
+
+def as_int(function, name, x):
+    """An int from what has ``__index__`` (numpy integers, 0-dim integer tensors)."""
+    if isinstance(x, int) and not isinstance(x, bool):
+        return int(x)
+    if isinstance(x, Tensor):
+        if x.numel() == 1 and not (x.dtype.is_floating_point or x.dtype.is_complex):
+            return int(_number(x))
+    elif isinstance(x, np.integer):
+        return int(x)
+    elif is_symbolic_dim(x):
+        return x
+    elif not isinstance(x, bool | float) and hasattr(x, "__index__"):
+        return x.__index__()
+    return _wrong(function, name, "int", x)
+
+
+def as_ints(function, name, x):
+    """A tuple of ints from any sequence of them."""
+    if isinstance(x, list | tuple):
+        return tuple([i if i.__class__ is int else as_int(function, name, i) for i in x])
+    return _wrong(function, name, "tuple of ints", x)
+
+
+def as_ints_or_int(length):
+    """A converter that also takes one int, for ``int[length]`` arguments."""
+
+    def convert(function, name, x):
+        if isinstance(x, list | tuple):
+            return as_ints(function, name, x)
+        if isinstance(x, int | np.integer | Tensor) and not isinstance(x, bool):
+            return (as_int(function, name, x),) * length
+        return _wrong(function, name, "tuple of ints", x)
+
+    return convert
+
+
+def as_bool(function, name, x):
+    if isinstance(x, bool | np.bool_):
+        return bool(x)
+    return _wrong(function, name, "bool", x)
+
+
+def as_dtype(function, name, x):
+    try:
+        return dtypes.as_dtype(x)
+    except TypeError:
+        return _wrong(function, name, "torch.dtype", x)
+
+
+def as_str(function, name, x):
+    return x if isinstance(x, str) else _wrong(function, name, "str", x)
+
+
+def as_number(function, name, x):
+    """A Python number, from 0-dim tensors and numpy numbers too."""
+    if isinstance(x, bool | int | float | complex):
+        return x
+    if isinstance(x, np.number | np.bool_):
+        return x.item()
+    if isinstance(x, Tensor) and x.numel() == 1:
+        return _number(x)
+    return _wrong(function, name, "Number", x)
+
+
+def as_numbers(function, name, x):
+    if isinstance(x, list | tuple):
+        return tuple([as_number(function, name, i) for i in x])
+    return _wrong(function, name, "tuple of numbers", x)
+
+
+def as_tensors(function, name, x):
+    """A tuple of tensors, for ``Tensor[]`` arguments."""
+    if isinstance(x, list | tuple):
+        for i, t in enumerate(x):
+            if not isinstance(t, Tensor):
+                raise TypeError(
+                    f"{function}(): expected Tensor as element {i} in argument '{name}', but got {type(t).__name__}"
+                )
+        return tuple(x)
+    return _wrong(function, name, "tuple of Tensors", x)
+
+
+def as_tensor_arg(function, name, x):
+    """A tensor (used by overload resolution, where anything else means another overload)."""
+    return x if isinstance(x, Tensor) or hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
+
+
+def as_operand(function, name, x):
+    """A tensor or a number, for operands that accept both."""
+    if isinstance(x, Tensor | bool | int | float | complex | np.number | np.bool_):
+        return x
+    return x if hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
+
+
+def named_results(name, fields):
+    """A named tuple class that prints as PyTorch's ``torch.return_types.<name>``."""
+
+    def __new__(cls, values):
+        return tuple.__new__(cls, values)
+
+    def __repr__(self):
+        inner = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
+        return f"torch.return_types.{name}(\n{inner})"
+
+    body = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
+    body |= {"__new__": __new__, "__repr__": __repr__, "__slots__": (), "n_fields": len(fields)}
+    return type(name, (tuple,), body | {"__module__": "torch.return_types"})
+
+
+__all__ = ["KIND", "Size", "plain", *[n for n in globals() if n.startswith("as_")], "named_results"]

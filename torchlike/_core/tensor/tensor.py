@@ -1,0 +1,318 @@
+"""Tensor: a storage, a view of it, and the autograd fields. Operators are installed by bind."""
+
+import torchlike._base.device as devices
+from torchlike._base.dims import wrap_dim
+from torchlike._base.dtypes import FROM_NP
+from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
+from torchlike._base.state import state
+from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.overrides import torch_function
+from torchlike._core.tensor import views
+from torchlike._core.tensor.mutation import become, count_with, enter
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
+from torchlike._executor.immediate import Abstract
+from torchlike._executor.pending import settled
+
+
+class TensorBase:
+    """The fields of a tensor.
+
+    ``_storage``/``_vc``: the cell and the object whose ``version`` counts in-place changes.
+    ``_view``: None for a contiguous base, else a View. ``_cache``: (epoch, value) of a view.
+    ``_rg``: requires grad. ``_edge``: (node, output number) or None for a leaf. ``_acc``: weak
+    reference to a leaf's AccumulateGrad. ``_diff``: how a view is tied to its base for autograd.
+    ``_ex``: rarely used extras (hooks, retains_grad...) as a dict, or None.
+    """
+
+    __slots__ = (
+        "_storage",
+        "_vc",
+        "_view",
+        "_cache",
+        "_rg",
+        "_edge",
+        "_grad",
+        "_acc",
+        "_diff",
+        "_ex",
+        "__weakref__",
+    )
+
+
+class Tensor(TensorBase):
+    """An n-dimensional array with PyTorch's semantics, whose value is a ``jax.Array``.
+
+    >>> import torchlike as torch
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __hash__ = object.__hash__
+    _keeps_class = True  # whether the views of it that module hooks work on are of its class
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        torch_function.subclassed(cls)
+
+    # -- metadata ------------------------------------------------------------------------------
+    @property
+    def shape(self):
+        view = self._view
+        return Size(self._storage.value.shape if view is None else view.shape)
+
+    @property
+    def dtype(self):
+        """The tensor's element type."""
+        view = self._view
+        return FROM_NP[self._storage.value.dtype if view is None or view.dtype is None else view.dtype]
+
+    @property
+    def device(self):
+        """Where the tensor's value lives."""
+        value = self._storage.value
+        return devices.META if type(value) is Abstract else devices.of_array(value)
+
+    @property
+    def ndim(self):
+        view = self._view
+        return len(self._storage.value.shape if view is None else view.shape)
+
+    @property
+    def layout(self):
+        return strided
+
+    @property
+    def _layout(self):
+        """Shape, strides and storage offset as a geometry.Layout."""
+        view = self._view
+        return contiguous(self._storage.value.shape) if view is None else view.layout
+
+    def size(self, dim=None):
+        """The shape, or the length of one dimension."""
+        shape = self.shape
+        return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
+
+    def stride(self, dim=None):
+        """The strides in elements, or that of one dimension."""
+        strides = tuple(self._layout.strides)
+        return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
+
+    def storage_offset(self):
+        return self._layout.offset
+
+    def dim(self):
+        return self.ndim
+
+    def numel(self):
+        n = 1
+        for s in self._layout.shape:
+            n *= s
+        return n
+
+    nelement = numel
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    @property
+    def itemsize(self):
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self):
+        return self.numel() * self.itemsize
+
+    def data_ptr(self):
+        """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
+        if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
+            return 0
+        return self._storage.address + self._layout.offset * self.itemsize
+
+    def is_contiguous(self, memory_format=None):
+        if memory_format is channels_last:
+            return is_contiguous_channels_last(self._layout, 4)
+        if memory_format is channels_last_3d:
+            return is_contiguous_channels_last(self._layout, 5)
+        return self._view is None or is_contiguous(self._view.layout)
+
+    def is_floating_point(self):
+        return dtype_of(self).is_floating_point
+
+    def is_complex(self):
+        return dtype_of(self).is_complex
+
+    def is_signed(self):
+        return self.dtype.is_signed
+
+    is_cuda = property(lambda self: self.device.type == "cuda")
+    is_cpu = property(lambda self: self.device.type == "cpu")
+    is_meta = property(lambda self: type(self._storage.value) is Abstract)
+    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+
+    def get_device(self):
+        index = self.device.index
+        return -1 if self.device.type == "cpu" else index or 0
+
+    def __len__(self):
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._layout.shape[0]
+
+    # -- aliasing ------------------------------------------------------------------------------
+    @property
+    def _version(self):
+        if self._vc is UNTRACKED:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._vc.version
+
+    def is_inference(self):
+        """Whether the tensor was made in inference mode, so that autograd cannot use it."""
+        return self._vc is UNTRACKED
+
+    def _is_view(self):
+        return self._diff is not None
+
+    @property
+    def _base(self):
+        return None if self._diff is None else self._diff.base
+
+    def detach(self):
+        """The same storage and version counter, without history.
+
+        >>> import torchlike as torch
+        >>> torch.ones(1, requires_grad=True).detach().requires_grad
+        False
+        """
+        if state.active and state.levels:
+            return state.levels[-1].detach(self)
+        if state.dispatch_modes or self.__class__ is not Tensor:
+            out = DISPATCH.detach(self)
+            if out is not None:
+                return out
+        return alias(self)
+
+    @property
+    def data(self):
+        """The same storage without history and with a version counter of its own."""
+        if state.active and state.levels:
+            return state.levels[-1].data(self)
+        new = self.detach() if state.dispatch_modes or self.__class__ is not Tensor else alias(self)
+        if self._vc is not UNTRACKED:
+            new._vc = Version()
+        return new
+
+    @data.setter
+    def data(self, other):
+        if not isinstance(other, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        become(self, other._storage, other._view)
+        if other._vc is UNTRACKED:
+            count_with(self, UNTRACKED)
+        elif self._vc is UNTRACKED:
+            count_with(self, None)
+        self._acc = None
+
+    @data.deleter
+    def data(self):
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+    # -- autograd fields (behaviour lives in node.py and engine.py) -------------------------------
+    @property
+    def is_leaf(self):
+        """Whether no recorded operation made this tensor."""
+        return self.grad_fn is None
+
+    @property
+    def output_nr(self):
+        return 0 if self._edge is None else self._edge[1]
+
+
+class Strided:
+    """The one memory layout torchlike has."""
+
+    def __repr__(self):
+        return "torch.strided"
+
+
+class MemoryFormat:
+    """A memory format: how the strides of a new tensor are chosen."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return self.name
+
+
+strided = Strided()
+contiguous_format = MemoryFormat("contiguous_format")
+preserve_format = MemoryFormat("preserve_format")
+channels_last = MemoryFormat("channels_last")
+channels_last_3d = MemoryFormat("channels_last_3d")
+
+
+def _index(dim):
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"dim must be an int, not {type(dim).__name__}")
+    return dim.__index__()
+
+
+_new = object.__new__
+
+
+def wrap(value):
+    """A new base tensor that holds ``value``."""
+    t = _new(Tensor)
+    t._storage = t._vc = Storage(value)
+    t._rg = False
+    t._view = t._cache = t._edge = t._grad = t._acc = t._diff = t._ex = None
+    return t
+
+
+def alias(t, cls=Tensor):
+    """Another tensor over the same storage, version counter and view, without history."""
+    new = _new(cls)
+    if CAPTURES and state.capture is not None:
+        state.capture.made(new)
+    new._storage, new._vc, new._view, new._cache = t._storage, t._vc, t._view, t._cache
+    new._rg = False
+    new._edge = new._grad = new._acc = new._diff = new._ex = None
+    return new
+
+
+# The properties of these names, for the library itself: nobody overrides them.
+dtype_of, device_of = Tensor.dtype.fget, Tensor.device.fget
+
+
+def value_of(t):
+    """The tensor's value; a view reads its storage once per write."""
+    view, storage = t._view, t._storage
+    if CAPTURES:
+        enter(storage)
+    if view is None or not view.steps:
+        return storage.value
+    cache, epoch = t._cache, storage.epoch
+    if cache is None or cache[0] != epoch:
+        cache = storage.kept(t) or storage.keep(t, epoch, views.read(storage.value, view))
+    return cache[1]
+
+
+def array_of(t):
+    """The tensor's value as an array (or tracer), computed now if it has only been recorded."""
+    return settled(value_of(t))
+
+
+def fresh(value):
+    """As ``wrap``, for what is made outside of dispatch: in inference mode an inference tensor."""
+    t = wrap(value)
+    if state.inference:
+        t._vc = UNTRACKED
+    return t

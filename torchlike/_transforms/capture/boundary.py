@@ -1,0 +1,80 @@
+"""The graph of a program's outputs: one node, whose backward is the second half of the program."""
+
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.autograd.saved_tensors import FREED, SavesTensors
+from torchlike._core.tensor.tensor import wrap
+from torchlike._decl.derive import Derived
+from torchlike._executor import immediate
+
+
+class CompiledFunctionBackward(nodes.Node):
+    """The history of what a compiled function returned.
+
+    Attributes:
+        program: maps residuals and gradients of the roots to those of ``_edges``; None if the function ran
+            backward itself and freed its graph. residuals: what the first half left for it.
+        metas: (shape, dtype) of each root.
+    """
+
+    __slots__ = ("program", "residuals", "metas", "_arity")
+
+    def __init__(self, program, residuals, metas, edges):
+        self.program, self.residuals, self.metas, self._edges = program, residuals, metas, edges
+        self._arity, self._seq, self._ex = len(metas), nodes.next_sequence(), None
+        if nodes.WATCHERS:
+            nodes.watch(self)
+
+    def _outs(self):
+        return self.metas
+
+    def _release(self):
+        self.residuals = None
+
+    def apply(self, grads):
+        pairs = zip(grads, self.metas, strict=True)
+        seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
+        return self.program(self._kept(), seeds)
+
+    def _kept(self):
+        if self.residuals is None:
+            raise RuntimeError(FREED)
+        return self.residuals
+
+    def _apply_tensors(self, grads, call, made_by=None):
+        """Below transforms; what it gives has no history."""
+        if state.grad:
+            raise RuntimeError(self._refusal)
+        residuals, n = self._kept(), len(self.residuals)
+        pairs = zip(grads, self.metas, strict=True)
+        seeds = [wrap(immediate.zeros(m.shape, m.dtype)) if g is None else g for g, m in pairs]
+        run = Derived("compiled_backward", self.name(), lambda *v: tuple(self.program(list(v[:n]), list(v[n:]))))
+        return list(call(run, (*map(wrap, residuals), *seeds), ()))
+
+    _refusal = (
+        "torch.compile does not support double backward: the backward of a compiled function is not recorded; call "
+        "torch.autograd.grad inside the compiled function"
+    )
+
+
+def explore(roots, start):
+    """(sinks, freed): the edges at which the graph below ``roots`` leaves the trace, and whether it was freed.
+
+    Nodes numbered below ``start`` existed before; leaves are sinks too.
+    """
+    sinks, seen, stack = {}, set(), [edge for edge in roots if edge is not None]
+    freed = False
+    while stack:
+        edge = stack.pop()
+        node = edge[0]
+        if node is None:
+            continue
+        if isinstance(node, nodes.AccumulateGrad) or node._seq < start:
+            sinks[edge] = None
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        freed = freed or (isinstance(node, SavesTensors) and node._kept is None)
+        stack.extend(e for e in node._edges if e is not None)
+    return list(sinks), freed

@@ -1,0 +1,236 @@
+"""Capture: a function is traced once, with what it reads as inputs and what it writes as outputs.
+
+The function runs under ``jax.make_jaxpr``, within a capture: what it reads from outside are tracers, each with an
+equation of the jaxpr that says which storage; what it writes is seen by this thread alone, and gone at the end (see
+Note [Captures]). Each call then runs the program and does the writing.
+"""
+
+import weakref
+from operator import is_
+
+import jax
+
+from torchlike._base.layout import is_dense
+from torchlike._core.autograd import engine
+from torchlike._core.autograd import node as nodes
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._executor import immediate
+from torchlike._transforms.capture.boundary import explore
+from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
+from torchlike._transforms.capture.overlay import Abandoned, capturing
+from torchlike._transforms.capture.recording import Capture, Unsupported
+from torchlike._transforms.capture.split import with_reads
+from torchlike._transforms.capture.structure import flatten
+
+ANY = object()  # stands for any ``.grad`` but None
+
+
+def substitute(t):
+    """The tensor that stands for an argument while tracing: a leaf over its value."""
+    if t._view is not None and t._view.steps:
+        new = wrap(value_of(t))
+        if is_dense(t._view.layout):
+            restride(new, t._view.layout.strides)
+    else:
+        new = alias(t)
+    new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
+    new.__class__ = type(t)
+    return new
+
+
+class Trace:
+    """One trace: what went in and what came out.
+
+    Attributes:
+        jaxpr: from constants (``consts``) and the values of storages (``sources``) to those of ``slots``.
+        result: the structure of the results, and how each is made.
+        writes: (storage, slot). arg_writes: (argument, slot).
+        grads: (holder, how its ``.grad`` is made).
+        demanded: (holder, ``.grad`` that it must have had, or ANY). bumps: (version counter, how often it was bumped).
+        roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
+            leaf or None, edge). seeds: the arrays that stand for the gradients of the roots.
+        n_early: how many outputs are not gradients.
+    """
+
+    def __init__(self, function, leaves, tree):
+        self.leaves = leaves
+        if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
+            raise Unsupported("computes on the meta device")
+        self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
+        self.positions = {id(t): i for i, t in self.stand_ins.items()}
+        self.record = Capture(nodes.next_sequence())
+        self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
+        self.slots, self.index = [], {}
+        self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
+        self.survivors: list = []
+        self.root_of: dict[int, int] = {}
+
+        def body():
+            self.record.begin()
+            arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
+            given = jax.tree.unflatten(tree, arguments)
+            out = function(*given[0], **given[1])
+            now, structure = flatten(given)
+            if structure != tree or not all(map(is_, now, arguments)):
+                self.record.refuse("changes a list, dict or dataclass among its arguments")
+            self._describe(out)
+            return tuple(self.slots)
+
+        failed = True
+        try:
+            with capturing(self.record):
+                closed = jax.make_jaxpr(body)()
+                self.record.settle()
+            failed = False
+        except BaseException:
+            self.record.rewind()
+            raise
+        finally:
+            self.record.close(failed)
+        self._read(closed)
+        self.slots = self.roots = self.stand_ins = None
+
+    def _read(self, closed):
+        """Sort what the jaxpr reads: constants, and storages."""
+        jaxpr, numbers = with_reads(closed.jaxpr)
+        self.jaxpr = jaxpr.replace(constvars=[*jaxpr.constvars, *jaxpr.invars], invars=[])
+        self.sources = [self.record.sources[k] for k in numbers]
+        self.consts = closed.consts
+
+    def kept_aliases(self):
+        """Whether somebody still holds a tensor over memory from outside, made in the trace, that is no result."""
+        ours = [x.tensor for x in (*self.result, *[made for _, made in self.grads]) if isinstance(x, Alias)]
+        left = [t for t in (reference() for reference in self.aliases) if t is not None]
+        return any(all(t is not x for x in ours) for t in left)
+
+    def abandon(self):
+        """No program came of the trace: what it made and somebody keeps can no longer be read."""
+        for reference, _ in self.survivors:
+            storage = reference()
+            if storage is not None:
+                storage.value = Abandoned(storage.value)
+
+    # -- inside the trace ------------------------------------------------------------------------
+    def slot(self, storage):
+        """The output of the program that is the new value of ``storage``."""
+        found = self.index.get(id(storage))
+        if found is None:
+            found = self.index[id(storage)] = len(self.slots)
+            self.slots.append(storage.value)
+        return found
+
+    def _describe(self, out):
+        self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
+        self.grad_storages = {}
+        for found in self.record.grads.values():
+            grad = found.before
+            if found.asked and grad is not None and grad._view is None:
+                self.grad_storages.setdefault(id(grad._storage), self._holder(found.tensor))
+        self._writes()
+        self._fields()
+        out_leaves, self.out_tree = flatten(out)
+        self._graph(out_leaves)
+        self.result = [self._made(x) for x in out_leaves]
+        self.errors = self.record.errors
+        if self.errors:
+            self.slots.append(jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags]))
+        self.n_kept = len(self.slots)
+        for storage in self.record.survivors():
+            if id(storage) not in self.index:
+                self.survivors.append((weakref.ref(storage), self.slot(storage)))
+        own = self.record.own
+        made = [t for t in own.values() if isinstance(t, Tensor)]
+        self.aliases = [weakref.ref(t) for t in made if id(t._storage) not in own]
+        self._gradients()
+
+    def _writes(self):
+        self.writes, self.arg_writes = [], []
+        for storage in self.record.written():
+            arg = self.argument_storages.get(id(storage))
+            if arg is None:
+                self.writes.append((storage, self.slot(storage)))
+            else:
+                self.arg_writes.append((arg, self.slot(storage)))
+        of_arguments = {id(t._vc) for t in self.stand_ins.values()}
+        self.bumps = [(c, n) for c, n in self.record.bumped() if id(c) not in of_arguments]
+
+    def _fields(self):
+        self.grads, self.demanded = [], []
+        for _, names in self.record.changed():
+            if "_ex" in names:
+                raise Unsupported("registers or removes hooks of a tensor that was made outside")
+            raise Unsupported(f"changes {sorted(names)} of a tensor that was made outside")
+        for found in self.record.grads.values():
+            holder, replaced = self._holder(found.tensor), found.now is not found.before
+            if found.asked:
+                by_identity = found.before is None or (replaced and found.known)
+                self.demanded.append((holder, found.before if by_identity else ANY))
+            if replaced:
+                self.grads.append((holder, None if found.now is None else self._made(found.now)))
+
+    def _holder(self, t):
+        arg = self.positions.get(id(t))
+        return Same(arg, t if arg is None else None)
+
+    def _made(self, x):
+        if not isinstance(x, Tensor):
+            return Constant(x)
+        arg = self.positions.get(id(x))
+        if arg is not None or not self.record.owns(x):
+            return Same(arg, None if arg is not None else x)
+        root = self.root_of.get(id(x))
+        retains = root is not None and nodes.retained(x)
+        storage = x._storage
+        arg = self.argument_storages.get(id(storage))
+        if arg is not None:
+            given = self.leaves[arg]._view
+            if given is not None and given.steps and not is_dense(given.layout):
+                raise Unsupported("returns a view of an argument that does not fill its memory")
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains)
+        if id(storage) not in self.record.own:
+            owner = self._owner(x)
+            return Alias(None, owner, x._view, root, _tied(x, owner), retains)
+        return New(self.slot(storage), storage.strides, x._view, root, retains)
+
+    def _owner(self, x):
+        """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
+        base = None if x._diff is None else x._diff.base
+        if base is not None and not self.record.owns(base):
+            return base
+        owner = alias(x)
+        owner._view = owner._cache = None
+        return owner
+
+    def _graph(self, out_leaves):
+        tensors = [t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)]
+        roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
+        self.root_of = {id(t): k for k, t in enumerate(roots)}
+        self.roots = [t._edge for t in roots]
+        self.metas = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in roots]
+        if roots:
+            sinks, self.freed = explore(self.roots, self.record.start)
+            self.edges = [] if self.freed else sinks
+
+    def _gradients(self):
+        """Run the backward of the results inside the trace, from arrays that stand for their gradients."""
+        self.n_early = len(self.slots)
+        if not self.roots or self.freed:
+            return
+        with jax.ensure_compile_time_eval():
+            self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
+        # hooks of tensors from outside run when their gradients arrive there
+        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False)
+        for edge in self.edges:
+            grad = found.get(edge)
+            if grad is not None:
+                self.slots.append(value_of(grad))
+                variable = getattr(edge[0], "variable", None)
+                arg = None if variable is None else self.positions.get(id(variable))
+                self.sinks.append((arg, variable if arg is None else None, edge))
+
+
+def _tied(x, t):
+    """(why ``x`` may not be changed in place or None,) if it is a view of ``t`` for autograd; else None."""
+    diff = x._diff
+    return (diff.creation,) if diff is not None and diff.base is t and diff.lead == ((), ()) else None

@@ -1,0 +1,209 @@
+"""Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
+
+import copy
+import enum
+import functools
+import threading
+import types
+import warnings
+import weakref
+
+import jax
+import numpy as np
+
+from torchlike._base.device import device
+from torchlike._base.dtypes import dtype, get_default_dtype
+from torchlike._base.frames import user_frames
+from torchlike._base.logs import COMPILE
+from torchlike._base.state import state
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.recorded import cut
+from torchlike._transforms.capture import graph_breaks
+from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.guards import Guards
+from torchlike._transforms.capture.program import Moved, Program
+from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.capture.structure import flatten_call
+from torchlike._transforms.interpreter.run import Interpreter
+
+LIMIT = 8  # programs of one function before it is left to eager execution
+_PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
+_SHARED = "which tensors have a .grad"
+_EAGER = object()  # the reason of a function that was given up
+_VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class Unfit(RuntimeError):
+    """``fullgraph=True``: the function cannot be one program."""
+
+
+def _kind(x):
+    """What of an argument selects a program."""
+    if isinstance(x, Tensor):
+        view = x._view
+        value = x._storage.value
+        element = value.dtype if view is None or view.dtype is None else view.dtype
+        layout = value.shape if view is None else view.layout
+        hooks = x._ex and _hooks(x._ex)
+        return type(x), layout, element, x._rg, x._edge is None, x._grad is None, hooks
+    if isinstance(x, _PLAIN):
+        return type(x), x if x and x == x else repr(x)  # -0.0 is not 0.0, and NaN is the same NaN
+    if isinstance(x, slice):
+        return slice, _kind(x.start), _kind(x.stop), _kind(x.step)
+    if isinstance(x, np.generic):
+        return type(x), x.tobytes()
+    return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
+
+
+def _hooks(extras):
+    """The hooks of an argument, by identity."""
+    return tuple([(k, *map(id, v.values())) if isinstance(v, dict) else (k, id(v)) for k, v in extras.items()])
+
+
+class CompiledFunction:
+    """A function that runs as one program; see ``torch.compile``.
+
+    Attributes:
+        programs: {kind of arguments: [(guards, program)]}. eager: why it is no single program any more,
+            or None. broken: whether it then runs in pieces. lines: where they end.
+    """
+
+    _interpreted = "function"  # what a capture of another function runs in place of this object
+
+    def __init__(self, function, fullgraph=False, limit=None):
+        self.function, self.fullgraph, self.limit = function, fullgraph, limit or LIMIT
+        self.compiling = threading.RLock()  # two threads that call it for the first time trace it once
+        functools.update_wrapper(self, function, updated=())
+        self.reset()
+        _compiled.add(self)
+
+    def __deepcopy__(self, memo):
+        return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.limit)
+
+    def reset(self):
+        """Forget every program."""
+        self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
+        self.changes, self.moving = 0, set()
+        self.lines = set()
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if state.capture is not None or state.levels or not Switch.on:
+            return self.function(*args, **kwargs)
+        if self.broken:
+            return graph_breaks.run(self.function, args, kwargs, self.lines)
+        if self.eager is not None:
+            return self.function(*args, **kwargs)
+        cut()
+        leaves, tree = flatten_call(args, kwargs)
+        aliases = _aliases(leaves)
+        key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        try:
+            return self._run(key, leaves, tree, args, kwargs)
+        except Moved:
+            return self(*args, **kwargs)
+
+    def _run(self, key, leaves, tree, args, kwargs):
+        for guards, program in self.programs.get(key, ()):
+            if guards.hold() and program.holds():
+                return program(leaves)
+        with self.compiling:
+            failed = None
+            for guards, program in self.programs.get(key, ()):
+                failed = guards.failed() or (None if program.holds() else _SHARED)
+                if failed is None:
+                    return program(leaves)
+                self.moving |= guards.moved()
+            result, error = self._new(key, leaves, tree, failed)
+        if error is None:
+            return result
+        return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
+
+    def _new(self, key, leaves, tree, failed):
+        """(what the first call of a new program returns, why there is none)."""
+        if failed is not None:
+            COMPILE.info("recompiling %s: %s has changed", self._name(), failed)
+        if self.count >= self.limit:
+            self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
+            return None, _EAGER
+        try:
+            with Interpreter(self.function, self.moving) as interpreter:
+                trace = Trace(interpreter, leaves, tree)
+        except Exception as error:
+            return None, error
+        try:
+            program, guards = Program(trace), self._guards(trace, interpreter.reads, leaves)
+        except Exception as error:
+            trace.abandon()
+            return None, error
+        del trace, interpreter
+        self.count += 1
+        if program.again:
+            self.programs.setdefault(key, []).append((guards, program))
+        else:
+            self.single += 1
+            if self.single > 2:
+                self._give_up("it keeps tensors that it made, beyond what it returns")
+        return program(leaves, first=True), None
+
+    def _guards(self, trace, reads, leaves):
+        return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])
+
+    def _break(self, error, args, kwargs):
+        """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
+        reason = _reason(error)
+        where = _user_line(error)
+        if self.fullgraph:
+            result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
+            raise result_error from error
+        result = graph_breaks.run(self.function, args, kwargs, self.lines)
+        self.changes += 1
+        if getattr(error, "transient", False) and self.changes < _PATIENCE:
+            return result
+        self.eager, self.broken = f"{where}{reason}", True
+        COMPILE.info("%s runs in pieces: %s", self._name(), self.eager)
+        return result
+
+    def _give_up(self, reason):
+        self.eager = reason
+        warnings.warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}", stacklevel=4)
+
+    def _name(self):
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+
+_compiled: weakref.WeakSet = weakref.WeakSet()
+
+
+def reset_all():
+    """Forget the programs of every compiled function."""
+    for function in list(_compiled):
+        function.reset()
+
+
+class Switch:
+    """Whether compiled functions use their programs."""
+
+    on = True
+
+
+def _reason(error):
+    if isinstance(error, Unsupported):
+        return f"it {error}"
+    if isinstance(error, jax.errors.JAXTypeError):
+        return "it needs the value of a tensor while it is traced (item, bool, numpy, a shape that depends on values)"
+    return f"{type(error).__name__}: {error}"
+
+
+def _aliases(leaves):
+    """For each tensor argument, the first that shares its storage: the same pattern means the same aliasing."""
+    seen: dict[int, int] = {}
+    return tuple([seen.setdefault(id(x._storage), i) for i, x in enumerate(leaves) if isinstance(x, Tensor)])
+
+
+def _user_line(error):
+    """Where in the user's code the error arose."""
+    return "".join([f"{f.filename}:{f.lineno}: {f.line}: " for f in user_frames(error)[-1:]])

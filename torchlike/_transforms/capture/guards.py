@@ -1,0 +1,373 @@
+"""Guards: what a program took for granted, as one generated function that says whether it still holds.
+
+Each read of the capture is one condition of it, in the order of the reads: where an earlier one fails, later ones
+may mean nothing. Most compare by identity; a number that was set again is as good as the one before.
+"""
+
+import array
+import collections
+from itertools import chain
+from operator import attrgetter, is_
+from typing import NamedTuple
+
+import numpy as np
+
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.interpreter.live import KINDS
+from torchlike._transforms.interpreter.reads import MISSING
+from torchlike._transforms.interpreter.trust import PLAIN
+
+_STATE = "the state of an optimizer"
+_fields = ("_rg", "_storage", "_view", "_edge", "_ex")
+_read = attrgetter(*_fields)
+_storage = attrgetter("_storage")
+_SHOWN = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}
+_ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError)
+
+
+class Guards:
+    """The checks of one program.
+
+    Attributes:
+        hold: a function without arguments: whether everything is as it was. reads: what it checks.
+    """
+
+    def __init__(self, reads, checks, kept):
+        for optimizer in reads.optimizers:
+            _optimizer(reads, optimizer)
+        self.reads, self.checks, self._kept = reads, checks, (kept, reads._kept, reads.optimizers)
+        self.tensors = [r for r in reads.found.values() if r.kind == "tensor"]
+        self.parts = [_PARTS[r.kind](r) for r in reads.found.values() if r.kind in _PARTS]
+        self.hold = self._compiled()
+
+    def names(self):
+        """What is checked, for people."""
+        return sorted({f"tensor {r.name}" if r.kind == "tensor" else r.name for r in self.reads.found.values()})
+
+    def failed(self):
+        """The name of a check that does not hold, or None."""
+        for part in self.parts:
+            if not part.holds():
+                return part.name()
+        for read, before in zip(self.tensors, self._tensor_values, strict=True):
+            for field, now, value in zip(_fields, _read(read.holder), before, strict=True):
+                if now is not value:
+                    return f"{_SHOWN.get(field, 'the storage')} of {read.name}"
+        for getter, value in self.checks:
+            if getter() != value:
+                return "a mode or an option of an optimizer"
+        return None
+
+    def moved(self):
+        """The numbers that are not what they were, as the interpreter knows them."""
+        found = set()
+        for part in self.parts:
+            read = part.read
+            if read.kind in KINDS and type(read.value) in (float, int) and not part.holds():
+                try:
+                    now = KINDS[read.kind](read.holder, read.key)
+                except _ERRORS:
+                    continue
+                if type(now) is type(read.value):
+                    found.add((read.kind, id(read.holder), read.key))
+        return found
+
+    def _compiled(self):
+        writer = _Writer()
+        terms = [part.term(writer) for part in self.parts if part.read.kind != "class"]
+        terms += _class_terms([p.read for p in self.parts if p.read.kind == "class"], writer)
+        tensors = [r.holder for r in self.tensors]
+        self._tensor_values = list(map(_read, tensors))
+        if tensors:
+            names = [writer.bind(x) for x in (list, map, _read, tensors, self._tensor_values)]
+            terms.append("{}({}({}, {})) == {}".format(*names))
+        for getter, value in self.checks:
+            terms.append(f"{writer.bind(getter)}() == {writer.bind(value)}")
+        return writer.function(terms)
+
+
+class _Writer:
+    """Source of one condition, and the objects that it names."""
+
+    def __init__(self):
+        self.names, self.bound = {}, {}
+
+    def bind(self, x):
+        """The name of an object in the source."""
+        found = self.names.get(id(x))
+        if found is None:
+            found = self.names[id(x)] = f"o{len(self.names)}"
+            self.bound[found] = x
+        return found
+
+    def function(self, terms):
+        """The condition as a function without arguments."""
+        errors = self.bind(_ERRORS)
+        lines = ["def hold(", *[f" {n}={n}," for n in self.bound], "):", " try:", "  return ("]
+        lines += [f"   ({term}) and" for term in terms]
+        lines += ["   True)", f" except {errors}:", "  return False"]
+        space = dict(self.bound)
+        exec(compile("\n".join(lines), "<torchlike guards>", "exec"), space)
+        return space["hold"]
+
+
+def alike(now, before):
+    """Whether a value is as good as the one before."""
+    if now is before:
+        return True
+    if type(now) is not type(before) or type(now) not in PLAIN or now != before:
+        return False
+    return bool(now) or repr(now) == repr(before)  # -0.0 is not 0.0
+
+
+class _Part(NamedTuple):
+    """One read: ``get(holder, key)`` gives what must be ``read.value``; ``source`` is the same as code."""
+
+    read: object
+    get: object
+    source: str
+
+    def holds(self):
+        try:
+            now = self.get(self.read.holder, self.read.key)
+        except _ERRORS:
+            now = MISSING
+        return alike(now, self.read.value)
+
+    def name(self):
+        return self.read.name
+
+    def term(self, writer):
+        read = self.read
+        if read.value is MISSING:
+            return f"{writer.bind(self.holds)}()"
+        now = self.source.format(x=writer.bind(read.holder), k=writer.bind(read.key))
+        value = writer.bind(read.value)
+        if type(read.value) not in PLAIN or read.value is None or type(read.value) is bool:
+            return f"{now} is {value}"
+        return f"{now} is {value} or {writer.bind(alike)}({now}, {value})"
+
+
+class _Content(NamedTuple):
+    """A container, of which everything counts: ``get(holder)`` gives it in a form that can be compared."""
+
+    read: object
+    get: object
+    before: object
+    source: str
+
+    def holds(self):
+        now = self.get(self.read.holder)
+        return len(now) == len(self.before) and all(map(alike, now, self.before))
+
+    def name(self):
+        now, read = self.get(self.read.holder), self.read
+        if len(now) != len(self.before):
+            return f"the length of {read.name}"
+        i = next(i for i, pair in enumerate(zip(now, self.before, strict=True)) if not alike(*pair))
+        if isinstance(read.holder, dict):
+            key = [*dict.keys(read.holder)][i % (len(now) // 2)]
+            return f"{read.name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{read.name}[{key!r}]"
+        return f"{read.name}[{i}]" if isinstance(read.holder, list | collections.deque) else read.name
+
+    def term(self, writer):
+        x = writer.bind(self.read.holder)
+        slow = f"{writer.bind(self.holds)}()"
+        if not self.source:
+            return slow
+        if not self.before:
+            return f"not {x}"
+        half = len(self.before) // 2
+        parts = {"keys": self.before[:half], "values": self.before[half:], "all": self.before}
+        names = {k: writer.bind(v) for k, v in parts.items() if f"{{{k}}}" in self.source}
+        helpers = {"n": len(parts["keys"]) if isinstance(self.read.holder, dict) else len(self.before)}
+        helpers |= {
+            "every": writer.bind(all),
+            "map": writer.bind(map),
+            "same": writer.bind(is_),
+            "len": writer.bind(len),
+        }
+        return f"{self.source.format(x=x, **names, **helpers)} or {slow}"
+
+
+def _content(read):
+    """The check of a whole container."""
+    x = read.holder
+    if isinstance(x, dict):
+        fast = "{len}({x}) == {n} and {every}({map}({same}, {x}, {keys}))"
+        fast += " and {every}({map}({same}, {x}.values(), {values}))"
+        plain = type(x) in (dict, collections.OrderedDict, collections.defaultdict)
+        return _Content(read, _pairs, _pairs(x), fast if plain else "")
+    if isinstance(x, list | collections.deque):
+        fast = "{len}({x}) == {n} and {every}({map}({same}, {x}, {all}))"
+        return _Content(read, list, list(x), fast if type(x) in (list, collections.deque) else "")
+    get = _elements if isinstance(x, set) else _bytes if isinstance(x, np.ndarray | array.array) else _proxied
+    if isinstance(x, bytearray):
+        get = bytes
+    return _Content(read, get, get(x), "")
+
+
+def _pairs(d):
+    return [*dict.keys(d), *dict.values(d)]
+
+
+def _elements(s):
+    return sorted([f"{type(v).__name__} {v!r}" if type(v) in PLAIN else f"#{id(v)}" for v in s])
+
+
+def _bytes(x):
+    if isinstance(x, array.array):
+        return [x.tobytes()]
+    if x.dtype == object:
+        return [str(x.shape), *x.flat]
+    return [x.dtype.str, str(x.shape), x.tobytes()]
+
+
+def _proxied(x):
+    return [part for key in x for part in (key, x[key])]
+
+
+class _Code(NamedTuple):
+    """A function: its code and defaults."""
+
+    read: object
+    before: tuple
+
+    def holds(self):
+        f = self.read.holder
+        return all(map(is_, (f.__code__, f.__defaults__, f.__kwdefaults__), self.before))
+
+    def name(self):
+        return f"the code or the defaults of {self.read.name}"
+
+    def term(self, writer):
+        x, fields = writer.bind(self.read.holder), ("__code__", "__defaults__", "__kwdefaults__")
+        return " and ".join([f"{x}.{k} is {writer.bind(v)}" for k, v in zip(fields, self.before, strict=True)])
+
+
+class _Has(NamedTuple):
+    """Whether a dict has a key."""
+
+    read: object
+
+    def holds(self):
+        return dict.__contains__(self.read.holder, self.read.key) is self.read.value
+
+    def name(self):
+        return self.read.name
+
+    def term(self, writer):
+        if type(self.read.holder) not in (dict, collections.OrderedDict, collections.defaultdict):
+            return f"{writer.bind(self.holds)}()"
+        word = "in" if self.read.value else "not in"
+        return f"{writer.bind(self.read.key)} {word} {writer.bind(self.read.holder)}"
+
+
+class _Entry(_Part):
+    """An entry of a dict, or that there is none."""
+
+    def term(self, writer):
+        read = self.read
+        if type(read.holder) is dict or type(read.holder) is collections.OrderedDict:
+            if read.value is MISSING:
+                return f"{writer.bind(read.key)} not in {writer.bind(read.holder)}"
+            return super().term(writer)
+        return f"{writer.bind(self.holds)}()"
+
+
+def _class_terms(reads, writer):
+    """The members of classes: names that must be absent are checked together."""
+    absent, terms = {}, []
+    for read in reads:
+        members = vars(read.holder)
+        if read.value is MISSING:
+            absent.setdefault(read.holder, (members, []))[1].append(read.key)
+        else:
+            terms.append(f"{writer.bind(members)}[{read.key!r}] is {writer.bind(read.value)}")
+    for members, names in absent.values():
+        terms.append(f"{writer.bind(members.keys().isdisjoint)}({writer.bind(tuple(names))})")
+    return terms
+
+
+def _part(get, source):
+    return lambda read: _Part(read, get, source)
+
+
+_PARTS = {
+    "entry": lambda read: _Entry(read, lambda d, k: dict.get(d, k, MISSING), "{x}[{k}]"),
+    "has": _Has,
+    "item": _part(lambda x, i: x[i], "{x}[{k}]"),
+    "len": _part(lambda x, _: len(x), "len({x})"),
+    "cell": _part(lambda cell, _: cell.cell_contents, "{x}.cell_contents"),
+    "class": _part(lambda cls, k: vars(cls).get(k, MISSING), ""),
+    "attr": _part(getattr, "getattr({x}, {k})"),
+    "slot": _part(lambda x, k: k.__get__(x), "{k}.__get__({x})"),
+    "dict": _part(lambda x, _: object.__getattribute__(x, "__dict__"), "{x}.__dict__"),
+    "type": _part(lambda x, _: type(x), "type({x})"),
+    "variable": _part(lambda x, given: x.get(*given), "{x}.get(*{k})"),
+    "number": _part(lambda get, _: type(get()), "type({x}())"),
+    "number test": _part(lambda get, _: get(), "{x}()"),
+    "code": lambda read: _Code(read, (read.holder.__code__, read.holder.__defaults__, read.holder.__kwdefaults__)),
+    "whole": _content,
+    "array": _content,
+    "proxy": _content,
+}
+
+
+def _optimizer(reads, optimizer):
+    """Guard which parameters and state an optimizer has; numbers such as the learning rate are inputs."""
+    name = type(optimizer).__name__
+    members = vars(optimizer)
+    reads.entry(members, "param_groups", f"{name}.param_groups")
+    reads.entry(members, "state", f"{name}.state")
+    reads.whole(optimizer.param_groups, f"{name}.param_groups")
+    for i, group in enumerate(optimizer.param_groups):
+        label = f"{name}.param_groups[{i}]"
+        reads.entry(group, "params", f"{label}['params']")
+        reads.whole(group["params"], f"{label}['params']")
+        for key, value in group.items():
+            if isinstance(value, Tensor):
+                reads.entry(group, key, f"{label}[{key!r}]")
+    for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+        if hooks in members:
+            reads.entry(members, hooks, f"{name}.{hooks}")
+            reads.whole(members[hooks], f"{name}.{hooks}")
+    reads.add("states", optimizer.state, None, None, _STATE)
+
+
+class _State:
+    """The state of an optimizer: which tensors it holds; of these only which storage they have counts."""
+
+    def __init__(self, read):
+        self.read, state = read, read.holder
+        self.keys, self.states = list(state), list(state.values())
+        self.lengths, self.views = list(map(len, self.states)), [s.values() for s in self.states]
+        self.held = list(chain.from_iterable(self.views))
+        self.owned = [v for v in self.held if isinstance(v, Tensor)]
+        self.storages = list(map(_storage, self.owned))
+
+    def holds(self):
+        """Whether it is as it was."""
+        state = self.read.holder
+        return (
+            len(state) == len(self.keys)
+            and all(map(is_, state, self.keys))
+            and all(map(is_, state.values(), self.states))
+            and list(map(len, self.states)) == self.lengths
+            and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
+            and all(map(is_, map(_storage, self.owned), self.storages))
+        )
+
+    def _values(self):
+        return chain.from_iterable(self.views)
+
+    def name(self):
+        """What has changed."""
+        return _STATE
+
+    def term(self, writer):
+        """The condition."""
+        return f"{writer.bind(self.holds)}()"
+
+
+_PARTS["states"] = _State

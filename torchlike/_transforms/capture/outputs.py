@@ -1,0 +1,108 @@
+"""How a program's tensors are made again in every call: those it returns, and gradients it leaves behind."""
+
+from typing import NamedTuple
+
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
+from torchlike._core.dispatch.view_calls import tie
+from torchlike._core.tensor.storage import UNTRACKED, Storage
+from torchlike._core.tensor.tensor import Tensor, alias, wrap
+from torchlike._core.tensor.views import View
+
+
+class New(NamedTuple):
+    """A tensor whose storage the program makes.
+
+    Attributes:
+        slot: which output of the program is the storage's value. strides: the storage's strides or None.
+        view: the View of the tensor, or None. root: which root of the graph it is, None if it needs no grad.
+        retains: whether it keeps its gradient.
+    """
+
+    slot: int
+    strides: tuple | None
+    view: object
+    root: int | None
+    retains: bool = False
+
+
+class Alias(NamedTuple):
+    """A new tensor over a storage from outside, an argument's (``arg``) or a fixed one.
+
+    Attributes:
+        tied: (why it may not be changed in place, or None,) if it is a view of that tensor for autograd, else None.
+    """
+
+    arg: int | None
+    tensor: Tensor | None
+    view: object
+    root: int | None
+    tied: tuple | None
+    retains: bool = False
+
+
+class Same(NamedTuple):
+    """A tensor from outside as it is: an argument or a fixed one."""
+
+    arg: int | None
+    tensor: Tensor | None
+
+
+class Constant(NamedTuple):
+    """Anything that is no tensor."""
+
+    value: object
+
+
+def placed(what, places):
+    """``what`` with the output of the program that ``places`` gives for its slot."""
+    return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
+
+
+def _within(outer, view):
+    """The view ``view`` of what an argument, itself the view ``outer``, shows; traced as a base of the same strides."""
+    if outer is None or not outer.steps:
+        return view
+    if view is None or not view.steps:
+        return outer
+    layout = view.layout._replace(offset=view.layout.offset + outer.layout.offset)
+    return View(outer.steps + view.steps, (*outer.ints, *view.ints), layout, view.dtype or outer.dtype)
+
+
+class OutputSpec:
+    """Makes the tensors of one call: ``values`` are the program's outputs, ``leaves`` the arguments."""
+
+    def __init__(self, values, leaves, history):
+        self.values, self.leaves, self.history = values, leaves, history
+        self.storages = {}
+
+    def make(self, what):
+        if isinstance(what, Constant):
+            return what.value
+        if isinstance(what, Same):
+            return what.tensor if what.arg is None else self.leaves[what.arg]
+        if isinstance(what, New):
+            t = self._new(what)
+        else:
+            base = what.tensor if what.arg is None else self.leaves[what.arg]
+            t = alias(base, Tensor)
+        own = isinstance(what, New) or what.arg is None
+        t._view, t._cache = what.view if own else _within(t._view, what.view), None
+        if what.root is not None:
+            t._rg, t._edge = True, self.history(what.root)
+        if what.retains:
+            nodes.retain(t)
+        if isinstance(what, Alias) and what.tied is not None:
+            tie(base, t, *what.tied)
+        return t
+
+    def _new(self, what):
+        storage = self.storages.get(what.slot)
+        if storage is None:
+            storage = self.storages[what.slot] = Storage(self.values[what.slot])
+            storage.strides = what.strides
+        t = wrap(None)
+        t._storage = t._vc = storage
+        if state.inference:
+            t._vc = UNTRACKED
+        return t

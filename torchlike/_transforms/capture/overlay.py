@@ -1,0 +1,434 @@
+"""What a capture sees and changes of what there was before it: only its thread sees the new state.
+
+Note [Captures]
+~~~~~~~~~~~~~~~
+While a function is captured, in order to be compiled or exported, nothing outside may notice. Nothing is searched for:
+the functions that read and change tensors (``_core.mutation``, ``value_of``, the layer below) tell the capture of their
+thread what they touch, and from then on
+
+* a storage or version counter from outside has a :class:`Cell` in the capture, with the value, strides and version that
+  the function sees. The storage itself is of class :class:`Overlaid` meanwhile, whose fields are those of the cell for
+  the thread that captures and its own for all others. The first value in a cell is a tracer: what is computed from
+  it, on the host or not, cannot become a constant of the program;
+* ``.grad`` of a tensor from outside is an entry of ``grads``, with what it was and whether the function asked;
+* other fields of a tensor (its view, history, hooks) are changed in place, and put back from ``fields`` at the end.
+
+Storages, counters and aliases that are made meanwhile tell the capture too (``made``): they are its own, and are as
+they are. Those that outlive the capture are found so (``survivors``).
+"""
+
+import sys
+import threading
+import weakref
+
+import jax
+
+from torchlike._base.jaxprs import Primitive
+from torchlike._base.state import CAPTURE as BIT
+from torchlike._base.state import state
+from torchlike._core.dispatch.layers import CAPTURE
+from torchlike._core.tensor.storage import CAPTURES, Storage, Version
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.pending import Pending, lost, settled
+
+Tracer = jax.core.Tracer
+
+# The value that storage number ``number`` of a capture has when the program is called: no array, but a place for one.
+read_p = Primitive("read_storage")
+read_p.def_abstract_eval(lambda *, number, aval: aval)
+
+
+def _cell(cell):
+    """What the captures of this thread have for a storage or counter, None if it is as it is."""
+    capture = state.capture
+    while capture is not None:
+        found = capture.cells.get(id(cell))
+        if found is not None:
+            return found
+        capture = capture.outer
+    return None
+
+
+def _overlaid(cls, name):
+    """A field of ``cls``, for this thread that of the cell if there is one."""
+    own = getattr(cls, name)
+
+    def read(self):
+        found = _cell(self)
+        return own.__get__(self) if found is None else getattr(found, name)
+
+    def write(self, value):
+        found = _cell(self)
+        if found is None:
+            own.__set__(self, value)
+        else:
+            setattr(found, name, value)
+
+    return property(read, write)
+
+
+class Overlaid(Storage):
+    """A storage that a capture has touched."""
+
+    __slots__ = ()
+    value, version, epoch, strides = [_overlaid(Storage, name) for name in ("value", "version", "epoch", "strides")]
+
+    def kept(self, t):
+        found = _cell(self)
+        if found is None:
+            return None
+        _, read = found.reads.get(id(t), (None, None))
+        return read if read is not None and read[0] == found.epoch else None
+
+    def keep(self, t, epoch, value):
+        found = _cell(self)
+        if found is None:
+            return super().keep(t, epoch, value)
+        found.reads[id(t)] = t, (epoch, value)
+        return epoch, value
+
+
+class OverlaidVersion(Version):
+    """A version counter that a capture has touched."""
+
+    __slots__ = ()
+    version = _overlaid(Version, "version")
+
+
+_OVERLAID = {Storage: Overlaid, Version: OverlaidVersion}
+_PLAIN = {overlaid: plain for plain, overlaid in _OVERLAID.items()}
+_holding = threading.Lock()
+_held: dict[int, int] = {}  # {id of an overlaid object: by how many captures}
+
+
+def _hold(cell):
+    with _holding:
+        _held[id(cell)] = held = _held.get(id(cell), 0) + 1
+        if held == 1:
+            cell.__class__ = _OVERLAID[cell.__class__]
+
+
+def _release(cell):
+    with _holding:
+        _held[id(cell)] -= 1
+        if not _held[id(cell)]:
+            del _held[id(cell)]
+            cell.__class__ = _PLAIN[cell.__class__]
+
+
+class Cell:
+    """A storage from outside as a capture sees it.
+
+    Attributes:
+        before: the value at first, a tracer if there are numbers. start: the version at first. epoch: of the reads,
+            never that of a storage. reads: {id of a view: (it, (epoch, what it read))}.
+    """
+
+    __slots__ = ("storage", "value", "before", "version", "start", "epoch", "strides", "reads")
+
+    def __init__(self, storage):
+        self.storage, self.version, self.start = storage, storage.version, storage.version
+        self.value = self.before = None
+        self.epoch, self.strides, self.reads = -1 << 62, storage.strides, {}
+
+    def write(self, value):
+        """Let the value at first be ``value``."""
+        self.value = self.before = value
+
+
+class Counter:
+    """A version counter from outside as a capture sees it."""
+
+    __slots__ = ("storage", "version", "start")
+
+    def __init__(self, counter):
+        self.storage, self.version, self.start = counter, counter.version, counter.version
+
+
+class Grad:
+    """``.grad`` of a tensor from outside.
+
+    Attributes:
+        before, now: what it was and is. asked: whether the function asked for it before it set it. known: whether
+            something beside the tensor refers to what it was.
+    """
+
+    __slots__ = ("tensor", "before", "now", "asked", "known")
+
+    def __init__(self, tensor, before, asked, known):
+        self.tensor, self.before, self.now, self.asked, self.known = tensor, before, before, asked, known
+
+
+class Fields:
+    """The fields of a tensor from outside before they changed."""
+
+    NAMES = ("_storage", "_vc", "_view", "_rg", "_edge", "_diff")
+    __slots__ = ("tensor", "before", "extras", "copy", "sink", "version")
+
+    def __init__(self, t):
+        self.tensor, self.before = t, [getattr(t, name) for name in self.NAMES]
+        self.extras, self.copy, self.sink = t._ex, _copied(t._ex), t._acc
+        self.version = None if t._diff is None else t._diff.version
+
+    def changed(self):
+        """The names of the fields that changed, and "_ex" for hooks."""
+        pairs = zip(self.NAMES, self.before, strict=True)
+        names = [name for name, old in pairs if getattr(self.tensor, name) is not old]
+        return names if _meaning(self.tensor._ex) == _meaning(self.copy) else [*names, "_ex"]
+
+    def restore(self):
+        """Put everything back."""
+        t = self.tensor
+        if t._storage is not self.before[0] or t._view is not self.before[2]:
+            t._cache = None
+        for name, old in zip(self.NAMES, self.before, strict=True):
+            setattr(t, name, old)
+        if t._diff is not None:
+            t._diff.version = self.version
+        if t._ex is not None:
+            _put_back(t._ex, self.copy or {})
+        t._ex, t._acc = self.extras, self.sink
+
+
+def _copied(d):
+    return None if d is None else {k: _copied(v) if isinstance(v, dict) else v for k, v in d.items()}
+
+
+def _meaning(d):
+    """Nested dicts without those that are empty."""
+    found = {k: _meaning(v) if isinstance(v, dict) else v for k, v in (d or {}).items()}
+    return {k: v for k, v in found.items() if v != {}}
+
+
+def _put_back(d, before):
+    """Give nested dicts the entries that they had, in place: nodes refer to them."""
+    for key in [k for k in d if k not in before]:
+        if isinstance(d[key], dict):
+            _put_back(d[key], {})
+        del d[key]
+    for key, value in before.items():
+        if isinstance(value, dict):
+            _put_back(d[key], value)
+        else:
+            d[key] = value
+
+
+class Abandoned:
+    """Stands for the value of a tensor made in a capture that came to nothing."""
+
+    __slots__ = ("shape", "dtype", "sharding")
+
+    def __init__(self, tracer):
+        self.shape, self.dtype, self.sharding = tracer.shape, tracer.dtype, None
+
+    @property
+    def __jax_array__(self):
+        raise RuntimeError(
+            f"this tensor of shape {list(self.shape)} was made while a function was traced that could not be compiled; "
+            "the function was run again in eager code, which made another one in its place"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        return self.__jax_array__
+
+
+def _computed(value):
+    """The array of a value; what another thread has recorded is computed outside of the trace."""
+    if value.__class__ is not Pending or value.array is not None:
+        return settled(value)
+    with jax.ensure_compile_time_eval():
+        return settled(value)
+
+
+_ALONE = 3  # references to a ``.grad`` that only its tensor holds: of the tensor, a variable, the call of getrefcount
+
+
+class Overlay:
+    """The state that a capture sees; see Note [Captures].
+
+    Attributes:
+        outer: the capture within which this one began, or None. trace: jax's trace of the function.
+        sources: the storages that were read, whose numbers are those in ``read_storage``.
+        readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
+    """
+
+    def __init__(self):
+        self.outer, self.trace = None, None
+        self.cells, self.grads, self.fields, self.readers, self.sources = {}, {}, {}, {}, []
+        self.together = []
+        self.own = weakref.WeakValueDictionary()
+
+    def begin(self):
+        """Note jax's trace, which has just begun."""
+        self.trace = read_p.bind(number=-1, aval=jax.core.ShapedArray((), "bool"))._trace
+
+    # -- what the thread tells -------------------------------------------------------------------
+    def made(self, what):
+        """A storage, counter or alias was made."""
+        self.own[id(what)] = what
+        if self.outer is not None:
+            self.outer.made(what)
+
+    def enter(self, cell):
+        """A storage or counter is going to be read or written."""
+        key = id(cell)
+        if key in self.cells or key in self.own:
+            return
+        if isinstance(cell, Version):
+            self._add(cell, self._outside(Counter, cell))
+        elif cell.__class__ in (Storage, Overlaid):
+            self._add(cell, self._outside(self._read, cell))
+
+    def read_by(self, t):
+        """The storage of ``t`` is going to be read."""
+        storage = t._storage
+        self.enter(storage)
+        if id(storage) in self.cells and not self.owns(t):
+            known = self.readers.setdefault(id(storage), t)
+            if known._view is not None and t._view is None:
+                self.readers[id(storage)] = t
+
+    def change(self, t):
+        """Fields of ``t`` are going to change."""
+        key = id(t)
+        if key in self.fields or key in self.own:
+            return
+        if id(t._storage) in self.own:
+            self.own[key] = t  # it stays ours, whatever it will show
+        else:
+            self.fields[key] = Fields(t)
+
+    def grad_of(self, t):
+        """What ``t.grad`` is."""
+        found = self.grads.get(id(t))
+        if found is None:
+            if self.owns(t):
+                return t._grad
+            found = self._note_grad(t, asked=True)
+        return found.now
+
+    def set_grad(self, t, grad):
+        """Let ``t.grad`` be ``grad``."""
+        found = self.grads.get(id(t))
+        if found is None:
+            if self.owns(t):
+                t._grad = grad
+                return
+            found = self._note_grad(t, asked=False)
+        found.now = grad
+
+    def owns(self, t):
+        """Whether the tensor was made in this capture."""
+        key = id(t)
+        return key in self.own or (key not in self.fields and id(t._storage) in self.own)
+
+    def _note_grad(self, t, asked):
+        before = t._grad if self.outer is None else self.outer.grad_of(t)
+        found = self.grads[id(t)] = Grad(t, before, asked, sys.getrefcount(before) > _ALONE)
+        return found
+
+    def _outside(self, make, cell):
+        """``make(cell)`` for one that is still as it was before this capture."""
+        before, state.capture = state.capture, self.outer
+        try:
+            if self.outer is not None:
+                self.outer.enter(cell)
+            return make(cell)
+        finally:
+            state.capture = before
+
+    def begin_with(self, storage, tracer):
+        """Let a storage from outside hold the tracer, an input of its own, from the start."""
+        self._add(storage, self._outside(Cell, storage))
+        self.cells[id(storage)].write(tracer)
+
+    def _read(self, storage):
+        cell, value = Cell(storage), storage.value
+        value = value if lost(value) else _computed(value)
+        cell.write(self.reading(storage, value) if isinstance(value, jax.Array) else value)
+        return cell
+
+    def reading(self, storage, value):
+        """A tracer that stands for what the storage holds when the program is called."""
+        aval = jax.core.ShapedArray(value.shape, value.dtype, weak_type=value.aval.weak_type)
+        self.sources.append(storage)
+        return self.trace.process_primitive(read_p, (), {"number": len(self.sources) - 1, "aval": aval})
+
+    def _add(self, cell, found):
+        self.cells[id(cell)] = found
+        _hold(cell)
+
+    def unite(self, storages):
+        """Let storages of equal numbers be one input, of programs that are called while they hold one array."""
+        first: dict = {}
+        for storage in storages:
+            self.enter(storage)
+            cell = self.cells.get(id(storage))
+            if cell is None or cell.value is not cell.before or not isinstance(cell.value, Tracer):
+                continue
+            value = self._outside(lambda s: _computed(s.value), storage)
+            if isinstance(value, Tracer):
+                continue
+            known = first.setdefault((float(value), value.dtype, tuple(value.devices())), storage)
+            if known is not storage:
+                cell.write(self.cells[id(known)].before)
+                self.together.append((known, storage))
+
+    # -- what came of it -------------------------------------------------------------------------
+    def written(self):
+        """The storages from outside that hold something else now."""
+        return [c.storage for c in self.cells.values() if c.__class__ is Cell and c.value is not c.before]
+
+    def bumped(self):
+        """(counter, how often it was bumped) of the version counters from outside that changed."""
+        return [(c.storage, c.version - c.start) for c in self.cells.values() if c.version != c.start]
+
+    def changed(self):
+        """(tensor, names of the fields that changed) of tensors from outside."""
+        found = [(f.tensor, f.changed()) for f in self.fields.values()]
+        return [(t, names) for t, names in found if names]
+
+    def survivors(self):
+        """The storages made meanwhile whose value is a tracer."""
+        return [s for s in list(self.own.values()) if isinstance(s, Storage) and isinstance(s.value, Tracer)]
+
+    def close(self, failed=False):
+        """Everything outside is as it was; what was made in a capture that failed can no longer be read."""
+        for f in self.fields.values():
+            f.restore()
+        for cell in self.cells.values():
+            _release(cell.storage)
+        for storage in self.survivors() if failed else ():
+            storage.value = Abandoned(storage.value)
+        self.cells, self.fields, self.grads, self.readers, self.trace = {}, {}, {}, {}, None
+
+
+class capturing:
+    """The context in which ``state.capture`` is ``capture``."""
+
+    def __init__(self, capture):
+        self.capture = capture
+
+    def __enter__(self):
+        self._before = state.capture, state.recorder, state.active & BIT
+        self.capture.outer = state.capture
+        state.capture, state.recorder = self.capture, None
+        state.active |= BIT
+        CAPTURES.append(self.capture)
+        return self.capture
+
+    def __exit__(self, *exc):
+        CAPTURES.remove(self.capture)
+        state.capture, state.recorder, bit = self._before
+        state.active = (state.active & ~BIT) | bit
+
+
+@CAPTURE.install
+def _layer(call):
+    """Let the capture know which storages a call reads."""
+    capture = state.capture
+    if capture is not None:
+        for x in call.inputs:
+            if isinstance(x, Tensor):
+                capture.read_by(x)
+    return call.run()

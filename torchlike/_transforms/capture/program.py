@@ -1,0 +1,312 @@
+"""Programs: a traced function as one XLA program, and what each call does around it.
+
+Note [Donation]
+~~~~~~~~~~~~~~~
+A program that replaces the values of parameters computes them in the memory of the old ones, which are gone then. No
+other thread may be left with one of those. So a call first puts tokens into the storages: recorded values (Pending)
+that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
+value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
+Where there is one thread, nobody reads meanwhile, and there are no tokens.
+"""
+
+import gc
+import threading
+from itertools import islice
+from sys import getrefcount
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torchlike._base.jaxprs import Literal, jaxpr_as_fun
+from torchlike._base.state import state
+from torchlike._core.autograd import engine
+from torchlike._core.autograd import node as nodes
+from torchlike._core.tensor.tensor import value_of
+from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
+from torchlike._executor.references import ONE
+from torchlike._transforms.capture.boundary import CompiledFunctionBackward
+from torchlike._transforms.capture.calling import Unsettled, holding, straight, uniting
+from torchlike._transforms.capture.capture import ANY
+from torchlike._transforms.capture.outputs import placed
+from torchlike._transforms.capture.recording import DynamicInput
+from torchlike._transforms.capture.split import bind, calls_host, split, used, without_constants
+
+_ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
+_SMALL = 4096  # bytes below which equal outputs become one array
+
+
+class Moved(Exception):
+    """What the program takes for granted has just changed; it has done nothing."""
+
+
+class Program:
+    """One compiled function for one kind of arguments.
+
+    Attributes:
+        fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
+            arguments: the positions of the arguments it reads. numbers: gives its other inputs.
+        errors, failed: what its value checks raise, and the flags of former calls, which the next call reads:
+            so that no call waits for its own results.
+        tokens: what the storages hold while their arrays are overwritten. lock: held meanwhile; see Note [Donation].
+        adding: what is held by all that add to ``.grad``, if the program does.
+        again: whether it may run again; else only for the call that was traced.
+    """
+
+    def __init__(self, trace):
+        alive, held = _alive(trace)
+        self.again = not held
+        kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
+        gradients = list(range(trace.n_early, len(trace.jaxpr.outvars)))
+        jaxpr, kinds = used(without_constants(trace.jaxpr, kept + gradients), self._sources(trace))
+        inputs = [k for k in kinds if k[0] != "seed"]
+        slots = self._outputs(trace, kept, [x for kind, x in inputs if kind == "storage"])
+        self.n_early = len(slots)
+        jaxpr = jaxpr.replace(outvars=[trace.jaxpr.outvars[k] for k in slots + gradients])
+        self._effects(trace, alive)
+        late = [kind == "seed" for kind, _ in kinds]
+        early, after = split(jaxpr, late, self.n_early)
+        self.base = [trace.leaves[i]._view is None for kind, i in inputs if kind == "arg"]
+        self._compile(early, inputs)
+        self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
+        asked = trace.demanded and (self.grads or self.grad_writes)
+        self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
+        self.united, self.grads_hold = uniting(self), holding(self, ANY)
+        self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
+
+    def _outputs(self, trace, slots, storages):
+        """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
+
+        XLA gives the memory of donated inputs to outputs of their shape in this order, so that every value is
+        computed in its own place. Sets ``places``, the output of each slot, and ``replaced``, {id of a storage
+        that is donated: its place}.
+        """
+        variables = trace.jaxpr.outvars
+        same = {}
+        for slot in slots:
+            same.setdefault(_identity(variables[slot], slot), []).append(slot)
+        alone = {found[0] for found in same.values() if len(found) == 1}
+        written = {id(s): slot for s, slot in trace.writes if slot in alone}
+        together = {id(s) for pair in trace.record.together for s in pair}
+        first = [written[id(s)] for s in storages if id(s) in written and id(s) not in together]
+        taken = set(first)
+        order = first + [found[0] for found in same.values() if found[0] not in taken]
+        place = {slot: k for k, slot in enumerate(order)}
+        self.places = {slot: place[found[0]] for found in same.values() for slot in found}
+        self.replaced = {id(s): place[slot] for s, slot in trace.writes if slot in taken}
+        return order
+
+    def _effects(self, trace, alive):
+        places = self.places
+        self.arg_writes = [(i, places[k]) for i, k in trace.arg_writes]
+        bumps = {id(c): (c, n) for c, n in trace.bumps if id(c) not in trace.grad_storages}
+        self.grads, self.demanded = [(h, placed(x, places)) for h, x in trace.grads], trace.demanded
+        writes = [(s, places[k]) for s, k in trace.writes]
+        self.writes = [(s, k, bumps.pop(id(s), (s, 0))[1]) for s, k in writes if id(s) not in trace.grad_storages]
+        self.bumps = list(bumps.values())
+        self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in writes if id(s) in trace.grad_storages]
+        self.result, self.out_tree = [placed(x, places) for x in trace.result], trace.out_tree
+        self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
+        self.errors, self.failed = trace.errors, []
+        self.flags = places[trace.n_kept - 1] if trace.errors else None
+        self.alive = [(storage, places[slot]) for storage, slot in alive]
+
+    def _sources(self, trace):
+        """For each array the jaxpr read: ("storage", it), ("arg", position), ("dynamic", getter) ..."""
+        seeds = {id(s): k for k, s in enumerate(trace.seeds)}
+        kinds, self.together = [], trace.record.together
+        for const in trace.consts:
+            if id(const) in trace.record.dynamic:
+                kinds.append(("dynamic", trace.record.dynamic[id(const)]))
+            elif id(const) in seeds:
+                kinds.append(("seed", seeds[id(const)]))
+            else:
+                kinds.append(("constant", const))
+        return kinds + [self._owned(storage, trace) for storage in trace.sources]
+
+    def _owned(self, storage, trace):
+        if id(storage) in trace.argument_storages:
+            return "arg", trace.argument_storages[id(storage)]
+        if id(storage) in trace.grad_storages:
+            return "grad", trace.grad_storages[id(storage)]
+        return "storage", storage
+
+    def _compile(self, early, kinds):
+        """The first half; its inputs are fixed (the donated ones first), arguments, gradients and dynamic ones."""
+        constants = {i: x for i, (kind, x) in enumerate(kinds) if kind == "constant"}
+        left = [k for k in kinds if k[0] != "constant"]
+        places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
+        places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
+        run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
+
+        def program(*values):
+            return run(*values)
+
+        self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
+        self.calls_host = calls_host(early)
+        values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
+        self.donated = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
+        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.donated]]
+        self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
+        self.first = [array for array, _ in dynamic]
+        self.numbers = Numbers([getter for _, getter in dynamic])
+
+    # -- calls -----------------------------------------------------------------------------------
+    def holds(self):
+        """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
+        return self.united() and self.grads_hold()
+
+    def __call__(self, leaves, first=False):
+        """Run on the arguments: returns what the function returns, and does what it does.
+
+        Raises Moved, with nothing done, where another thread has just changed a ``.grad`` that the program adds to.
+        """
+        if self.failed:
+            self.examine()
+        if first:
+            numbers, self.first = self.first, None
+        else:
+            numbers = self.numbers()
+        while True:
+            try:
+                return self._call(leaves, numbers)
+            except Unsettled as missing:
+                waiting = missing.args
+            all_settled(waiting)  # with no lock held: others compute them
+
+    def _call(self, leaves, numbers):
+        if threading.active_count() == 1:
+            return self.run_alone(leaves, numbers)
+        if self.adding is None:
+            with self.lock:
+                return self.run(leaves, numbers)
+        with self.adding, self.lock:
+            if not self.grads_hold():
+                raise Moved
+            return self.run(leaves, numbers)
+
+    # -- memory that is overwritten; see Note [Donation] -------------------------------------------
+    def unshare(self, values, limit):
+        """Copy those arrays to be overwritten that somebody else holds."""
+        for i in range(self.donated):
+            if max(map(getrefcount, islice(values, i, i + 1))) > limit:
+                values[i] = jnp.array(settled(values[i]))
+
+    def recover(self, values, error):
+        """Run once more where a storage held what was recorded; else everything is as it was, and ``error`` raised."""
+        found = [v for v in values if v.__class__ is Pending] if isinstance(error, TypeError | ValueError) else []
+        missing = [v for v in found if v.array is None]
+        if found and not missing:
+            whole = all_settled(values)
+            for i in range(self.donated):
+                whole[i] = jnp.array(whole[i])
+            try:
+                return self.early(*whole)
+            except BaseException as again:
+                error = again
+        for storage, token, value in zip(self.fixed, self.tokens, values, strict=False):
+            storage.value = token.array = value
+        self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
+        raise Unsettled(*missing) if missing else error
+
+    def redeem(self, outs):
+        """Other threads took tokens: they stand for the new values from now on."""
+        taken = [count > ONE for count in map(getrefcount, self.tokens)]
+        for i, storage in enumerate(self.fixed[: self.donated]):
+            if taken[i]:
+                self.tokens[i].array = outs[self.replaced[id(storage)]]
+                self.tokens[i] = pending(self.tokens[i].kind, self)
+
+    def settle(self, token):
+        """Wait for the value that takes the place of one that is being overwritten."""
+        with self.lock:
+            if token.array is None:
+                raise RuntimeError("this value is being computed by the compiled function that this code interrupts")
+
+    def lowered(self, leaves):
+        """The program as jax lowers it, for the values that a call would give it now."""
+        return self.early.lower(*self.values(leaves))
+
+    def values(self, leaves, numbers=None):
+        """The values that a call would give it now; ``numbers``: those that are no tensors, None to read them."""
+        values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
+        values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
+        return all_settled([*values, *(self.numbers() if numbers is None else numbers)])
+
+    def examine(self):
+        """Raise the error of a value check that failed in a former call."""
+        while self.failed:
+            failed = np.asarray(self.failed.pop(0))
+            if b"\1" in failed.tobytes():
+                raise self.errors[int(failed.argmax())].with_traceback(None)
+
+    def history(self, outs, leaves):
+        """The node of the results."""
+        if self.freed:
+            return CompiledFunctionBackward(None, None, self.metas, [])
+        edges = []
+        for arg, leaf, edge in self.sinks:
+            t = leaf if arg is None else leaves[arg]
+            edges.append(edge if t is None else nodes.edge_of(t))
+        return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
+
+
+class Numbers:
+    """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
+
+    def __init__(self, getters):
+        self.getters, self.held = [], [(None, None)] * len(getters)
+        tables = {}
+        for i, getter in enumerate(getters):
+            if isinstance(getter, DynamicInput):
+                tables.setdefault(getter.source, []).append((i, getter.key))
+            else:
+                self.getters.append((i, getter))
+        self.tables = list(tables.items())
+
+    def __call__(self):
+        held = self.held.copy()  # other threads call too
+        for source, entries in self.tables:
+            table = source()
+            for i, key in entries:
+                if table[key] is not held[i][0]:
+                    self._changed(held, i, table[key])
+        for i, getter in self.getters:
+            value = getter()
+            if value is not held[i][0] or isinstance(value, jax.Array):
+                self._changed(held, i, value)
+        return [array for _, array in held]
+
+    def _changed(self, held, i, value):
+        before, array = held[i]
+        if isinstance(value, jax.Array):
+            array = value
+        elif not (type(value) is type(before) is float and repr(value) == repr(before)):  # 0.0 == -0.0
+            array = jax.device_put(value)
+        self.held[i] = held[i] = value, array
+
+
+def _identity(variable, slot):
+    """Equal for outputs that may be one array: the same variable of the jaxpr, with few elements."""
+    if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
+        return slot
+    return variable
+
+
+def _taking(order, after):
+    """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
+    run = jax.jit(jaxpr_as_fun(bind(after, {})))
+    return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
+
+
+def _alive(trace):
+    """(storage, slot) of the storages made while tracing that something still holds, and whether something is held."""
+    for collects in (False, True):
+        if collects:
+            alive = None
+            gc.collect()
+        alive = [(ref(), slot) for ref, slot in trace.survivors if ref() is not None]
+        held = bool(alive) or trace.kept_aliases()
+        if not held:
+            break
+    return alive, held

@@ -1,0 +1,157 @@
+"""What a function needs of the outside while it is traced: numbers that change from call to call, and checks."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from torchlike._base.frames import user_stack
+from torchlike._base.rng import Generator, default_generator
+from torchlike._transforms.capture.overlay import Overlay
+
+_RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
+_TRACED = " [found after a compiled program had run; the call is:{}]"
+
+
+def last_line():
+    """The user's line that made the current call, with its code."""
+    return "".join(["\n", *user_stack()[-1:]]).rstrip()
+
+
+class Unsupported(Exception):
+    """The function does something that a program cannot do again."""
+
+
+class DynamicInput(NamedTuple):
+    """A getter of one entry of the dict that ``source()`` makes; entries of one source share a call of it."""
+
+    source: Callable[[], dict]
+    key: str
+
+    def __call__(self):
+        return self.source()[self.key]
+
+
+class Draws:
+    """What a function draws from a random generator.
+
+    Attributes:
+        seed, start: as it was before. end: the count after the last draw. moved: None, or where the function has set
+            the generator, -1 with another seed.
+    """
+
+    __slots__ = ("source", "seed", "start", "end", "moved")
+
+    def __init__(self, source, seed, counter):
+        self.source, self.seed, self.start, self.end, self.moved = source, seed, counter, counter, None
+
+
+class Capture(Overlay):
+    """What a function reads and changes while it is traced, and what later calls need beside tensors.
+
+    Attributes:
+        dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
+            later calls. checks: (getter, value): the program is valid while they agree.
+        arguments: ids of the storages of the tensor arguments.
+        flags, errors: whether each value check failed (tracers), and what it then raises.
+        optimizers: those that took a step.
+        drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
+        start: nodes with a lower number existed before.
+    """
+
+    def __init__(self, start):
+        super().__init__()
+        self.dynamic, self.checks = {}, []
+        self.arguments = frozenset()
+        self.flags, self.errors, self.optimizers = [], [], []
+        self.start = start
+        self.drawn, self.generators, source = {}, {}, default_generator
+        self._draws(source, source.initial_seed(), source.counter)
+
+    def input(self, value, getter):
+        """An array that stands for a number or array which ``getter`` gives anew in every later call."""
+        source = getattr(getter, "__self__", None)
+        if isinstance(source, Generator):
+            return self._draw(value, source)
+        return self._input(value, getter)
+
+    def _draw(self, words, source):
+        """The words of a draw. Drawn again from the same state, as a checkpoint does, they are the same input."""
+        seed, counter = (int(high) << 32 | int(low) for high, low in words.reshape(2, 2).tolist())
+        draws = self._draws(source, seed, counter)
+        found = self.drawn.get((id(source), seed, counter))
+        if draws.moved is not None:
+            draws.moved = counter + 1
+        if found is not None:
+            return found
+        if seed != draws.seed or (draws.moved is not None and counter != draws.end):
+            self.refuse(_RESEEDS)
+        draws.end = counter + 1  # other threads may have drawn in between
+        found = self.drawn[id(source), seed, counter] = self._input(words, source.draw)
+        return found
+
+    def _draws(self, source, seed, counter):
+        if id(source) not in self.generators:
+            self.generators[id(source)] = Draws(source, seed, counter)
+        return self.generators[id(source)]
+
+    def restarted(self, source, seed, counter):
+        """The function sets the state of a random generator."""
+        draws = self._draws(source, source.initial_seed(), source.counter)
+        draws.moved = counter if seed == draws.seed else -1
+
+    def settle(self):
+        """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
+        if any(draws.moved not in (None, draws.end) for draws in self.generators.values()):
+            self.refuse(_RESEEDS)
+
+    def rewind(self):
+        """Put the random generators back, for the function that will run once more, if nobody else uses them."""
+        for draws in self.generators.values():
+            if draws.source.counter == draws.end or draws.moved is not None:
+                draws.source._restart(draws.seed, draws.start)
+
+    def _input(self, value, getter):
+        with jax.ensure_compile_time_eval():
+            array = jax.device_put(value)
+        self.dynamic[id(array)] = array, getter
+        return array
+
+    def check(self, getter):
+        """``getter()``, which every later call must find unchanged."""
+        value = getter()
+        self.checks.append((getter, value))
+        return value
+
+    def reads(self, t):
+        """Numbers of ``t`` are asked for: what was not made while tracing has others in the next call."""
+        if id(t._storage) in self.arguments:
+            self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
+        if id(t._storage) not in self.own:
+            self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
+
+    def adopt(self, storage):
+        """Let the program read and write ``storage``, made while tracing, as if it had been there before."""
+        self.own.pop(id(storage), None)
+        self.enter(storage)
+
+    def refuse(self, what):
+        """The function does something that a program cannot."""
+        raise Unsupported(what)
+
+    def examine(self, bad, op, static, values):
+        """Remember a value check of ``op``, whose flag is known when the program has run."""
+        error = op.examine(static, values)[1]
+        try:
+            error = error() if callable(error) else error
+        except jax.errors.JAXTypeError:  # the message would show the offending value
+            error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
+        error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
+        self.flags.append(bad)
+        self.errors.append(error)
+
+    def concrete(self, value):
+        """A numpy array as a jax array, although jax is tracing."""
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(np.array(value))

@@ -1,0 +1,1 @@
+"""Control flow: functions of tensors that a program repeats or chooses from."""

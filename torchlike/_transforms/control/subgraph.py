@@ -1,0 +1,528 @@
+"""Bodies: a function of tensors, traced once as a jax function that control flow repeats or chooses.
+
+Tensors from outside that the function reads become inputs: where a call reads one, a stand-in takes its
+place, whose value is a constant of the trace known by its identity. What the function may not do, since
+XLA decides whether and how often it runs, is refused: changing tensors from outside, returning them.
+
+The backward is made in the same trace, by the engine, so that it is torchlike's own (values at kinks,
+custom functions, hooks). Derivatives of higher order run the function again, when they are first asked
+for, and check that it still is the function that was traced.
+"""
+
+import functools
+import threading
+import weakref
+
+import jax
+import numpy as np
+from jax.interpreters.partial_eval import dce_jaxpr
+
+from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from torchlike._base.state import LIFTING, state
+from torchlike._core.autograd import engine
+from torchlike._core.autograd import node as nodes
+from torchlike._core.dispatch.layers import BODY
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._decl import rules
+from torchlike._executor import immediate
+from torchlike._transforms.capture.boundary import explore
+from torchlike._transforms.capture.overlay import capturing
+from torchlike._transforms.capture.recording import Capture
+
+
+class Lifting(threading.local):
+    """The trace in progress in this thread, or None."""
+
+    current = None
+
+
+_lifting = Lifting()
+
+
+@BODY.install
+def _layer(call):
+    """Replace tensors from outside by their stand-ins."""
+    trace = _lifting.current
+    if call.form.writes:
+        trace.demand_own(call.op.name, call.inputs[0])
+    return call.run(tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in call.inputs]))
+
+
+class BodyCapture(Capture):
+    """What a body needs of the outside beside tensors: random keys, which ``outer``, if any, gives anew.
+
+    What it touches of the outside is the affair of ``outer``; without one it is touched as in eager code.
+    """
+
+    def __init__(self, title, outer, random):
+        super().__init__(nodes.next_sequence())
+        self.title, self.outer, self.random = title, outer, random
+
+    def input(self, value, getter):
+        if not self.random:
+            raise NotImplementedError(
+                f"{self.title}: a function that is repeated, or differentiated twice, cannot draw random numbers; draw "
+                "them before and pass them in"
+            )
+        if self.outer is not None:
+            return self.outer.input(value, getter)
+        with jax.ensure_compile_time_eval():
+            return jax.numpy.array(value)
+
+    def check(self, getter):
+        return getter() if self.outer is None else self.outer.check(getter)
+
+    def reads(self, t):
+        """What a body reads are tracers, which refuse."""
+
+    def made(self, what):
+        if self.outer is not None:
+            self.outer.made(what)
+
+    def enter(self, cell):
+        if self.outer is not None:
+            self.outer.enter(cell)
+
+    def read_by(self, t):
+        if self.outer is not None:
+            self.outer.read_by(t)
+
+    def change(self, t):
+        if self.outer is not None:
+            self.outer.change(t)
+
+    def restarted(self, source, seed, counter):
+        if self.outer is not None:
+            self.outer.restarted(source, seed, counter)
+
+    def unite(self, storages):
+        """Each is an input of its own."""
+
+    def grad_of(self, t):
+        return t._grad if self.outer is None else self.outer.grad_of(t)
+
+    def set_grad(self, t, grad):
+        if self.outer is None:
+            t._grad = grad
+        else:
+            self.outer.set_grad(t, grad)
+
+
+class Tracing:
+    """One run of a function of tensors on tracers, and the jaxpr of its results and of their gradients.
+
+    Attributes:
+        captured: the tensors from outside that it read. outs: (shape, dtype) of the results.
+        roots: which results have gradients. wanted: which inputs (arguments, captured) require grad.
+        forward: jaxpr from arguments, captured and ``extras`` (arrays) to results and flags of value checks.
+        backward: jaxpr from those and the gradients of the roots to those of the wanted inputs.
+    """
+
+    def __init__(self, title, run, avals, requires, fixed=(), random=True, alone=True):
+        """``fixed``: (tensor from outside, which of the arguments stands for it); ``alone``: forbid aliases."""
+        self.title, self.alone = title, alone
+        self.stand_ins, self.captured, self.placeholders, self.seeds = {}, [], [], []
+        self.fixed, self.custom = fixed, ()
+        self.record = BodyCapture(title, state.capture, random)
+        before = _lifting.current, state.active
+
+        def body(*values):
+            self.trace = immediate.zeros((), np.dtype("float32"))._trace
+            return self._results(run, [_leaf(v, rg) for v, rg in zip(values, requires, strict=True)])
+
+        with capturing(self.record):
+            _lifting.current, state.active = self, state.active | LIFTING
+            try:
+                closed = jax.make_jaxpr(body)(*avals)
+            finally:
+                _lifting.current, state.active = before
+        self._cut(closed, [i for i, rg in enumerate(requires) if rg], len(avals))
+        self.stand_ins = self.trace = self.fixed = self.arguments = None
+
+    # -- tensors from outside --------------------------------------------------------------------
+    def own(self, t):
+        """Whether ``t`` was made in this trace, or is a view of what stands for a tensor from outside."""
+        value = t._storage.value
+        if isinstance(value, jax.core.Tracer) and value._trace is self.trace:
+            return True
+        return any(value is known for known in (*self.placeholders, *self.seeds))
+
+    def lifted(self, t):
+        """``t``, or what stands for it if it is from outside."""
+        if self.own(t):
+            return t
+        found = self.stand_ins.get(id(t))
+        if found is None:
+            with jax.ensure_compile_time_eval():
+                placeholder = jax.numpy.zeros(tuple(t.shape), t.dtype.np)
+            found = self.stand_ins[id(t)] = t, _leaf(placeholder, t.requires_grad)
+            self.captured.append(t)
+            self.placeholders.append(placeholder)
+        return found[1]
+
+    def demand_own(self, name, t):
+        """Refuse to change ``t`` in place if the function did not make it."""
+        given = [*self.arguments, *(s for _, s in self.stand_ins.values())]
+        if not self.own(t) or any(t._storage is s._storage for s in given):
+            raise RuntimeError(
+                f"{self.title}: input mutation: {name}() would change a tensor of shape {list(t.shape)} that the "
+                "function did not make; return the new value instead"
+            )
+
+    # -- in the trace ----------------------------------------------------------------------------
+    def _results(self, run, arguments):
+        for t, position in self.fixed:
+            self.stand_ins[id(t)] = t, arguments[position]
+        self.arguments = arguments
+        outs = run(arguments)
+        given = [*arguments, *(s for _, s in self.stand_ins.values())]
+        if any(t._storage.epoch for t in given):
+            raise RuntimeError(
+                f"{self.title}: input mutation: the function changes a tensor that was given to it; clone() it before"
+            )
+        if self.alone:
+            self._demand_apart(outs, given)
+        outs = [self.lifted(t) for t in outs]
+        self.outs = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in outs]
+        self.errors = self.record.errors
+        flags = [jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags])] if self.errors else []
+        values = [value_of(t) for t in outs]
+        self.n_results = len(values) + len(flags)
+        return (*values, *flags, *self._gradients(outs, arguments))
+
+    def _demand_apart(self, outs, given):
+        seen = {id(t._storage) for t in given}
+        for i, t in enumerate(outs):
+            if id(t._storage) in seen or not self.own(t):
+                raise RuntimeError(
+                    f"{self.title}: aliasing: result {i} is, or shares memory with, an input, a tensor from outside or "
+                    "another result; return a clone()"
+                )
+            seen.add(id(t._storage))
+
+    def _gradients(self, outs, arguments):
+        self.roots = [i for i, t in enumerate(outs) if t._rg and rules.differentiable(t.dtype.np)]
+        leaves = [*arguments, *(self.stand_ins[id(t)][1] for t in self.captured)]
+        self.asked = [k for k, t in enumerate(self.captured) if self.stand_ins[id(t)][1]._rg]
+        wanted = [t for t in leaves if t._rg]
+        if not self.roots or not wanted:
+            self.roots = []
+            return []
+        self._demand_inside([outs[i] for i in self.roots], wanted)
+        with jax.ensure_compile_time_eval():
+            self.seeds = [jax.numpy.zeros(self.outs[i].shape, self.outs[i].dtype) for i in self.roots]
+        found = gradients([outs[i] for i in self.roots], [wrap(s) for s in self.seeds], wanted, create=False)
+        return [value_of(g) for g in found]
+
+    def _demand_inside(self, roots, wanted):
+        edges = [nodes.edge_of(t) for t in roots]
+        sinks, freed = explore(edges, self.record.start)
+        self.custom = _custom(edges, self.record.start)
+        known = {nodes.edge_of(t) for t in wanted}
+        outside = [e for e in sinks if e not in known and not _made_here(e, self)]
+        if outside or freed:
+            raise NotImplementedError(
+                f"{self.title}: the function gives a tensor from outside that requires grad to a custom "
+                "autograd.Function, or runs backward itself; pass the tensor as an operand"
+            )
+
+    # -- after the trace -------------------------------------------------------------------------
+    def _cut(self, closed, wanted, n):
+        """The two halves, with what was read from outside as inputs."""
+        jaxpr, seeds = closed.jaxpr, {id(s): k for k, s in enumerate(self.seeds)}
+        places = {id(p): k for k, p in enumerate(self.placeholders)}
+        captured, extras, late = {}, [], [None] * len(seeds)
+        for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
+            if id(const) in places:
+                captured[places[id(const)]] = var
+            elif id(const) in seeds:
+                late[seeds[id(const)]] = var
+            else:
+                extras.append((var, const))
+        read, asked = sorted(captured), self.asked
+        grads = dict(zip([*wanted, *(n + k for k in asked)], jaxpr.outvars[self.n_results :], strict=False))
+        self.wanted = [*wanted, *(n + j for j, k in enumerate(read) if k in asked)]
+        kept = [*wanted, *(n + k for k in read if k in asked)]
+        self.captured = [self.captured[k] for k in read]
+        self.extras = [const for _, const in extras]
+        self.placeholders = None
+        inputs = [*jaxpr.invars, *(captured[k] for k in read), *(var for var, _ in extras)]
+        self.forward = _pruned(jaxpr, inputs, jaxpr.outvars[: self.n_results])
+        if self.roots:
+            self.backward = _with_seeds(jaxpr, inputs, late, self.seeds, [grads[i] for i in kept])
+
+
+def _custom(edges, start):
+    """The custom functions of a graph, of which the jaxprs do not tell how they are differentiated twice."""
+    found, seen, stack = set(), set(), [edge[0] for edge in edges]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen and node._seq >= start:
+            seen.add(node)
+            if node._python:
+                found.add(type(node))
+            stack.extend(edge[0] for edge in node._edges if edge is not None)
+    return frozenset(found)
+
+
+def _made_here(edge, trace):
+    variable = getattr(edge[0], "variable", None)
+    return variable is not None and trace.own(variable)
+
+
+def _leaf(value, requires_grad):
+    t = wrap(value)
+    t._rg = requires_grad
+    return t
+
+
+def gradients(roots, seeds, inputs, create):
+    """The gradients of ``inputs`` (leaves): tensors, zeros where none arrives."""
+    pairs = [(nodes.edge_of(t), s) for t, s in zip(roots, seeds, strict=True) if t._rg]
+    found = {}
+    if pairs:
+        found = engine.run(
+            [edge for edge, _ in pairs],
+            [s if create else value_of(s) for _, s in pairs],
+            keep=True, create=create, accumulate=False, captures=[nodes.edge_of(t) for t in inputs],
+        )  # fmt: skip
+    grads = [found.get(nodes.edge_of(t)) for t in inputs]
+    pairs = zip(grads, inputs, strict=True)
+    return [wrap(immediate.zeros(tuple(t.shape), t.dtype.np)) if g is None else g for g, t in pairs]
+
+
+def _no_names(jaxpr):
+    return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
+
+
+def _pruned(jaxpr, invars, outvars):
+    full = jaxpr.replace(constvars=(), invars=list(invars), outvars=list(outvars), debug_info=_no_names(jaxpr))
+    return ClosedJaxpr(dce_jaxpr(full, [True] * len(outvars), instantiate=True)[0], ())
+
+
+def _with_seeds(jaxpr, invars, late, seeds, outvars):
+    """The jaxpr of the gradients; a seed that it does not read still is an input."""
+    run = jaxpr_as_fun(_pruned(jaxpr, [*invars, *(v for v in late if v is not None)], outvars))
+    if None not in late:
+        return _pruned(jaxpr, [*invars, *late], outvars)
+
+    def spread(*values):
+        given = values[len(invars) :]
+        return run(*values[: len(invars)], *[g for g, v in zip(given, late, strict=True) if v is not None])
+
+    return jax.make_jaxpr(spread)(*(v.aval for v in invars), *seeds)
+
+
+class Body:
+    """A function of tensors as a jax function of arrays, with torchlike's derivatives of every order.
+
+    Attributes:
+        captured, extras, errors, outs: as in Tracing; ``__call__`` takes arguments, captured and extras.
+    """
+
+    def __init__(self, title, function, arguments, random=True, n_carry=0):
+        """``function``: from a list of tensors to a list of tensors; ``arguments``: what stands for its inputs, the
+        first ``n_carry`` of which the first results replace in the next step."""
+        self.title, self.function = title, function
+        avals = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in arguments]
+        requires = [t.requires_grad and state.grad for t in arguments]
+        if any(requires):
+            requires = [rg or (i < n_carry and rules.differentiable(avals[i].dtype)) for i, rg in enumerate(requires)]
+        tracing = Tracing(title, function, avals, requires, random=random)
+        if any(i < n_carry and not requires[i] for i in tracing.roots):  # a tensor from outside requires grad
+            requires = [rules.differentiable(a.dtype) for a in avals[:n_carry]] + requires[n_carry:]
+            tracing = Tracing(title, function, avals, requires, random=random)
+        self.captured, self.extras, self.errors = tracing.captured, tracing.extras, tracing.errors
+        self.outs, self.level = tracing.outs, Level.first(self, tracing)
+
+    def __call__(self, *values):
+        """The results, and the flags of the value checks, if there are any."""
+        return self.level.run(*values)
+
+    @property
+    def key(self):
+        """What the function computes: equal for functions that are the same program."""
+        level = self.level
+        parts = [fingerprint(level.forward)]
+        if level.roots:
+            parts += [fingerprint(level.backward), tuple(level.roots), tuple(level.wanted)]
+        return (*parts, level.custom)
+
+    def renew(self, other):
+        """Be the function that ``other`` is, which is the same program, from now on."""
+        self.function, self.captured, self.extras = other.function, other.captured, other.extras
+
+    def again(self, tensors):
+        """The function on other tensors, the last of which stand for the captured ones."""
+        return self.function(tensors[: len(tensors) - len(self.captured) - len(self.extras)])
+
+    def demand_unchanged(self):
+        """Refuse to differentiate a function that is not what was traced."""
+        level = self.level
+        avals = [v.aval for v in level.forward.jaxpr.invars]
+        n = len(avals) - len(self.captured) - len(self.extras)
+        requires = [i in level.wanted for i in range(n)]
+        tracing = Tracing(self.title, self.function, avals[:n], requires, random=False)
+        same = len(tracing.captured) == len(self.captured)
+        same = same and all(a is b for a, b in zip(tracing.captured, self.captured, strict=True) if a._rg or b._rg)
+        if not same or fingerprint(tracing.forward) != fingerprint(level.forward):
+            raise RuntimeError(
+                f"{self.title}: its function is not what it was when it was called (a variable of its closure was "
+                "assigned since), so it cannot be differentiated once more"
+            )
+
+
+class Level:
+    """A body, or its derivative of some order, as a jax function.
+
+    Attributes:
+        run: the function, differentiable. forward, backward: its jaxpr and that of its gradients.
+        replay: from tensors to its results as tensors with history.
+    """
+
+    def __init__(self, body, forward, replay, requires):
+        self.body, self.forward, self.replay, self.requires = body, forward, replay, requires
+        self.backward, self.roots, self.wanted, self.next, self.custom = None, None, (), None, ()
+
+    @functools.cached_property
+    def run(self):
+        forward = jaxpr_as_fun(ClosedJaxpr(_inlined(self.forward.jaxpr), self.forward.consts))
+        if not any(self.requires):
+            return forward
+        run = jax.custom_vjp(forward)
+        run.defvjp(lambda *xs: (run(*xs), xs), self._pull)
+        return run
+
+    @classmethod
+    def first(cls, body, tracing):
+        n = len(tracing.forward.jaxpr.invars)
+        level = cls(body, tracing.forward, body.again, [i in tracing.wanted for i in range(n)])
+        level.roots, level.wanted, level.custom = tracing.roots, tracing.wanted, tracing.custom
+        level.backward = tracing.backward if tracing.roots else None
+        return level
+
+    def _pull(self, values, cotangents):
+        if self.roots is None:
+            self._differentiate()
+        found = [None] * len(values)
+        if self.roots:
+            seeds = [rules.conj(cotangents[i]) for i in self.roots]
+            for i, grad in zip(self.wanted, self._derivative().run(*values, *seeds), strict=True):
+                found[i] = rules.conj(grad)
+        return tuple(found)
+
+    def _differentiate(self):
+        """Trace the function again for derivatives of one order more."""
+        body = self.body
+        body.demand_unchanged()
+        avals = [v.aval for v in self.forward.jaxpr.invars]
+        first = len(body.level.forward.jaxpr.invars) - len(body.extras) - len(body.captured)
+        fixed = [(t, first + k) for k, t in enumerate(body.captured)]
+        before, state.grad = state.grad, True
+        try:
+            tracing = Tracing(body.title, self.replay, avals, self.requires, fixed, random=False, alone=False)
+        finally:
+            state.grad = before
+        self.roots, self.wanted = tracing.roots, [i for i in tracing.wanted if i < len(avals)]
+        if tracing.roots:
+            values = [*map(value_of, tracing.captured), *tracing.extras]
+            self.backward = _closed(tracing.backward, len(avals), values, len(self.wanted))
+
+    def _derivative(self):
+        if self.next is None:
+            roots, wanted, n = list(self.roots), list(self.wanted), len(self.forward.jaxpr.invars)
+
+            def replay(tensors):
+                ins, seeds = tensors[:n], tensors[n:]
+                outs = self.replay(ins)
+                return gradients([outs[i] for i in roots], seeds, [ins[i] for i in wanted], create=True)
+
+            requires = [i in wanted for i in range(n)] + [True] * len(roots)
+            self.next = Level(self.body, self.backward, replay, requires)
+        return self.next
+
+
+def _inlined(jaxpr):
+    """``jaxpr`` with its kernels to be inlined.
+
+    A call of a kernel with constants only, in a function with its own derivative, in a scan that is
+    differentiated twice: jax 0.10 counts some gradients twice.
+    """
+    eqns = []
+    for eqn in jaxpr.eqns:
+        if "inline" in eqn.params:
+            inner = eqn.params["jaxpr"]
+            inner = inner.replace(jaxpr=_inlined(inner.jaxpr))
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": True})
+        eqns.append(eqn)
+    return jaxpr.replace(eqns=eqns)
+
+
+def _closed(jaxpr, n, values, n_outs):
+    """The first ``n_outs`` results of ``jaxpr`` with the inputs after the first ``n`` given."""
+    run = jaxpr_as_fun(jaxpr)
+    avals = [v.aval for v in jaxpr.jaxpr.invars]
+    k = len(values)
+    return jax.make_jaxpr(lambda *xs: run(*xs[:n], *values, *xs[n:])[:n_outs])(*avals[:n], *avals[n + k :])
+
+
+class _Itself:
+    """A parameter that cannot be compared, as part of a key: equal to itself only."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __hash__(self):
+        return id(self.x)
+
+    def __eq__(self, other):
+        return isinstance(other, _Itself) and self.x is other.x
+
+
+_known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def fingerprint(closed):
+    """A key of a closed jaxpr, equal for equal programs; its constants compare by identity."""
+    found = _known.get(closed)
+    if found is None:
+        found = _known[closed] = (_structure(closed.jaxpr), tuple(map(_Itself, closed.consts)))
+    return found
+
+
+_CUSTOM = ("call_jaxpr", "num_consts")  # of functions with rules of their own, which jax makes anew in every trace
+
+
+def _structure(jaxpr):
+    number = {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars))}
+    key = [tuple(str(v.aval) for v in number)]
+
+    def atom(v):
+        if isinstance(v, Literal):
+            return str(v.aval), np.asarray(v.val).tobytes()
+        return number[v]
+
+    for eqn in jaxpr.eqns:
+        read = tuple(map(atom, eqn.invars))
+        for v in eqn.outvars:
+            number[v] = len(number)
+        names = _CUSTOM if eqn.primitive.name.startswith("custom_") else sorted(eqn.params)
+        params = tuple((name, _param(eqn.params.get(name))) for name in names)
+        key.append((eqn.primitive, params, read, tuple(str(v.aval) for v in eqn.outvars)))
+    key.append(tuple(map(atom, jaxpr.outvars)))
+    return tuple(key)
+
+
+def _param(value):
+    """A parameter of an equation as part of a key."""
+    if isinstance(value, ClosedJaxpr):
+        return fingerprint(value)
+    if isinstance(value, Jaxpr):
+        return _structure(value)
+    if type(value) in (tuple, list):
+        return tuple(map(_param, value))
+    try:
+        hash(value)
+    except TypeError:
+        return _Itself(value)
+    return value

@@ -1,0 +1,1 @@
+"""Levels of function transforms: vmap and forward-mode derivatives."""

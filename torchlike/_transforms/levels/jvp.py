@@ -1,0 +1,242 @@
+"""The level of forward-mode derivatives: tensors carry a tangent, and each operator makes those of its results.
+
+A tangent is kept with the tensor object, under its level, so that transforms nest without being confused. Views have
+views of the tangent: a change in place reaches both through every alias.
+"""
+
+import threading
+from weakref import WeakKeyDictionary
+
+from torchlike._base.layout import contiguous_strides
+from torchlike._base.state import state
+from torchlike._core.autograd.operator_node import OpNode
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.mutation import extras_of
+from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._core.tensor.views import reader
+from torchlike._decl.batch import diff_outputs, smooth, tangent
+from torchlike._executor import immediate
+from torchlike._ops import arithmetic
+from torchlike._ops import shape as shapes
+from torchlike._ops import view as views
+from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.vmap import alike, levels_of
+
+
+class _Thread(threading.local):
+    """``enabled``: whether results carry tangents."""
+
+    enabled = True
+
+
+class JvpLevel(Level):
+    """One call of a function with tangents, or with ``functional`` false a dual level of forward-mode AD."""
+
+    thread = _Thread()
+
+    def __init__(self, functional=True):
+        super().__init__()
+        self.functional = functional
+
+    def handle(self, made):
+        op, form, inputs, static = made
+        tangents = [self.of(x) for x in inputs]
+        if all(t is None for t in tangents) or not self.thread.enabled:
+            return made.run()
+        if form.writes:
+            return self.inplace(op, inputs, static, tangents)
+        out = made.run()
+        if not form.fresh:
+            dots = made.run((self.alike(inputs[0], tangents[0]),))
+            for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
+                self.put(o, dot)
+            return out
+        if smooth(op):
+            self.after(op, inputs, static, tangents, _tuple(out))
+        return out
+
+    def alike(self, t, dot):
+        """The tangent ``dot`` of ``t``, which is to be viewed, in the memory order of ``t``."""
+        if dot._layout.strides == t._layout.strides:
+            return dot
+        same = _zeros(t, dot)
+        call_inplace(shapes.copy.inplace, (same, dot), (False,))
+        self.put(t, same)
+        return same
+
+    def after(self, op, inputs, static, tangents, outs):
+        """Give the results of a call their tangents."""
+        diff = diff_outputs(op, [o.dtype.np for o in outs])
+        if not diff:
+            return
+        dots = _tuple(_dots(self, op, inputs, static, tangents))
+        for i in diff:
+            view = outs[i]._view
+            if view is not None and not view.steps and dots[i]._view is None:
+                restride(dots[i], view.layout.strides)
+            self.put(outs[i], dots[i])
+        if outs[diff[0]]._edge is not None:
+            self.save(outs[diff[0]]._edge[0], inputs, tangents, dots)
+
+    def inplace(self, op, inputs, static, tangents):
+        target, old = inputs[0], tangents[0]
+        if smooth(op):
+            dot = _dots(self, op, inputs, static, tangents)
+        else:
+            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
+        before = list(tangents)
+        if old is not None:
+            before[0] = call(shapes.clone, (old,), (None,))
+        call_inplace(op, inputs, static)
+        if dot is None:
+            return target
+        if old is None or levels_of(dot) - levels_of(old):
+            old = self.settle(target, dot)
+        call_inplace(shapes.copy.inplace, (old, dot), (False,))
+        if target._edge is not None:
+            self.save(target._edge[0], inputs, before, (dot,))
+        return target
+
+    def save(self, node, inputs, tangents, dots):
+        """Give what the node of a call keeps the tangents of what it was made from."""
+        node = getattr(node, "inner", node)
+        if not isinstance(node, OpNode) or not node._kept:
+            return
+        sources = [tangents[i] for i in node.plan.inputs] + [dots[i] for i in node.plan.outputs]
+        given = [inputs[i] for i in node.plan.inputs] + [None] * len(node.plan.outputs)
+        for kept, source, dot in zip(node._kept, given, sources, strict=True):
+            if isinstance(kept, Tensor) and kept is not source and dot is not None:
+                self.put(kept, dot)
+
+    # -- which tangent a tensor has ------------------------------------------------------------------
+    def of(self, t):
+        """The tangent of ``t`` at this level, or None; that of a view is a view of its base's."""
+        if not isinstance(t, Tensor):
+            return None
+        own, whole = self.kept(t)
+        if own is NONE:
+            return None
+        base = base_of(t)
+        current = None if base is None else self.kept(base)[0]
+        if current is None or current is NONE or (own is not None and whole is current):
+            return own
+        own = _same_view(current, base, t)
+        self.put(t, own, current)
+        return own
+
+    def kept(self, t):
+        """(the tangent that the tensor object itself carries, what it is a view of)."""
+        found = None if t._ex is None else t._ex.get("tangents")
+        return _NOTHING if found is None else found.get(self, _NOTHING)
+
+    def put(self, t, dot, whole=None):
+        """Let ``t`` carry the tangent ``dot``, a view of ``whole``."""
+        extras = extras_of(t)
+        if "tangents" not in extras:
+            extras["tangents"] = WeakKeyDictionary()  # tangents go with their level
+        extras["tangents"][self] = dot, whole
+
+    def settle(self, t, like):
+        """A tangent for ``t`` that can hold ``like``: the one that it has, or zeros.
+
+        Where ``t`` is a view, its base gets one, of which it is a view.
+        """
+        base = base_of(t)
+        if base is None or not (base.dtype.is_floating_point or base.dtype.is_complex):
+            dot = self.room(t, like)
+            self.put(t, dot)
+            return dot
+        whole = self.room(base, like)
+        self.put(base, whole)
+        dot = _same_view(whole, base, t)
+        self.put(t, dot, whole)
+        return dot
+
+    def room(self, t, like):
+        """A new tangent for ``t``, of its old one or of zeros, with the mapped axes of ``like`` too."""
+        old = self.kept(t)[0]
+        if old is None or old is NONE:
+            return _zeros(t, like)
+        if levels_of(old) - levels_of(like):
+            like = call(arithmetic.add, (_number(like), _number(old), None), ())
+        new = _zeros(t, like)
+        call_inplace(shapes.copy.inplace, (new, old), (False,))
+        return new
+
+    def primal(self, t):
+        """``t`` as another object, with its history but not its tangent."""
+        new = call_view(views.alias, (t,), ())
+        self.put(new, NONE)
+        return new
+
+    def dual(self, primal, dot):
+        """A view of ``primal``, of the level below, with the tangent ``dot``."""
+        if tuple(dot.shape) != tuple(primal.shape):
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(primal.shape)} while the given forward gradient is of size "
+                f"{list(dot.shape)}."
+            )
+        with level_below(self):
+            if dot.dtype is not primal.dtype:
+                dot = dot.to(primal.dtype)
+            if dot.stride() != primal.stride():
+                same = _zeros(primal, dot)
+                call_inplace(shapes.copy.inplace, (same, dot), (False,))
+                dot = same
+            t = call_view(views.alias, (primal,), ())
+        self.put(t, dot)
+        return t
+
+
+NONE = object()  # what a tensor carries that has no tangent, though its base may have one
+_NOTHING = None, None
+
+
+def _dots(level, op, inputs, static, tangents):
+    which = tuple(i for i, t in enumerate(tangents) if t is not None)
+    if state.grad:  # what is saved of an input is its primal
+        inputs = [level.primal(x) if i in which and x._rg else x for i, x in enumerate(inputs)]
+    return call(tangent(op, static, which), (*inputs, *[tangents[i] for i in which]), ())
+
+
+def _number(t):
+    """A tensor of no dimensions with the mapped axes of ``t``."""
+    return call_view(views.as_strided, (t,), ((), (), t._layout.offset))
+
+
+def _tuple(out):
+    return out if isinstance(out, tuple) else (out,)
+
+
+def base_of(t):
+    """The tensor that ``t`` is a view of, or None."""
+    if t._diff is not None:
+        return t._diff.base
+    return None if t._ex is None else t._ex.get("base")
+
+
+def _zeros(t, like):
+    """Zeros of the shape, dtype and memory order of ``t``, with the mapped axes that ``t`` and ``like`` have."""
+    dtype = t.dtype.np
+
+    def make(shape):
+        return wrap(immediate.zeros(tuple(shape), dtype))
+
+    new = alike(make, t if len(levels_of(t)) > len(levels_of(like)) else like, t.shape)
+    strides = t._layout.strides
+    if strides != contiguous_strides(t._layout.shape) and not (t._view is not None and t._view.steps):
+        restride(new, strides)
+    return new
+
+
+def _same_view(whole, base, t):
+    """The part of the tangent ``whole`` of ``base`` that belongs to its view ``t``."""
+    if whole._layout == base._layout and whole.dtype is t.dtype and not (views.is_conj(t) or views.is_neg(t)):
+        shape, strides, offset = t._layout
+        return call_view(views.as_strided, (whole,), (shape, strides, offset))
+    steps, ints = t._diff.path(t._view)
+    return call(reader(steps), (whole, *ints), ())

@@ -1,0 +1,76 @@
+"""Levels of function transforms: each runs the calls of its function in terms of the level below.
+
+A level is entered for the time its function runs; ``state.levels`` holds those of this thread, the innermost last.
+A call goes to the innermost one, which computes it with calls at the level below: so autograd of what a function
+closes over is recorded outside of the transform, and transforms nest in any order.
+"""
+
+import contextlib
+
+from torchlike._base.state import LEVELS, state
+from torchlike._core.dispatch.layers import TRANSFORMS
+
+
+class Level:
+    """What an active transform does with calls. Levels are compared by identity.
+
+    Attributes:
+        depth: 1 for the outermost level. functional: whether it is one of torch.func, in whose functions tensors
+            cannot be asked to require grad.
+    """
+
+    functional = True
+
+    def __init__(self):
+        self.depth = len(state.levels) + 1
+
+    def handle(self, call):
+        """The result of a call, from calls at the level below, where it is handled."""
+        raise NotImplementedError
+
+    def detach(self, t):
+        """``t.detach()``."""
+        with level_below(self):
+            return t.detach()
+
+    def data(self, t):
+        """``t.data``."""
+        with level_below(self):
+            return t.data
+
+    def __enter__(self):
+        self._before = state.levels, state.active & LEVELS
+        state.levels = (*state.levels, self)
+        state.active |= LEVELS
+        return self
+
+    def __exit__(self, *exc):
+        _set(*self._before)
+
+
+def _set(levels, bit):
+    state.levels = levels
+    state.active = (state.active & ~LEVELS) | bit
+
+
+@contextlib.contextmanager
+def level_below(level):
+    """Calls inside are at the level below ``level``, which is active."""
+    before = state.levels
+    outer = before[: before.index(level)]
+    _set(outer, LEVELS if outer else 0)
+    try:
+        yield
+    finally:
+        _set(before, LEVELS)
+
+
+@TRANSFORMS.install
+def _layer(call):
+    before = state.levels
+    outer = before[:-1]
+    _set(outer, LEVELS if outer else 0)
+    try:
+        return before[-1].handle(call)
+    finally:
+        _set(before, LEVELS)

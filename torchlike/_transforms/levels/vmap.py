@@ -1,0 +1,441 @@
+"""The level of vmap: tensors with a mapped axis, seen by the function without it."""
+
+import functools
+
+import jax
+
+from torchlike._base.dims import wrap_dim
+from torchlike._base.layout import Layout, contiguous_strides
+from torchlike._base.state import state
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.layers import TRANSFORMS
+from torchlike._core.dispatch.view_calls import VIEW, call_view, call_views
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.memory_order import follow, restride
+from torchlike._core.tensor.storage import Storage
+from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._core.tensor.views import View
+from torchlike._decl.batch import SPLIT, Batch, batched
+from torchlike._decl.derive import Derived, Kernel, map_outputs
+from torchlike._decl.op import Inplace
+from torchlike._executor import level as values
+from torchlike._ops import view as views
+from torchlike._transforms.levels.levels import Level, level_below
+
+_ITEM = (
+    "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor: "
+    "it stands for several numbers at once. Please try to rewrite what you're doing with other operations."
+)
+_BRANCH = (
+    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that: "
+    "it stands for several values at once. Use torch.where(condition, x, y) instead."
+)
+
+
+class Batched(values.LevelValue):
+    """The value of a tensor inside of vmap: one example of ``inner``, a tensor of the level below.
+
+    Attributes:
+        dim: the mapped axis of ``inner``. level: the vmap that it is of.
+    """
+
+    __slots__ = ("inner", "dim", "level")
+
+    def __init__(self, inner, dim, level):
+        self.inner, self.dim, self.level = inner, dim, level
+
+    weak_type = False
+
+    @property
+    def shape(self):
+        shape = self.inner._layout.shape
+        return (*shape[: self.dim], *shape[self.dim + 1 :])
+
+    ndim = property(lambda self: self.inner.ndim - 1)
+    dtype = property(lambda self: self.inner.dtype.np)
+    size = property(lambda self: self.inner.numel() // max(self.inner.shape[self.dim], 1))
+    nbytes = property(lambda self: self.size * self.dtype.itemsize)
+    aval = property(lambda self: jax.core.ShapedArray(self.shape, self.dtype))
+    sharding = property(lambda self: self.inner._storage.value.sharding)
+
+    def devices(self):
+        """Where the level below has its values."""
+        return self.inner._storage.value.devices()
+
+    def astype(self, dtype):
+        """The value in another dtype."""
+        return run_values(_caster(dtype), (), (self,))
+
+    def restride(self, strides):
+        """Give the fresh tensor below the memory order in which an example has these strides."""
+        each = 1
+        for length in self.shape:
+            each *= length
+        restride(self.inner, (each, *strides))
+
+    def item(self):
+        raise RuntimeError(_ITEM)
+
+    def __bool__(self):
+        raise RuntimeError(_BRANCH)
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError(f"Cannot access data pointer of Tensor that doesn't have storage, because of {_ITEM}")
+
+    def __repr__(self):
+        return f"<one of {self.inner.shape[self.dim]}: {self.dtype.name}{list(self.shape)}>"
+
+    def shown(self):
+        """How the tensor prints."""
+        inside = "\n".join("    " + line for line in repr(self.inner).split("\n"))
+        return f"BatchedTensor(lvl={self.level.depth}, bdim={self.dim}, value=\n{inside}\n)"
+
+
+@functools.lru_cache(None)
+def _caster(dtype):
+    return Derived("to", "ToCopyBackward", lambda x: x.astype(dtype))
+
+
+class LevelStorage(Storage):
+    """The storage of a tensor inside of a transform: it is not memory that can be shared or pointed to."""
+
+    __slots__ = ()
+
+    @property
+    def address(self):
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    @property
+    def shown(self):
+        raise NotImplementedError(
+            "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own"
+        )
+
+
+@unseen
+def lift(inner, dim, level):
+    """The tensor that the function of ``level`` sees of ``inner``, of the level below."""
+    dim %= inner.ndim
+    t = wrap(Batched(inner, dim, level))
+    t._storage = LevelStorage(t._storage.value)
+    t._vc = inner._vc
+    shape, strides, offset = inner._layout
+    layout = Layout((*shape[:dim], *shape[dim + 1 :]), (*strides[:dim], *strides[dim + 1 :]), offset)
+    if offset or layout.strides != contiguous_strides(layout.shape):
+        t._view = View((), (), layout)
+    return t
+
+
+class VmapLevel(Level):
+    """One call of a function under vmap.
+
+    Attributes:
+        size: the length of the mapped axes. randomness: "error", "same" or "different".
+        functional: false where autograd maps what it does itself; what is not mapped may require grad there.
+    """
+
+    def __init__(self, size, randomness, functional=True):
+        super().__init__()
+        self.size, self.randomness, self.functional = size, randomness, functional
+
+    def handle(self, made):
+        op, form, inputs, static = made
+        if form.fresh:
+            return self.call(op, inputs, static)
+        if form.writes:
+            return self.inplace(op, inputs, static)
+        batch = self.of(inputs[0])
+        if batch is None:
+            return made.run()
+        if form is VIEW:
+            return self.view(_view(op, inputs[0], batch, static), inputs[0])
+        return tuple([self.view(v, inputs[0]) for v in _views(op, batch, *static)])
+
+    def view(self, inner, example):
+        """What the function sees of ``inner``, made as a view of what it sees as ``example``."""
+        t = lift(inner, 0, self)
+        base = None if example._ex is None else example._ex.get("base")
+        t._ex = {"base": example if base is None else base}
+        return t
+
+    def detach(self, t):
+        """``t`` without history, at the level below too."""
+        batch = self.of(t)
+        with level_below(self):
+            return t.detach() if batch is None else lift(batch.inner.detach(), batch.dim, self)
+
+    def data(self, t):
+        if self.of(t) is not None:
+            raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach()")
+        return super().data(t)
+
+    def of(self, x):
+        """The :class:`Batched` of this level that a tensor holds, or None."""
+        if isinstance(x, Tensor):
+            value = x._storage.value
+            if value.__class__ is Batched and value.level is self:
+                return value
+        return None
+
+    def lowered(self, inputs):
+        """The inputs at the level below, and where each has its mapped axis."""
+        found = [self.of(x) for x in inputs]
+        inner = tuple([x if b is None else b.inner for x, b in zip(inputs, found, strict=True)])
+        return inner, [None if b is None else b.dim for b in found]
+
+    def call(self, op, inputs, static):
+        """An operator that makes new tensors."""
+        inner, dims = self.lowered(inputs)
+        size = self.split(op, static, inputs, dims)
+        if all(d is None for d in dims):
+            return call(op, inputs, static)
+        out = call(batched(op, static, tuple(dims), 0, size), inner, ())
+        out = map_outputs(lambda t: lift(t, 0, self), out)
+        if op.strides and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
+            follow(inputs, out)
+        return out if op.returns is None else op.returns(out)
+
+    def split(self, op, static, inputs, dims):
+        """Mark the words of a random operator by how the examples share them; the length of the axis if they differ."""
+        declared, position = drawn(op, static)
+        if position is None or inputs[position] is None:
+            return None
+        if self.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+                "'different' randomness flags on vmap or perform the randomness operation out of vmap"
+            )
+        if self.randomness == "different":
+            dims[position] = SPLIT
+            return self.size
+        if any(dims[i] is not None for i in _PARAMETERS.get(declared.full_name, ())):
+            raise RuntimeError(
+                f"Vmap does not currently support same randomness with a batched tensor input ({op.name}): what is "
+                "drawn depends on it. Use randomness='different'."
+            )
+        return None
+
+    def inplace(self, op, inputs, static):
+        """An operator that changes its first input, by the same change of the tensor below."""
+        inner, dims = self.lowered(inputs)
+        shared = dims[0] is None
+        size = self.split(op, static, inputs, dims)
+        if shared and any(d not in (None, SPLIT) for d in dims):
+            raise RuntimeError(
+                f"vmap: {_named(op)}(self, *extra_args) is not possible because there exists a Tensor `other` in "
+                "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but "
+                "`self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of "
+                f"{_named(op)}, or make `self` from a tensor that is vmapped over (other.new_zeros(...))."
+            )
+        if size and shared:
+            raise RuntimeError(
+                "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same "
+                f"randomness. Use a function that gives a new tensor instead of {op.name}."
+            )
+        if all(d is None for d in dims):
+            return call_inplace(op, inputs, static)
+        call_inplace(batched(op, static, tuple(dims), dims[0], size), inner, ())
+        return inputs[0]
+
+
+def drawn(op, static):
+    """The declaration of an operator, and the position of the words of a draw among its inputs (None: no draw)."""
+    while isinstance(op, Batch):
+        op, static = op.base, op.static
+    op = op.declaration
+    position, lengths = 0, iter(static[len(op.static)] if op.lists else ())
+    for arg in op.dynamic:
+        if arg.name == "words":
+            return op, position
+        position += max(next(lengths), 0) if arg.is_list else 1
+    return op, None
+
+
+# The inputs that parametrise what is drawn.
+_PARAMETERS = {
+    "bernoulli": (0,), "bernoulli.Tensor": (2,), "normal.Tensor_float": (0,), "normal.float_Tensor": (2,),
+    "normal.Tensor_Tensor": (0, 2), "poisson": (0,), "binomial": (0, 1), "multinomial": (0,),
+}  # fmt: skip
+
+
+def _named(op):
+    return "inplace arithmetic" if isinstance(op, Inplace) and op.op.operator else op.name
+
+
+# -- views -------------------------------------------------------------------------------------------
+
+
+class BatchView(Kernel):
+    """A view operator over the mapped axis ``dim`` of what it views, which comes first in the view."""
+
+    __slots__ = ("base", "dim")
+
+    def __init__(self, base, dim):
+        super().__init__(base.name, base.node)
+        self.base, self.dim = base, dim
+
+    def prepare(self, inner, example, args):
+        """As of the example, whose view the function is to see."""
+        layout, static, ints, *rest = self.base.prepare(example, *args)
+        return (self.physical(inner, layout, *rest), static, ints, *rest)
+
+    def physical(self, inner, layout, dtype=None):
+        """The layout below of the view that an example has as ``layout``."""
+        shape, strides, _ = inner._layout
+        step = strides[self.dim]
+        if dtype is not None:
+            step = step * inner.itemsize // dtype.itemsize
+        return Layout((shape[self.dim], *layout.shape), (step, *layout.strides), layout.offset)
+
+    def read(self, value, *args):
+        return jax.vmap(lambda v: self.base.read(v, *args), in_axes=self.dim)(value)
+
+    def write(self, value, new, *args):
+        return jax.vmap(lambda v, n: self.base.write(v, n, *args), (self.dim, 0), self.dim)(value, new)
+
+    def forward(self, static):
+        return lambda value, *ints: self.read(value, *static, *ints)
+
+    def _of(self, static, n):
+        return batched(self.base, static, (self.dim, *(None,) * (n - 1)))
+
+    def derivative(self, static, avals, wanted):
+        return self._of(static, len(avals)).derivative((), avals, wanted)
+
+
+def batch_view(op, dim):
+    """The view operator ``op`` over a mapped axis."""
+    found = op.derived.get(("view", dim))
+    if found is None:
+        found = op.derived["view", dim] = BatchView(op, dim)
+    return found
+
+
+def _view(op, example, batch, args):
+    """The view below, mapped axis first, of what the function views."""
+    inner, dim = batch.inner, batch.dim
+    if op is views.as_strided:
+        size, stride, *offset = args
+        shape, strides, start = inner._layout
+        offset = start if not offset or offset[0] is None else offset[0]
+        return call_view(op, (inner,), ((shape[dim], *size), (strides[dim], *stride), offset))
+    if op is views.view_dtype and dim:
+        order = (dim, *(d for d in range(inner.ndim) if d != dim))
+        inner = call_view(views.permute, (inner,), (order,))
+        return call_view(op, (inner,), args)
+    if op is views.view_dtype:
+        return call_view(op, (inner,), args)
+    return call_view(batch_view(op, dim), (inner,), (example, args))
+
+
+def _views(op, batch, static, steps):
+    """The views below of an operator that gives several."""
+    inner, dim = batch.inner, batch.dim
+    pieces = []
+    for step, fixed, ints, layout in steps:
+        view = batch_view(step, dim)
+        pieces.append((view, fixed, ints, view.physical(inner, layout)))
+    return call_views(batched(op, static, (dim,)), inner, pieces, ())
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def run_values(op, static, given):
+    """The result, as a value or tuple of them, of an operator with a level's value among its inputs."""
+    level = max((v.level for v in given if isinstance(v, values.LevelValue)), key=lambda x: x.depth)
+    if level not in state.levels:
+        raise RuntimeError(
+            f"{op.name}(): a tensor of a vmap that has ended is used; return it from the function instead of keeping it"
+        )
+    grad = state.grad
+    state.grad = False
+    try:
+        out = call(op, tuple([_tensor(v) for v in given]), static)
+    finally:
+        state.grad = grad
+    return map_outputs(lambda t: t._storage.value, out)
+
+
+def _tensor(v):
+    """A value as an argument of dispatch."""
+    if v is None or isinstance(v, bool | int | float | complex):
+        return v
+    return wrap(v)
+
+
+values.RUN.append(run_values)
+
+
+def one_by_one(f, *tensors):
+    """``f(*tensors)`` for one example after the other, which give results of one shape."""
+    value = max((t._storage.value for t in tensors if values.mapped(t)), key=lambda v: v.level.depth)
+    level = value.level
+    inner, dims = level.lowered(tensors)
+    with level_below(level):
+        rows = [
+            f(*[x if d is None else x.select(d, i) for x, d in zip(inner, dims, strict=True)])
+            for i in range(value.inner._layout.shape[value.dim])
+        ]
+        if not rows:
+            raise RuntimeError(
+                "Batching rule not implemented: what is computed for one example after the other cannot be mapped over "
+                "dims of size 0"
+            )
+        whole = FUNCTIONS["stack"](rows)
+    return lift(whole, 0, level)
+
+
+values.EACH.append(one_by_one)
+
+
+@unseen
+def lowered_view(batch, dim):
+    """The tensor below, its mapped axis at ``dim``: itself where it is there already."""
+    inner, n = batch.inner, batch.inner.ndim
+    dim = wrap_dim(dim, n)
+    if batch.dim == dim:
+        return inner
+    order = [d for d in range(n) if d != batch.dim]
+    order.insert(dim, batch.dim)
+    return call_view(views.permute, (inner,), (tuple(order),))
+
+
+def over_rows(f, rows):
+    """What ``f`` returns, a list of tensors and None, of a row of each tensor, stacked: of all rows at once."""
+    size = len(rows[0])
+    with VmapLevel(size, "error", functional=False) as level:
+        found = f(*[lift(r, 0, level) for r in rows])
+    return [None if t is None else stacked(level, t) for t in found]
+
+
+def stacked(level, t):
+    """What ``t`` stands for, mapped axis first; repeated where all examples share it."""
+    batch = level.of(t)
+    return t.expand(level.size, *t.shape) if batch is None else lowered_view(batch, 0)
+
+
+TRANSFORMS.over_rows = over_rows
+
+
+def levels_of(t):
+    """The levels at which a tensor has a mapped axis."""
+    found, value = set(), t._storage.value
+    while value.__class__ is Batched:
+        found.add(value.level)
+        value = value.inner._storage.value
+    return found
+
+
+def alike(make, like, shape):
+    """``make(shape)`` for each example that the tensor ``like`` stands for, each with memory of its own."""
+    found, value = [], like._storage.value
+    while value.__class__ is Batched:
+        found.append((value.level, value.inner._layout.shape[value.dim]))
+        value = value.inner._storage.value
+    t = make((*[n for _, n in reversed(found)], *shape))
+    for level, _ in reversed(found):
+        t = lift(t, 0, level)
+    return t
