@@ -5,6 +5,7 @@ A loop over storages, arguments and results would cost more than a small program
 
 from collections import Counter
 from itertools import islice
+from operator import itemgetter
 from sys import getrefcount
 
 import jax
@@ -36,7 +37,7 @@ class Writer:
     """Collects lines of a function, and the objects that they name."""
 
     def __init__(self):
-        self.lines, self.names, self._known = [], {}, {}
+        self.lines, self.names, self._known, self._kept = [], {}, {}, []
 
     def name(self, x):
         """A global name for ``x``."""
@@ -45,6 +46,11 @@ class Writer:
             known = self._known[id(x)] = f"x{len(self._known)}"
             self.names[known] = x
         return known
+
+    def keep(self, x):
+        """A global name for ``x``, which nobody else holds."""
+        self._kept.append(x)
+        return self.name(x)
 
     def add(self, *lines):
         self.lines += lines
@@ -100,7 +106,7 @@ def uniting(program):
 
 def _gather(w, program):
     """The inputs, in their order."""
-    values = [f"{w.name(s)}.value" for s in program.fixed]
+    values = [f"*[s.value for s in {w.name(program.fixed)}]"] if program.fixed else []
     values += [_array(f"leaves[{i}]._storage.value") if base else f"ready(value_of(leaves[{i}]))"
                for i, base in zip(program.arguments, program.base, strict=True)]  # fmt: skip
     values += [_array(f"{_tensor(w, h)}._grad._storage.value") for h in program.with_grad]
@@ -131,15 +137,29 @@ def _compute(w, program, shown):
 
 def _leave(w, program, shown):
     """What the call changes outside."""
-    for storage, k, n in program.writes:
-        s = w.name(storage)
-        w.add(f"{s}.value = outs[{k}]", f"{s}.epoch += 1", *([f"{s}.version += {n}"] if n else []))
+    _write(w, program.writes)
     if program.donated and shown:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
     w.add(*[f"{w.name(storage)}.value = outs[{k}]" for storage, k in program.alive])
     w.add(*[f"{w.name(counter)}.version += {n}" for counter, n in program.bumps])
     w.add(*[f"write(leaves[{i}], outs[{k}])" for i, k in program.arg_writes])
     w.add(*[f"write({_tensor(w, h)}._grad, outs[{k}])" for h, k in program.grad_writes])
+
+
+def _write(w, writes):
+    """Values, and counts of writes; a loop, because code that runs once in a call is slow: no cache holds it."""
+    groups = {}
+    for storage, k, n in writes:
+        groups.setdefault(n, []).append((storage, k))
+    for n, found in groups.items():
+        storages, slots = ([x[i] for x in found] for i in (0, 1))
+        w.add(f"for s, v in zip({w.keep(storages)}, {w.keep(_picker(slots))}(outs)):", "    s.value = v")
+        w.add("    s.epoch += 1", *([f"    s.version += {n}"] if n else []))
+
+
+def _picker(slots):
+    """The function that gives the outputs of these slots."""
+    return itemgetter(*slots) if len(slots) > 1 else itemgetter(slice(slots[0], slots[0] + 1))
 
 
 def _give(w, program, inference):

@@ -20,8 +20,9 @@ from torchlike._transforms.interpreter.trust import PLAIN
 _STATE = "the state of an optimizer"
 _fields = ("_rg", "_storage", "_view", "_edge", "_ex")
 _read = attrgetter(*_fields)
-_storage = attrgetter("_storage")
 _SHOWN = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}
+_MANY = 32  # tensors from which on a loop for each field is quicker than one over all tensors
+_CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, frozenset, collections.deque)
 _ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError)
 
 
@@ -74,16 +75,38 @@ class Guards:
 
     def _compiled(self):
         writer = _Writer()
-        terms = [part.term(writer) for part in self.parts if part.read.kind != "class"]
+        empty = [part.read.holder for part in self.parts if _is_empty(part)]
+        terms = [f"not {writer.bind(any)}({writer.bind(tuple(empty))})"] if empty else []
+        terms += [part.term(writer) for part in self.parts if part.read.kind != "class" and not _is_empty(part)]
         terms += _class_terms([p.read for p in self.parts if p.read.kind == "class"], writer)
         tensors = [r.holder for r in self.tensors]
         self._tensor_values = list(map(_read, tensors))
-        if tensors:
+        if len(tensors) >= _MANY:
+            terms.append(f"{writer.bind(_Fields(tensors, self._tensor_values).hold)}()")
+        elif tensors:
             names = [writer.bind(x) for x in (list, map, _read, tensors, self._tensor_values)]
             terms.append("{}({}({}, {})) == {}".format(*names))
         for getter, value in self.checks:
             terms.append(f"{writer.bind(getter)}() == {writer.bind(value)}")
         return writer.function(terms)
+
+
+class _Fields:
+    """The fields of many tensors, field by field: the loops that take the least for each."""
+
+    def __init__(self, tensors, values):
+        self.tensors = tensors
+        self.rg, self.storage, self.view, self.edge, self.ex = map(list, zip(*values, strict=True))
+
+    def hold(self):
+        tensors = self.tensors
+        return (
+            [t._storage for t in tensors] == self.storage
+            and [t._rg for t in tensors] == self.rg
+            and [t._view for t in tensors] == self.view
+            and [t._edge for t in tensors] == self.edge
+            and [t._ex for t in tensors] == self.ex
+        )
 
 
 class _Writer:
@@ -188,6 +211,14 @@ class _Content(NamedTuple):
             "len": writer.bind(len),
         }
         return f"{self.source.format(x=x, **names, **helpers)} or {slow}"
+
+
+def _is_empty(part):
+    """Whether a part says that a container of Python's own is empty: such are checked together."""
+    read = part.read
+    if type(read.holder) not in _CONTAINERS:
+        return False
+    return read.value == 0 if read.kind == "len" else read.kind == "whole" and not part.before
 
 
 def _content(read):
@@ -344,7 +375,7 @@ class _State:
         self.lengths, self.views = list(map(len, self.states)), [s.values() for s in self.states]
         self.held = list(chain.from_iterable(self.views))
         self.owned = [v for v in self.held if isinstance(v, Tensor)]
-        self.storages = list(map(_storage, self.owned))
+        self.storages = [t._storage for t in self.owned]
 
     def holds(self):
         """Whether it is as it was."""
@@ -355,7 +386,7 @@ class _State:
             and all(map(is_, state.values(), self.states))
             and list(map(len, self.states)) == self.lengths
             and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
-            and all(map(is_, map(_storage, self.owned), self.storages))
+            and [t._storage for t in self.owned] == self.storages
         )
 
     def _values(self):
