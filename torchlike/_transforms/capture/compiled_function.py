@@ -199,9 +199,14 @@ def _reason(error):
 
 
 def _aliases(leaves):
-    """For each tensor argument, the first that shares its storage: the same pattern means the same aliasing."""
-    seen: dict[int, int] = {}
-    return tuple([seen.setdefault(id(x._storage), i) for i, x in enumerate(leaves) if isinstance(x, Tensor)])
+    """For each tensor argument, the first that shares its storage; None if none does.
+
+    The same pattern means the same aliasing.
+    """
+    storages = [id(x._storage) for x in leaves if isinstance(x, Tensor)]
+    if len(set(storages)) == len(storages):
+        return None
+    return tuple([storages.index(x) for x in storages])
 
 
 def _user_line(error):

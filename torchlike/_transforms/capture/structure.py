@@ -6,13 +6,15 @@ those that hold tensors are nodes, which ``jax.tree.unflatten`` makes anew with 
 
 import collections
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
 
 from torchlike._core.tensor.tensor import Tensor
 
-_LEAVES = frozenset((Tensor, bool, int, float, complex, str, bytes, type(None)))
+_VALUES = frozenset((Tensor, bool, int, float, complex, str, bytes))
+_LEAVES = _VALUES | {type(None)}
 
 
 class Items(NamedTuple):
@@ -83,8 +85,15 @@ def flatten(x):
 
 def flatten_call(args, kwargs):
     """``flatten((args, kwargs))``."""
-    plain = not kwargs and _LEAVES.issuperset(map(type, args))
-    return jax.tree.flatten((args, kwargs)) if plain else flatten((args, kwargs))
+    if kwargs or not _VALUES.issuperset(map(type, args)):
+        return flatten((args, kwargs))
+    return list(args), _structure(len(args))
+
+
+@functools.cache
+def _structure(count):
+    """That of a call with so many arguments, which are values."""
+    return jax.tree.structure(((0,) * count, {}))
 
 
 def packed(x):
