@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import gc
 import threading
 
 import jax
@@ -242,3 +243,29 @@ def test_results_that_are_views_of_an_argument_are_changed_in_place(name, of_a_v
         return seen, y.tolist(), x.grad.tolist()
 
     assert story(torch.compile(RESULTS[name], fullgraph=True)) == story(RESULTS[name])
+
+
+def test_the_collector_may_call_python_code_while_a_function_is_captured():
+    calls, threshold, model = [], gc.get_threshold(), nn.Linear(3, 2)
+
+    def tell(phase, info):
+        calls.append(phase)
+
+    class Cycle:
+        def __del__(self):
+            calls.append("deleted")
+
+    def step(x):
+        return model(x).sum()
+
+    cycle = Cycle()
+    cycle.me = cycle
+    del cycle
+    gc.callbacks.append(tell)
+    try:
+        gc.set_threshold(5)
+        got = torch.compile(step, fullgraph=True)(torch.ones(2, 3))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(tell)
+    assert {"start", "stop", "deleted"} <= {*calls} and torch.equal(got, step(torch.ones(2, 3)))

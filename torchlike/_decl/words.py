@@ -140,7 +140,10 @@ class _Words:
             found = self._found[name] = Word(name)
         return found
 
-    __getattr__ = __getitem__
+    def __getattr__(self, name):
+        if name.startswith("__"):  # what tools ask of any object
+            raise AttributeError(name)
+        return self[name]
 
 
 aten = _Words()

@@ -19,7 +19,17 @@ def even_split(grad, self, result, axes, keepdim):
     shape = [1 if i in axes else n for i, n in enumerate(self.shape)]
     tie = (result if keepdim else aten.view(result, shape)) == self
     share = (grad if keepdim else aten.view(grad, shape)) / aten["sum.dim_IntList"](tie, list(axes), True)
-    return share * tie
+    return _masked(share, tie)
+
+
+def _masked(a, b):
+    return spelled("mul.Tensor", _product, a, b)
+
+
+def _product(a, b):
+    """A product with a mask, NaN where the other is infinite or NaN: XLA would take it for a choice."""
+    x, mask = (b, a) if a.dtype == bool else (a, b)
+    return jnp.where(mask, x, jnp.where(jnp.isfinite(x), 0, jnp.nan)).astype(x.dtype)
 
 
 def place(grad, indices, axis, keepdim, shape):
@@ -41,7 +51,7 @@ def _all_vjp(grad, self, result):
     """Ties share the gradient evenly; a NaN result is tied with the NaN elements."""
     both = jnp.logical_and(aten.isnan(self), aten.isnan(result))
     tie = aten.logical_or_(self == result, both)
-    return tie * (grad / aten.sum(tie))
+    return _masked(tie, grad / aten.sum(tie))
 
 
 def _axes_vjp(grad, self, result, dim, keepdim):

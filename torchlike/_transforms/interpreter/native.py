@@ -1,6 +1,8 @@
 """Calls of code that is not interpreted: from the user's line, and with an eye on what it calls back."""
 
+import gc
 import os
+import signal
 import sys
 import types
 
@@ -59,13 +61,23 @@ _KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_librar
 
 
 def _apart(frame):
-    """Whether a frame runs on behalf of an import, or is the kernel of an operator."""
+    """Whether a frame runs on behalf of an import or an interruption, or is the kernel of an operator."""
+    interruptions = _interruptions()
     while frame is not None and frame.f_code not in _doors:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
             return True
+        if frame.f_code.co_name == "__del__" or frame.f_code in interruptions:
+            return True
         frame = frame.f_back
     return False
+
+
+def _interruptions():
+    """The code that runs between any two instructions, whatever the function does: of the collector and of signals."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    called = [getattr(f, "__func__", f) for f in (*gc.callbacks, *handlers)]
+    return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
 
 
 class open_net:
