@@ -26,7 +26,7 @@ def said(script):
         if not isinstance(got, Exception):
             return got
         text = re.sub(r"\btorchlike\b", "torch", str(got))
-        return type(got).__name__, re.sub(r"torch\._core\.tensor\.Tensor", "torch.Tensor", text)
+        return type(got).__name__, re.sub(r"torch\._core\.tensor\.tensor\.Tensor", "torch.Tensor", text)
 
     return run
 
