@@ -440,7 +440,7 @@ def test_wrong_results(rule, error, match):
         ("(Tensor? x, float by) -> Tensor", NotImplementedError, r"'x' of type Tensor\?.*empty tensor"),
         ("(Tensor x, float by) -> float", NotImplementedError, r"returns float; expected Tensor"),
         ("(Tensor x, float by) -> ()", NotImplementedError, r"returns \(\); expected Tensor"),
-        ("(Tensor x, float class) -> Tensor", TypeError, r"'class' cannot be the name"),
+        ("(Tensor x, float lambda) -> Tensor", TypeError, r"'lambda' cannot be the name"),
         ("(Tensor x, float) -> Tensor", TypeError, r"float"),
     ],
 )  # fmt: skip
