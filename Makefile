@@ -15,7 +15,7 @@ help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
 	@echo "make test    lint, then the tests in both kinds of execution, every doctest and code block"
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
-	@echo "make test-all    all of these, second derivatives and traced runs in every case of an operator"
+	@echo "make test-all    all of these, every case of an operator to second order and traced, formulas in both executions"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make clean   remove what these commands made"

@@ -11,12 +11,18 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import hypothesis
 
-# Most of the time goes into compiling small kernels, which LLVM need not optimise.
-os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level=1 {os.environ.get('XLA_FLAGS', '')}".strip()
+# Most of the time goes into compiling small programs, which LLVM need not optimise: with TORCHLIKE_EVERY it does.
+os.environ["XLA_FLAGS"] = " ".join([
+    "--xla_backend_optimization_level=1" if os.environ.get("TORCHLIKE_EVERY", "0") != "0" else
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    + metadata.version("jaxlib").startswith("0.10.") * " --xla_cpu_use_fusion_emitters=false",  # others lack it
+    os.environ.get("XLA_FLAGS", ""),
+])  # fmt: skip
 
 import jax
 import numpy as np
@@ -67,6 +73,14 @@ ONCE = frozenset((
     "test_docs", "test_dtypes", "test_first_use", "test_geometry", "test_imports", "test_layers", "test_layout",
     "test_opcheck", "test_operators_page", "test_promotion", "test_run", "test_schema",
 ))  # fmt: skip
+
+# These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.
+FORMULAS = frozenset((
+    "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_gradcheck", "test_gradcheck_forward",
+    "test_kinks", "test_kinks_2", "test_pass_through",
+))  # fmt: skip
+if os.environ.get("TORCHLIKE_EVERY", "0") == "0":
+    ONCE |= FORMULAS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

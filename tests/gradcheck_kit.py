@@ -63,7 +63,8 @@ RIGHT = {
     "two in, two out": lambda t: (lambda a, b: (a * b, a + b), (real(t), real(t))),
     "a list out": lambda t: (lambda a: [a * 2, a.sum()], real(t)),
     "numbers, None and integers in": lambda t: (
-        lambda a, n, i, none: a[i] * n, (real(t), 3, t.tensor([0, 0, 2]), None)
+        lambda a, n, i, none: a[i] * n,
+        (real(t), 3, t.tensor([0, 0, 2]), None),
     ),
     "one input requires no grad": lambda t: (lambda a, b: a * b, (real(t), real(t, grad=False))),
     "an input is not used": lambda t: (lambda a, b: a * 2, (real(t), real(t))),

@@ -42,9 +42,7 @@ def pair(make: Callable) -> tuple[Any, Any]:
     return ours, theirs
 
 
-def layer(
-    make: Callable, *arrays: Any, call: Callable | None = None, tol: float = 1.0, train: bool = True
-) -> None:
+def layer(make: Callable, *arrays: Any, call: Callable | None = None, tol: float = 1.0, train: bool = True) -> None:
     """Compare ``make(nn)`` applied to the arrays: text, outputs, gradients of inputs and parameters, buffers
     after.
 

@@ -67,25 +67,19 @@ def flatten(out: Any) -> list:
     return [out]
 
 
-def assert_same(
-    ours: Any, theirs: Any, what: str = "result", *, tol: float = 1.0, stride: bool = False
-) -> None:
+def assert_same(ours: Any, theirs: Any, what: str = "result", *, tol: float = 1.0, stride: bool = False) -> None:
     """Equal dtype, shape and values (NaN equals NaN), and strides if asked."""
     if not isinstance(theirs, torch.Tensor):
         assert type(ours) is type(theirs) or isinstance(theirs, torch.dtype | torch.device), (
             f"{what}: {ours!r} {theirs!r}"
         )
-        assert ours == theirs or str(ours) == str(theirs) or ours != ours, (
-            f"{what}: {ours!r}, PyTorch: {theirs!r}"
-        )
+        assert ours == theirs or str(ours) == str(theirs) or ours != ours, f"{what}: {ours!r}, PyTorch: {theirs!r}"
         return
     assert isinstance(ours, torchlike.Tensor), f"{what}: {type(ours)} where PyTorch has a tensor"
     assert str(ours.dtype) == str(theirs.dtype), f"{what}: {ours.dtype}, PyTorch: {theirs.dtype}"
     assert tuple(ours.shape) == tuple(theirs.shape), f"{what}: {ours.shape}, PyTorch: {theirs.shape}"
     if stride:
-        assert ours.stride() == theirs.stride(), (
-            f"{what}: strides {ours.stride()}, PyTorch: {theirs.stride()}"
-        )
+        assert ours.stride() == theirs.stride(), f"{what}: strides {ours.stride()}, PyTorch: {theirs.stride()}"
     close(host(ours), host(theirs), what, tol)
 
 
@@ -129,9 +123,7 @@ def _grads(lib: Any, outs: list, inputs: list, cotangents: list, create: bool) -
 
 
 def _differentiable(outs: list) -> list[int]:
-    return [
-        i for i, o in enumerate(outs) if isinstance(o, torch.Tensor | torchlike.Tensor) and o.requires_grad
-    ]
+    return [i for i, o in enumerate(outs) if isinstance(o, torch.Tensor | torchlike.Tensor) and o.requires_grad]
 
 
 def check(
@@ -211,19 +203,13 @@ def _check_jit(f: Callable, arrays: Sequence[Any], eager: list, tol: float) -> N
         return [o.jax() for o in flatten(f(torchlike, *args)) if isinstance(o, torchlike.Tensor)]
 
     again = jax.jit(traced)(*(jax.numpy.array(arrays[i]) for i in where))
-    for i, (a, b) in enumerate(
-        zip(again, [o for o in eager if isinstance(o, torchlike.Tensor)], strict=True)
-    ):
+    for i, (a, b) in enumerate(zip(again, [o for o in eager if isinstance(o, torchlike.Tensor)], strict=True)):
         close(np.asarray(a), host(b), f"result {i} under jax.jit", tol)
 
 
-def _check_grads(
-    outs: list, wanted: list, ours: list, theirs: list, create: bool, second: bool, tol: float
-) -> None:
+def _check_grads(outs: list, wanted: list, ours: list, theirs: list, create: bool, second: bool, tol: float) -> None:
     diff = _differentiable(wanted)
-    assert _differentiable(outs) == diff, (
-        f"outputs that require grad: {_differentiable(outs)}, PyTorch: {diff}"
-    )
+    assert _differentiable(outs) == diff, f"outputs that require grad: {_differentiable(outs)}, PyTorch: {diff}"
     if not diff:
         return
     rng = np.random.RandomState(0)

@@ -77,7 +77,8 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "cholesky": ([_POSITIVE], (False,)),
     **{
         f"_upsample_{kind}": ([(1, 2, *(3,) * n)], ((4,) * n, None, False, False))
-        for kind, n in (("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2))
+        for kind, n in (("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2),
+                        ("nearest_exact2d", 2), ("nearest_exact3d", 3))
     },
     "_to_copy": ([(3, 4)], (torchlike.float32,)),
 }
@@ -153,4 +154,19 @@ def sample(op: Op, dtype: Any = np.float64) -> tuple[list, tuple] | None:
     return None
 
 
-__all__ = ["operators", "sample"]
+@functools.cache
+def complex_sample(op: Op) -> tuple[list, tuple] | None:
+    """The call that :func:`sample` finds, of complex numbers, or None if they are not taken."""
+    found = sample(op)
+    if found is None:
+        return None
+    values = [v + 0.4j * np.flip(v, range(v.ndim)[-1:]) + 0j if _is_float(v) else v for v in found[0]]
+    values = [np.asarray(v) if isinstance(v, np.generic) else v for v in values]
+    return (values, found[1]) if any(map(np.iscomplexobj, values)) and _works(op, found[1], values) else None
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+__all__ = ["complex_sample", "operators", "sample"]

@@ -448,9 +448,7 @@ def test_node_hooks():
 def test_a_hook_registered_in_forward():
     def run(t):
         log = []
-        f = function(
-            t, lambda ctx, a: last(ctx.register_hook(lambda *g: log.append(g)), a * 2), lambda ctx, g: g * 3
-        )
+        f = function(t, lambda ctx, a: last(ctx.register_hook(lambda *g: log.append(g)), a * 2), lambda ctx, g: g * 3)
         f.apply(leaf(t)).sum().backward()
         return log
 

@@ -219,5 +219,3 @@ def test_a_returned_view_is_saved():
         return g, seen[0][:3], t.autograd.grad(g.sum(), x)
 
     agree(run)
-
-

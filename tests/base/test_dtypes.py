@@ -184,5 +184,7 @@ def test_default_refuses(bad, default):
 def test_tensor_types():
     theirs = {n: getattr(torch, n) for n in dir(torch) if n.endswith("Tensor") and n != "Tensor"}
     assert {n: str(t) for n, t in D.TENSOR_TYPES.items()} == {n: str(t.dtype) for n, t in theirs.items()}
-    assert all(f"torch.{D.ALIASES[n].scalar_name}Tensor" == torch.ones(1, dtype=getattr(torch, n)).type()
-               for n in ("float32", "float16", "bfloat16", "int8", "uint8", "uint16", "complex64", "bool"))
+    assert all(
+        f"torch.{D.ALIASES[n].scalar_name}Tensor" == torch.ones(1, dtype=getattr(torch, n)).type()
+        for n in ("float32", "float16", "bfloat16", "int8", "uint8", "uint16", "complex64", "bool")
+    )

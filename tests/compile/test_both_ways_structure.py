@@ -8,6 +8,7 @@ import pytest
 from compile_kit import data, numbers, same
 
 import torchlike as torch
+from torchlike._transforms.capture.structure import containers
 
 
 @dataclasses.dataclass
@@ -255,3 +256,37 @@ def test_hooks_of_arguments_inside(kind):
         if hooked:
             getattr(x, kind)(times_ten)
         assert run(x).tolist() == [20 if hooked else 2] * 2
+
+
+RETURNED = {
+    "a list": ([1.0], lambda c: c),
+    "a dict": ({"b": 1.0, "a": 2.0}, lambda c: c),
+    "within a list": ([1.0], lambda c: [c, c[0] * 2]),
+    "within a dict": ({"a": 1.0}, lambda c: {"given": c, "new": c["a"] + 1}),
+    "a part": ({"a": [1.0]}, lambda c: (c["a"], c["a"])),
+    "of a part": ([[1.0], [2.0]], lambda c: c[1]),
+    "without tensors": ([[1.0], [3]], lambda c: (c[1], c[0][0] * c[1][0])),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_containers_of_the_arguments_are_returned_themselves(name):
+    made, function = RETURNED[name]
+    given = torch.utils._pytree.tree_map(lambda x: torch.tensor(x) if isinstance(x, float) else x, made)
+    compiled, known = torch.compile(function, fullgraph=True), [id(c) for c in containers(given)]
+
+    def places(x):
+        return [known.index(id(c)) for c in containers(x) if id(c) in known]
+
+    for _ in range(3):
+        expected, got = function(given), compiled(given)
+        assert places(got) == places(expected) != []
+        same(got, expected)
+
+
+def test_a_dataclass_of_the_arguments_is_returned_itself():
+    batch = Batch(torch.ones(2))
+    compiled = torch.compile(lambda b: (b, b.x * b.scale), fullgraph=True)
+    for _ in range(2):
+        got, product = compiled(batch)
+        assert got is batch and product.tolist() == [1.0, 1.0]

@@ -5,13 +5,18 @@ import re
 import sys
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from compile_kit import data, numbers, same, sequence, trainer
 
 import torchlike as torch
 from torchlike import nn
-from torchlike._transforms.capture import program as programs
+from torchlike._transforms.capture import numbers as inputs
+from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.guards import Guards
+from torchlike._transforms.capture.structure import flatten_call
+from torchlike._transforms.interpreter.run import Interpreter
 from torchlike.optim._group import GroupOptimizer
 
 F = nn.functional
@@ -124,13 +129,13 @@ OPTIMIZERS = {
 def test_numbers_are_sent_when_they_change(monkeypatch, name):
     step, x, optimizer = compiled_step(perceptron(2), OPTIMIZERS[name])
     step(x)
-    sent = counted(monkeypatch, programs.jax, "device_put")
+    sent = counted(monkeypatch, inputs.jax, "device_put")
     for _ in range(3):
         step(x)
     assert not sent
     optimizer.param_groups[0]["lr"] = 0.5
     step(x), step(x)
-    assert [float(args[0]) for args in sent] == [0.5]
+    assert len(sent) == 1 and 0.5 in np.ravel(sent[0][0])
     optimizer.param_groups[0]["lr"] = float("0.5")  # another object
     step(x)
     assert len(sent) == 1
@@ -139,10 +144,30 @@ def test_numbers_are_sent_when_they_change(monkeypatch, name):
 @pytest.mark.parametrize("value", [0.0, -0.0, 1, 2.0, float("nan"), float("inf")])
 def test_a_number_is_the_one_of_this_call(value):
     seen = iter([1.0, 0.0, value, value, 1.0])
-    inputs = programs.Numbers([lambda: next(seen)])
+    one = inputs.Numbers([(jnp.float64(1.0), lambda: next(seen))])
     for expected in (1.0, 0.0, value, value, 1.0):
-        (array,) = inputs()
+        (array,) = one()
         assert repr(float(array)) == repr(float(expected))
+
+
+def test_a_number_becomes_a_tensor():
+    p = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([p], lr=0.5)
+
+    @torch.compile(fullgraph=True)
+    def step():
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+        return p.detach() + 0
+
+    assert [step().tolist()[0] for _ in range(2)] == [0.5, 0.0]
+    lr = optimizer.param_groups[0]["lr"] = torch.tensor(1.0)
+    assert step().tolist() == [-1.0, -1.0]
+    lr.fill_(2.0)
+    assert step().tolist() == [-3.0, -3.0]
+    optimizer.param_groups[0]["lr"] = 0.25
+    assert step().tolist() == [-3.25, -3.25]
 
 
 # -- the program -----------------------------------------------------------------------------------------
@@ -282,6 +307,61 @@ def test_tensors_that_outlive_the_trace_are_found(collects):
     out = run(x)
     same(numbers(kept[0]), numbers(x * 2))
     same(numbers(out), numbers(x + 1))
+
+
+def recursion(x):
+    def power(n):
+        return x if n == 0 else power(n - 1) * x
+
+    return power(3)
+
+
+def objects_that_know_each_other(x):
+    a, b = Linked(x + 1), Linked(x + 2)
+    a.other, b.other = b, [a]
+    return a.other.x * b.other[0].x
+
+
+class Linked:
+    def __init__(self, x):
+        self.x, self.other, self.read = x, None, lambda: self.x * 2
+
+
+@pytest.mark.parametrize("f", [recursion, objects_that_know_each_other], ids=lambda f: f.__name__)
+def test_what_only_cycles_hold_is_gone(monkeypatch, f):
+    """It is found without the collector, whose cost grows with the heap."""
+    asked = [counted(monkeypatch, gc, name) for name in ("get_referrers", "get_objects", "collect")]
+    w = nn.Parameter(data(0, 3))
+    run, x = torch.compile(lambda x: f(x * w), fullgraph=True), data(1, 3)
+    gc.disable()
+    try:
+        for _ in range(4):
+            same(numbers(run(x)), numbers(f(x * w)))
+    finally:
+        gc.enable()
+    assert only_program(run) and run.single == 0 and not any(asked)
+
+
+def gpt(layers):
+    layer = [nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=True) for _ in range(layers)]
+    return nn.Sequential(nn.Embedding(11, 8), *layer, nn.Linear(8, 11))
+
+
+def traced(f, *args):
+    leaves, tree = flatten_call(args, {})
+    with Interpreter(f) as interpreter:
+        return Trace(interpreter, leaves, tree)
+
+
+def test_a_trace_of_many_layers_touches_what_it_reads():
+    calls, tokens, heap = [], torch.zeros(2, 3, dtype=torch.int64), [torch.ones(1) for _ in range(5_000)]
+    for layers in (4, 4, 8, 12, 16):
+        model = gpt(layers)
+        calls.append(python_calls(lambda model=model: traced(lambda t: model(t).sum().backward(), tokens)))
+        found = traced(lambda t, model=model: model(t).sum().backward(), tokens).record.sources
+        storages = {id(p._storage) for p in model.parameters()} | {id(tokens._storage)}
+        assert sorted(map(id, found)) == sorted(storages) and len(heap) == 5_000
+    assert calls[4] - calls[3] < 1.2 * (calls[2] - calls[1])
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -155,9 +155,10 @@ def test_each_piece_is_one_program():
     run = torch.compile(two_breaks())
     for _ in range(4):
         run(torch.ones(3))
+    inputs = [torch.ones(3) * i for i in range(5)]
     with compilations() as seen:
-        for i in range(5):
-            run(torch.ones(3) * i)
+        for x in inputs:
+            run(x)
     assert not seen
     assert "needs the value" in run.eager
 

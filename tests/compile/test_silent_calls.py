@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import gc
 import threading
+import weakref
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ from compile_kit import data, numbers, same
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.interpreter.native import Net
 
 F = nn.functional
 
@@ -269,3 +271,13 @@ def test_the_collector_may_call_python_code_while_a_function_is_captured():
         gc.set_threshold(*threshold)
         gc.callbacks.remove(tell)
     assert {"start", "stop", "deleted"} <= {*calls} and torch.equal(got, step(torch.ones(2, 3)))
+
+
+def test_finalizers_that_run_meanwhile_do_not_end_the_capture():
+    class Thing:
+        pass
+
+    finalized, things = [], [Thing()]
+    weakref.finalize(things[0], lambda: finalized.append(1))
+    Net().call(things.clear, (), {})  # which drops the last reference
+    assert finalized == [1]

@@ -6,12 +6,15 @@ eager code and compiled, and all results must be the same, as must what it left 
 
 import contextlib
 import contextvars
+import decimal
 import enum
 import functools
+import io
 import itertools
 import os
 import random
 import sys
+import tempfile
 import types
 import weakref
 
@@ -409,6 +412,28 @@ def an_object_in_an_array_of_objects(wrap):
 
 
 @story
+def numpy_of_a_list(wrap):
+    values, rows = [1.0, 2.0], {"a": [np.ones(2, np.float32)]}
+
+    def f(x):
+        return x * float(np.mean(values)) + torch.from_numpy(np.stack(rows["a"]).sum(0)) + np.asarray(values)[0]
+
+    def change(i):
+        values[i % 2] = i + 3.0
+        rows["a"][0][i % 2] += 1
+        if i == 1:
+            rows["a"].append(np.ones(2, np.float32))
+
+    return calls(wrap(f), change, times=4)
+
+
+@story
+def numpy_of_a_tuple_in_a_list(wrap):
+    pairs = [(1.0, [2.0])]
+    return calls(wrap(lambda x: x * float(np.sum(pairs[0][1])) + np.max(pairs[0][0])), lambda i: pairs[0][1].append(i))
+
+
+@story
 def an_array(wrap):
     a = np.ones(2, np.float32)
     return calls(wrap(lambda x: x * torch.from_numpy(a.copy()) + float(a.sum())), lambda i: a.fill(i + 3))
@@ -655,6 +680,51 @@ def a_custom_function_that_reads(wrap):
 def seeds_of_torch(wrap):
     torch.manual_seed(1)
     return calls(wrap(lambda x: x * (torch.initial_seed() % 100)), lambda i: torch.manual_seed(i + 5))
+
+
+class Wrong(ValueError):
+    pass
+
+
+@story
+def attributes_that_c_computes(wrap):
+    error, context, text = Wrong(2), decimal.Context(prec=3), io.StringIO()
+
+    def f(x):
+        return x * error.args[0] * context.prec * (2 if text.closed else 1)
+
+    def change(i):
+        error.args, context.prec = (i + 3,), i + 4
+        if i == 1:
+            text.close()
+
+    return calls(wrap(f), change)
+
+
+@story
+def objects_of_c_that_draw(wrap):
+    # a generator made inside draws anew in every call: the numbers differ, but none is kept
+    found = calls(wrap(lambda x: x + random.Random().random()), lambda i: None)
+    return len({v[0].item() for v in found})
+
+
+@story
+def objects_of_c_that_read_files(wrap):
+    with tempfile.NamedTemporaryFile() as file:
+
+        def f(x):
+            raw = io.FileIO(file.name)
+            found = x * len(raw.read())
+            raw.close()
+            return found
+
+        run = wrap(f)
+
+        def change(i):
+            file.write(b"more")
+            file.flush()
+
+        return calls(run, change)
 
 
 def compiled(f):

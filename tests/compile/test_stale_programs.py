@@ -1,4 +1,4 @@
-"""Programs made at random of reads of Python state that changes between calls: compiled as in eager code."""
+"""Programs made at random of reads and changes of Python state, which also changes between calls: as in eager code."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from guard_kit import x2
 import torchlike as torch
 from torchlike import nn
 
-SCALE = 2.0
+SCALE, CALLS = 2.0, 0
 CASES = int(os.environ.get("TORCHLIKE_CASES", 12))
 
 
@@ -53,7 +53,8 @@ def world():
     w.switch, w.model, w.parameter = Switch(), nn.Sequential(nn.Linear(2, 2), nn.Tanh()), nn.Parameter(x2())
     w.parameter.scale, w.model.extra = 1.5, 3
     w.opt = torch.optim.SGD(w.model.parameters(), lr=0.1)
-    w.seen = []
+    w.seen, w.log, w.cache, w.state, w.pair = [], [], {}, x2(0.5), (x2(0), x2(1))
+    w.last = w.rows = w.same = None
 
     def helper(x, k=2.0, *, m=1.0):
         return x * k + m * helper.extra
@@ -104,6 +105,39 @@ READS = {
 }
 
 
+def counted(w, x):
+    global CALLS
+    CALLS += 1
+    return x + CALLS % 7
+
+
+EFFECTS = {
+    "count": lambda w, x: (setattr(w.switch, "n", w.switch.n + 1), x * w.switch.n)[1],
+    "count of a module": lambda w, x: (setattr(w.model, "extra", w.model.extra + 1), x + w.model.extra)[1],
+    "number": lambda w, x: (setattr(w, "number", w.number * 0.5), x * w.number)[1],
+    "last": lambda w, x: (setattr(w, "last", x * 2), x + w.last)[1],
+    "last of a module": lambda w, x: (setattr(w.model, "last", x), x * 2)[1],
+    "state": lambda w, x: (setattr(w, "state", torch.tanh(w.state + x)), w.state * 2)[1],
+    "pair": lambda w, x: (setattr(w, "pair", (w.pair[1] + x, w.pair[0])), x + w.pair[0])[1],
+    "toggle": lambda w, x: (setattr(w, "flag", not w.flag), x)[1],
+    "log": lambda w, x: (w.log.append(x), x)[1],
+    "log, read": lambda w, x: (w.log.append(x), x + len(w.log) % 3)[1],
+    "log, taken": lambda w, x: (w.log.append(x * 2), w.log.pop(0))[1],
+    "entry": lambda w, x: (w.table.update(a=w.table.get("a", 0) + 1), x + w.table["a"])[1],
+    "no entry": lambda w, x: x + w.table.pop("b", 0.5),
+    "element": lambda w, x: (w.items.__setitem__(0, w.items[0] + 1), x * w.items[0])[1],
+    "set": lambda w, x: (w.chosen.add(3), x + len(w.chosen))[1],
+    "cache": lambda w, x: x + w.cache.setdefault(w.text, x.detach() * 0 + 1),
+    "attribute of a function": lambda w, x: (setattr(w.helper, "extra", w.helper.extra + 1), w.helper(x))[1],
+    "attribute of a parameter": lambda w, x: (setattr(w.parameter, "scale", 2.5), x * w.parameter.scale)[1],
+    "one list twice": lambda w, x: (setattr(w, "rows", [x]), setattr(w, "same", w.rows), w.same.append(1), x)[-1],
+    "comprehension": lambda w, x: ([w.log.append(v) for v in w.items], x)[1],
+    "global": counted,
+    "no attribute": lambda w, x: (setattr(w, "tmp", 1), delattr(w, "tmp"), x)[-1],
+    "sorted": lambda w, x: (w.items.sort(reverse=True), x + w.items[0])[1],
+}
+
+
 def set_global(w, r):
     global SCALE
     SCALE = float(r.randrange(5))
@@ -140,31 +174,53 @@ CHANGES = {
 }
 
 
-def run(case, wrap):
-    global SCALE
-    SCALE = 2.0
+def shown(w):
+    """All that the programs change."""
+    found = [w.number, w.flag, w.last, w.state, w.pair, w.log, w.table, w.items, sorted(w.chosen), w.cache, w.rows]
+    found += [w.same is w.rows, w.switch.n, w.model.extra, getattr(w.model, "last", 0), w.helper.extra, len(w.seen)]
+    return numbers([*found, w.parameter.scale, w.parameter.grad, CALLS, list(w.table), hasattr(w, "tmp")])
+
+
+def run(case, wrap, steps=READS, changes=3):
+    global SCALE, CALLS
+    SCALE, CALLS = 2.0, 0
     r = random.Random(case)
     torch.manual_seed(0)
-    w, names = world(), r.sample(list(READS), r.randrange(1, 5))
+    w, chosen = world(), r.sample(list(steps.values()), r.randrange(1, 5))
 
     def program(x):
-        for name in names:
-            x = READS[name](w, x)
+        for step in chosen:
+            x = step(w, x)
         return x
 
     f, found = wrap(program), []
     for _ in range(8):
         random.seed(case)
-        found.append(numbers(f(x2(r.random()))))
-        for _ in range(r.randrange(3)):
+        found.append((numbers(f(x2(r.random()))), shown(w)))
+        for _ in range(r.randrange(changes)):
             CHANGES[r.choice(list(CHANGES))](w, r)
-    return [*found, len(w.seen), numbers(w.parameter.grad), random.random()]
+    return [*found, random.random()]
+
+
+STEPS = {**{f"changes {k}": v for k, v in EFFECTS.items()}, **READS}
 
 
 @pytest.mark.parametrize("case", range(CASES))
 @pytest.mark.filterwarnings("ignore:torch.compile.*runs in eager from now on")
 def test_programs_of_reads(case):
     same(run(case, lambda f: f), run(case, torch.compile))
+
+
+@pytest.mark.parametrize("case", range(CASES))
+@pytest.mark.filterwarnings("ignore:torch.compile.*runs in eager from now on")
+def test_programs_of_reads_and_changes(case):
+    same(run(case, lambda f: f, STEPS), run(case, torch.compile, STEPS))
+
+
+@pytest.mark.parametrize("case", range(CASES))
+@pytest.mark.filterwarnings("ignore:torch.compile.*runs in eager from now on")
+def test_programs_of_changes(case):
+    same(run(case, lambda f: f, EFFECTS, 2), run(case, torch.compile, EFFECTS, 2))
 
 
 @pytest.mark.parametrize("name", READS)

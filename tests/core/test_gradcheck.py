@@ -410,6 +410,7 @@ def test_jacobians(case):
 
 def test_jacobians_refuse():
     for name in ("numerical", "analytical"):
+
         def call(t, name=name, square=lambda x: x**2, make=real, **keywords):
             x = make(t)
             get = getattr(module(t), f"get_{name}_jacobian")

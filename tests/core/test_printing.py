@@ -37,6 +37,7 @@ DTYPES = INTEGERS + [
 
 # ----- helpers
 
+
 @prints_as_tensor
 class StandIn:
     """What printing needs of a tensor, around a numpy array."""
@@ -268,6 +269,7 @@ def test_examples_of_the_documentation():
 
 # ----- suffixes
 
+
 @pytest.mark.parametrize("default", ["float16", "bfloat16", "float32", "float64"])
 def test_dtype_is_shown_unless_clear(default):
     with default_dtype(default):
@@ -374,6 +376,7 @@ def test_expressions_print_the_same_in_both():
 
 # ----- classes
 
+
 def classes(name):
     return type(name, (StandIn,), {}), type(name, (torch.Tensor,), {})
 
@@ -445,6 +448,7 @@ def test_traced():
 
 
 # ----- options
+
 
 def test_set_and_get():
     for kwargs in (

@@ -68,7 +68,7 @@ FUNCTIONS = {
     "reductions": (lambda x: x.max(1).values + x.var(1) + (x.softmax(1) * x).sum(1), X),
     "complex": (lambda z: (z.real * z.imag + z.abs()).sum() + (z * z.conj()).real.mean(), Z),
     "loop": (lambda x: sum((x[i] * i).sin() for i in range(3)), X),
-    "numbers": (lambda x: 2**x.abs() - x / 3 + (x > 0) * 1.5, X),
+    "numbers": (lambda x: 2 ** x.abs() - x / 3 + (x > 0) * 1.5, X),
     "dtypes": (lambda x: (x.to(torch.float32) * 2).double() + x.long().clamp(min=0), X),
     "sorting": (lambda x: x.sort(1).values * x.argsort(1), X),
 }

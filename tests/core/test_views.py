@@ -24,9 +24,7 @@ VIEWS = {
     "squeeze": lambda x: x[:1].squeeze(0),
 }
 # Each view at each depth, among ever other neighbours; not all 12 ** 3.
-CHAINS = [
-    c for n, c in enumerate(itertools.product(VIEWS, VIEWS, VIEWS)) if n % 67 == 0 and c[0] != "select" != c[1]
-]
+CHAINS = [c for n, c in enumerate(itertools.product(VIEWS, VIEWS, VIEWS)) if n % 67 == 0 and c[0] != "select" != c[1]]
 
 
 def number_tensor(t, *shape):

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from sample_kit import sample
 
 import torchlike  # noqa: F401
 from torchlike._aten import packets
-from torchlike._decl.op import REGISTRY, ViewOp
+from torchlike._decl.op import REGISTRY, Op, ViewOp
 
 packets.complete()
 LOW, HIGH = torch.bfloat16, torch.float32
-# Called by other names in PyTorch, whose autocast acts there: conv2d is a convolution, cat and stack promote anyway.
-ELSEWHERE = frozenset("convolution cat stack".split())
+# With or without autocast these promote: no run tells whether their class is declared.
+PROMOTING = frozenset("cat stack".split())
 
 
 def overload(op):
@@ -27,7 +29,7 @@ def overload(op):
 
 
 def kinds(op, values, static, dtypes, enabled):
-    """The dtypes of floating results of PyTorch's operator, or None where it refuses."""
+    """The dtypes of floating results of PyTorch's operator or function, or None where it refuses."""
     order = iter(dtypes * len(values))
 
     def tensor(v):
@@ -36,24 +38,29 @@ def kinds(op, values, static, dtypes, enabled):
         t = torch.from_numpy(v.copy())
         return t.to(next(order)) if t.is_floating_point() else t
 
+    if not isinstance(op, Op):
+        return results(op, [tensor(v) for v in values], {}, enabled)
     rest, lens, named = [tensor(v) for v in values], iter(static[len(op.static)] if op.lists else ()), {}
     for a in op.dynamic:
         named[a.name] = [rest.pop(0) for _ in range(next(lens))] if a.is_list else rest.pop(0)
     named |= {a.name: list(s) if isinstance(s, tuple) else s for a, s in zip(op.static, static, strict=False)}
     given = {a.name: named[a.name] for a in op.schema.args if named[a.name] is not None or not a.has_default}
+    return results(overload(op), [], given, enabled)
+
+
+def results(function, args, kwargs, enabled):
     try:
         with warnings.catch_warnings(), torch.autocast("cpu", dtype=LOW, enabled=enabled):
             warnings.simplefilter("ignore")
-            out = overload(op)(**given)
+            out = function(*args, **kwargs)
     except (RuntimeError, IndexError):
         return None
     outs = out if isinstance(out, tuple | list) else (out,)
     return [o.dtype for o in outs if isinstance(o, torch.Tensor) and (o.is_floating_point() or o.is_complex())]
 
 
-def found_class(op):
+def found_class(op, values, static=()):
     """What PyTorch's autocast does with the inputs; "unknown" where the operator cannot be run as here."""
-    values, static = sample(op)
     runs = {(d, on): kinds(op, values, static, d, on)
             for d in ((HIGH,), (LOW,), (HIGH, LOW)) for on in (False, True)}  # fmt: skip
     if not any(runs.values()):
@@ -67,7 +74,8 @@ def found_class(op):
 
 
 def comparable(op):
-    return not (isinstance(op, ViewOp) or any(a.name == "words" for a in op.schema.args) or op.name in ELSEWHERE)
+    drawn = any(a.name == "words" for a in op.schema.args)
+    return not (isinstance(op, ViewOp) or drawn or op.name in PROMOTING or op.full_name in FUNCTIONS)
 
 
 @pytest.mark.parametrize("family", ["a-h", "i-o", "p-z"])
@@ -76,12 +84,80 @@ def test_cpu_classes_are_pytorch_s(family):
     wrong, count = [], 0
     for op in REGISTRY.values():
         if comparable(op) and overload(op) is not None and first <= op.name.lstrip("_")[:1] <= last and sample(op):
-            cls = found_class(op)
+            cls = found_class(op, *sample(op))
             count += cls != "unknown"
             if cls not in ("unknown", op.autocast.get("cpu")):
                 wrong.append((op.full_name, op.autocast.get("cpu"), cls))
     assert not wrong, wrong
     assert count > 80
+
+
+def floats(*shapes):
+    rng = np.random.RandomState(0)
+    return [rng.uniform(0.2, 0.8, s).astype(np.float32) for s in shapes]
+
+
+def classes(*shape):
+    return np.arange(int(np.prod(shape))).reshape(shape) % 2
+
+
+def attention(x, w, v):
+    return F.multi_head_attention_forward(x, x, x, 4, 2, w, None, None, None, False, 0.0, v, None, need_weights=False)
+
+
+def recurrent(name):
+    function = getattr(torch, name)
+    state = (lambda h: (h, h)) if name == "lstm" else (lambda h: h)
+    return lambda x, h, a, b: function(x, state(h), [a, b], False, 1, 0.0, False, False, False)
+
+
+def cell(name):
+    state = (lambda h: (h, h)) if name == "lstm" else (lambda h: h)
+    return lambda x, h, a, b: getattr(torch, f"{name}_cell")(x, state(h), a, b)
+
+
+# What PyTorch calls otherwise: {operator here: (function, arguments)}.
+FUNCTIONS = {
+    "convolution": (F.conv1d, floats((1, 2, 8), (3, 2, 3))),
+    "_scaled_dot_product_attention": (F.scaled_dot_product_attention, floats((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4))),
+    "_multi_head_attention": (attention, floats((3, 1, 4), (12, 4), (4, 4))),
+    "nll_loss2d": (F.nll_loss, [*floats((1, 2, 3, 3)), classes(1, 3, 3)]),
+    "_cross_entropy": (F.cross_entropy, [*floats((3, 4)), classes(3)]),
+    "_cross_entropy2d": (F.cross_entropy, [*floats((1, 2, 3, 3)), classes(1, 3, 3)]),
+    "_cross_entropy_smooth": (partial(F.cross_entropy, label_smoothing=0.1), [*floats((3, 4)), classes(3)]),
+    "_ctc_loss": (lambda x, t: F.ctc_loss(x, t, (4, 4), (2, 2)), [*floats((4, 2, 3)), classes(2, 2) + 1]),
+    "binary_cross_entropy_with_logits": (F.binary_cross_entropy_with_logits, floats((3, 4), (3, 4))),
+    "reflection_pad2d": (lambda x: F.pad(x, (1, 1, 1, 1), "reflect"), floats((1, 2, 4, 4))),
+    "replication_pad2d": (lambda x: F.pad(x, (1, 1, 1, 1), "replicate"), floats((1, 2, 4, 4))),
+    "replication_pad3d": (lambda x: F.pad(x, (1,) * 6, "replicate"), floats((1, 2, 4, 4, 4))),
+    **{f"_cross_entropy_prob_{i}": (partial(F.cross_entropy, reduction=r), floats((3, 4), (3, 4)))
+       for i, r in enumerate(("none", "mean", "sum"))},
+    **{f"_{name}_{r}": (partial(function, reduction=r), values) for r in ("none", "mean", "sum")
+       for name, function, values in (
+           ("l1_loss", F.l1_loss, floats((3, 4), (3, 4))),
+           ("kl_div", F.kl_div, floats((3, 4), (3, 4))),
+           ("kl_div_log", partial(F.kl_div, log_target=True), floats((3, 4), (3, 4))),
+           ("cosine_embedding_loss", F.cosine_embedding_loss, [*floats((3, 4), (3, 4)), np.array([1, -1, 1])]),
+           *[(f"poisson_nll_loss{int(log)}{int(full)}", partial(F.poisson_nll_loss, log_input=log, full=full),
+              floats((3, 4), (3, 4))) for log in (False, True) for full in (False, True)],
+       )},
+    **{f"_{n}": (recurrent(n), floats((3, 2, 3), (1, 2, 4), (m * 4, 3), (m * 4, 4)))
+       for n, m in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1))},
+    **{f"_{n}_cell": (cell(n), floats((2, 3), (2, 4), (m * 4, 3), (m * 4, 4)))
+       for n, m in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_cpu_classes_of_what_pytorch_calls_otherwise(name):
+    assert found_class(*FUNCTIONS[name]) == REGISTRY[name].autocast.get("cpu")
+
+
+def test_every_declared_cpu_class_is_compared():
+    declared = [op for op in REGISTRY.values() if op.autocast.get("cpu") and op.full_name not in FUNCTIONS]
+    missing = [op.full_name for op in declared if op.name not in PROMOTING and (
+        not comparable(op) or overload(op) is None or found_class(op, *sample(op)) == "unknown")]  # fmt: skip
+    assert not missing, missing
 
 
 # As PyTorch documents them (torch.amp, "CUDA Ops that can autocast"), where an operator here has that name.

@@ -50,11 +50,16 @@ def counted():
 
 
 def cube(x, y=2.0):
-    """What the tests compile."""
+    """What numpy runs at first."""
     return x * x * y + 1
 
 
-def fresh(name="cube", function=cube, donated=()):
+def curve(x, y=2.0):
+    """What is compiled from the first call on."""
+    return x * x * y + jnp.cos(x * 0)
+
+
+def fresh(name="curve", function=curve, donated=()):
     """The kernel as a new process would make it."""
     return jit(lambda *args: function(*args), name and ("test", name), donated)
 
@@ -76,14 +81,15 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.parametrize("function", [cube, curve], ids=["cube", "curve"])
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_a_kernel_that_was_compiled_is_found_without_tracing(kept, counted, name):
+def test_a_kernel_that_was_made_is_found_without_tracing(kept, counted, name, function):
     arguments = ARGUMENTS[name]()
-    first = fresh()(*arguments)
+    first = fresh("one", function)(*arguments)
     counted.update(dict.fromkeys(counted, 0))
-    again = fresh()(*arguments)
+    again = fresh("one", function)(*arguments)
     assert nothing_of(counted)
-    expected = jax.jit(cube)(*arguments)
+    expected = jax.jit(function)(*arguments)
     for out in (first, again):
         assert out.aval == expected.aval and out.sharding == expected.sharding
         np.testing.assert_allclose(np.asarray(out), np.asarray(expected), rtol=1e-6)
@@ -375,6 +381,7 @@ print("done")
 def forget():
     for kernel in settings.kernels():
         kernel.reset()
+    immediate._copies.clear()  # of zeros and ones, of which the first are made by numpy
 
 
 CALLED = {
@@ -413,6 +420,43 @@ def test_second_derivatives_are_found(kept, counted):
         counted.update(dict.fromkeys(counted, 0))
         assert run() == first
     assert nothing_of(counted)
+
+
+TRANSFORMED = {
+    "mapped": lambda x: torch.vmap(lambda a: a.softmax(0) * 2)(x),
+    "mapped in another place": lambda x: torch.vmap(lambda a: a.cumsum(0), 1, 1)(x),
+    "mapped twice": lambda x: torch.vmap(torch.vmap(torch.sin))(x),
+    "a view": lambda x: torch.vmap(lambda a: a[1:3].exp())(x),
+    "drawn": lambda x: torch.vmap(lambda a: torch.bernoulli(a.sigmoid()) * a, randomness="different")(x),
+    "a tangent": lambda x: torch.func.jvp(lambda a: a.tanh() @ a, (x.detach(),), (x.detach(),))[1] * x,
+    "a tangent of mapped": lambda x: torch.func.jvp(torch.vmap(torch.cos), (x.detach(),), (x.detach(),))[1] * x,
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_mapped_operators_and_tangents_are_found(kept, counted, name):
+    def run():
+        forget()
+        torch.manual_seed(0)
+        x = (torch.arange(16.0).reshape(4, 4).sin() + torch.eye(4)).requires_grad_()
+        out = TRANSFORMED[name](x)
+        out.sum().backward()
+        return out.detach().numpy().tolist(), x.grad.numpy().tolist()
+
+    with torch.set_execution("immediate"):
+        first = run()
+        counted.update(dict.fromkeys(counted, 0))
+        assert run() == first
+    assert nothing_of(counted)
+
+
+def test_one_mapped_operator_is_not_taken_for_another(kept):
+    x = torch.arange(9.0).reshape(3, 3).sin()
+    for dims in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        forget()
+        expected = jnp.asarray(np.cumsum(x.numpy(), 1 - dims[0]))
+        expected = expected if dims[0] == dims[1] else expected.T
+        np.testing.assert_allclose(torch.vmap(lambda a: a.cumsum(0), *dims)(x).numpy(), expected, rtol=1e-6)
 
 
 def test_what_a_kernel_refuses_is_refused_again(kept):

@@ -102,6 +102,7 @@ CALLS = [
     lambda t: t.ops.aten.index.Tensor(t.arange(6).view(2, 3), [t.tensor([True, False])]),
     lambda t: t.ops.aten.index_put_.default(t.zeros(3), [t.tensor([0, 0])], t.tensor([1.0, 2.0]), True),
     lambda t: t.ops.aten.index_put.default(t.zeros(2, 2), [None, t.tensor([1])], t.tensor(5.0)),
+    lambda t: t.ops.aten.index_put.default(t.zeros(2, 3), [None, t.tensor([1, 1])], t.ones(2, 2), True),
     lambda t: t.ops.aten.index_put.default(t.zeros(3), [t.tensor([True, False, True])], t.tensor(5.0)),
     lambda t: t.ops.aten._to_copy.default(t.ones(2), dtype=t.float64),
     lambda t: t.ops.aten.clone.default(t.ones(2, 3).t()).stride(),

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sample_kit import operators, sample
+from sample_kit import complex_sample, operators, sample
 
 import torchlike
 from torchlike._core.dispatch.dispatch import call
 from torchlike._decl import rules
+from torchlike._decl.op import REGISTRY
 from torchlike.utils._python_dispatch import TorchDispatchMode
 
 OPERATORS = operators()
@@ -34,13 +35,19 @@ def gradients(values, static, op, second=False):
     out = call(op, tuple(inputs), static)
     outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o.requires_grad]
     rng = np.random.RandomState(1)
-    grads = [torchlike.tensor(rng.uniform(0.5, 1.5, tuple(o.shape)).astype(o.dtype.np)) for o in outs]
+    grads = [torchlike.tensor(cotangent(rng, o)) for o in outs]
     found = torchlike.autograd.grad(outs, leaves, grads, allow_unused=True, create_graph=second)
     if second:
         roots = [(g * g.detach()).sum().real for g in found if g is not None and g.requires_grad]
         if roots:
             found += torchlike.autograd.grad(sum(roots), leaves, allow_unused=True)
     return [*outs, *[g for g in found if g is not None]]
+
+
+def cotangent(rng, out):
+    shape = tuple(out.shape)
+    real = rng.uniform(0.5, 1.5, shape)
+    return (real + 1j * rng.uniform(0.5, 1.5, shape) if out.is_complex() else real).astype(out.dtype.np)
 
 
 def same(run):
@@ -50,7 +57,7 @@ def same(run):
     assert len(plain) == len(shown)
     for a, b in zip(shown, plain, strict=True):
         assert a.shape == b.shape and a.dtype is b.dtype
-        a, b = a.detach().numpy(), b.detach().numpy()
+        a, b = a.detach().resolve_conj().resolve_neg().numpy(), b.detach().resolve_conj().resolve_neg().numpy()
         tol = 2e-6 if a.dtype.itemsize <= 4 or a.dtype == np.complex64 else 1e-12
         np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
 
@@ -69,6 +76,14 @@ def test_at_ordinary_points(op):
     found = sample(op)
     assert found is not None, "no call of it was found: add one to sample_kit.EXPLICIT"
     same(lambda: gradients(*found, op))
+    of_complex = complex_sample(op)
+    if of_complex is not None:
+        same(lambda: gradients(*of_complex, op))
+
+
+@pytest.mark.parametrize("name", ["mul.Tensor", "pow.Scalar", "cat", "index_put", "linalg_svd", "convolution"])
+def test_complex_calls_are_found(name):
+    assert complex_sample(REGISTRY[name]) is not None
 
 
 @pytest.mark.parametrize("op", [o for o in OPERATORS if pointwise(o) and not refuses(o)], ids=lambda o: o.full_name)

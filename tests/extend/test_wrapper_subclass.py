@@ -360,6 +360,57 @@ def test_policies():
         return t.Tensor._make_wrapper_subclass(wrapper_class(t), (2,), **options)
 
     agree_error(lambda t: make(t, dispatch_sizes_strides_policy="both"), "Unknown sizes_strides_policy: both; expected")
-    for given in ({"dispatch_device": True}, {"dispatch_layout": True}):
-        with pytest.raises(NotImplementedError, match=next(iter(given))):
-            make(torchlike, **given)
+
+
+def asked(t, answer, wrapper=True, **options):
+    """(an instance whose class gives ``answer`` to every call, the names of these)."""
+    calls = []
+
+    class Asked(t.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            calls.append(str(func))
+            return answer(t)
+
+    if wrapper:
+        return t.Tensor._make_wrapper_subclass(Asked, (2,), **options), calls
+    return t.Tensor._make_subclass(Asked, t.ones(2), False, **options), calls
+
+
+DEVICES = {
+    "meta": lambda t: t.device("meta"),
+    "a name": lambda t: "meta",
+    "with an index": lambda t: t.device("cuda:1"),
+    "cpu": lambda t: t.device("cpu"),
+}
+_ATTRIBUTES = ("device", "is_cpu", "is_cuda", "is_meta", "layout")
+
+
+@pytest.mark.parametrize("wrapper", [True, False])
+@pytest.mark.parametrize("name", DEVICES)
+def test_asked_for_the_device(name, wrapper):
+    def f(t):
+        x, calls = asked(t, DEVICES[name], wrapper, dispatch_device=True)
+        return [str(getattr(x, a)) for a in _ATTRIBUTES], x.get_device(), calls
+
+    agree(f)
+
+
+@pytest.mark.parametrize("wrapper", [True, False])
+def test_asked_for_the_layout(wrapper):
+    def f(t):
+        x, calls = asked(t, lambda t: t.strided, wrapper, dispatch_layout=True)
+        return [str(getattr(x, a)) for a in _ATTRIBUTES], calls
+
+    agree(f)
+
+
+@pytest.mark.parametrize("option", ["dispatch_device", "dispatch_layout"])
+def test_answers_that_are_none(option):
+    attribute = option.removeprefix("dispatch_")
+    agree_error(lambda t: getattr(asked(t, lambda t: NotImplemented, **{option: True})[0], attribute), "NotImplemented")
+    agree(lambda t: attempt(lambda: getattr(asked(t, lambda t: None, **{option: True})[0], attribute)))
+
+
+def test_prim():
+    agree(lambda t: [str(t.ops.prim.device.default._schema), str(t.ops.prim.device.default(t.ones(1)))])

@@ -62,9 +62,7 @@ def test_floating_dtypes(name, dtype):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize(
-    "array", [np.arange(-2, 3), np.arange(3) > 1, MATRIX + 1j], ids=["int", "bool", "complex"]
-)
+@pytest.mark.parametrize("array", [np.arange(-2, 3), np.arange(3) > 1, MATRIX + 1j], ids=["int", "bool", "complex"])
 def test_other_dtypes_behave_or_fail_alike(name, array):
     try:
         call(torch, name)(torch.from_numpy(array))
@@ -100,9 +98,7 @@ def test_gelu(approximate):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
-@pytest.mark.parametrize(
-    "shape, dim", [((3, 4), 0), ((3, 4), -1), ((2, 3, 4), 1), ((), 0), ((0, 3), 1), ((3, 0), 1)]
-)
+@pytest.mark.parametrize("shape, dim", [((3, 4), 0), ((3, 4), -1), ((2, 3, 4), 1), ((), 0), ((0, 3), 1), ((3, 0), 1)])
 def test_softmax(name, shape, dim):
     check(lambda t, x: call(t, name)(x, dim), np.random.RandomState(1).standard_normal(shape))
 
@@ -291,9 +287,7 @@ def test_dropout_errors(f, match):
     check_error(f, MATRIX, match=match)
 
 
-@pytest.mark.parametrize(
-    "name, shape", [("dropout2d", (2, 3)), ("dropout2d", (2, 3, 4)), ("dropout3d", (2, 3))]
-)
+@pytest.mark.parametrize("name, shape", [("dropout2d", (2, 3)), ("dropout2d", (2, 3, 4)), ("dropout3d", (2, 3))])
 def test_unusual_shapes_warn(name, shape):
     with pytest.warns(UserWarning, match=f"{name}: Received a {len(shape)}-D input"):
         getattr(F, name)(torchlike.ones(shape))

@@ -215,9 +215,7 @@ def test_results_where_no_input_requires_grad(name):
     agree(code)
 
 
-@pytest.mark.parametrize(
-    "result", [None, (), (None,), (None, None), (None,) * 3, [None, None], 3, (1, None)], ids=str
-)
+@pytest.mark.parametrize("result", [None, (), (None,), (None, None), (None,) * 3, [None, None], 3, (1, None)], ids=str)
 def test_result_of_a_full_hook_where_no_input_requires_grad(result):
     def code(T):
         w = leaf(T)

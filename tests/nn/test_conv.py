@@ -171,9 +171,7 @@ def test_output_size_refused():
         X2,
         match="valid sizes range",
     )
-    check_error(
-        lambda t, x: t.nn.ConvTranspose2d(4, 2, 3)(x, output_size=(1,)), X2, match="must have 2 or 4 elements"
-    )
+    check_error(lambda t, x: t.nn.ConvTranspose2d(4, 2, 3)(x, output_size=(1,)), X2, match="must have 2 or 4 elements")
 
 
 def test_parameters_start_as_in_pytorch():

@@ -37,9 +37,7 @@ def test_distances(p):
         grad=slope,
         gradgrad=False,
     )
-    check(
-        run("pairwise_distance", p=p, keepdim=True), X, Y[0], grad=slope, gradgrad=p in (2.0, 3.0), jit=False
-    )
+    check(run("pairwise_distance", p=p, keepdim=True), X, Y[0], grad=slope, gradgrad=p in (2.0, 3.0), jit=False)
     check(run("pdist", p=p), X, gradgrad=False)
 
 

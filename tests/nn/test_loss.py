@@ -44,17 +44,13 @@ def check_some(f, *arrays, reduction, gradgrad=True, **options):
 @pytest.mark.parametrize("weight", [None, W])
 def test_cross_entropy_with_indices(reduction, weight):
     check_some(loss("cross_entropy", T, weight, reduction=reduction), X, reduction=reduction)
-    check_some(
-        loss("cross_entropy", np.array([0, -100, 2]), weight, reduction=reduction), X, reduction=reduction
-    )
+    check_some(loss("cross_entropy", np.array([0, -100, 2]), weight, reduction=reduction), X, reduction=reduction)
     check(
         loss("cross_entropy", np.array([1, 0, 1]), weight, ignore_index=1, reduction=reduction),
         X,
         gradgrad=False,
     )
-    check_some(
-        loss("cross_entropy", T, weight, label_smoothing=0.2, reduction=reduction), X, reduction=reduction
-    )
+    check_some(loss("cross_entropy", T, weight, label_smoothing=0.2, reduction=reduction), X, reduction=reduction)
     check_some(
         loss("cross_entropy", np.array([0, -100, 2]), weight, label_smoothing=0.2, reduction=reduction),
         X,
@@ -65,9 +61,7 @@ def test_cross_entropy_with_indices(reduction, weight):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_cross_entropy_with_probabilities(reduction, smoothing):
-    check_some(
-        loss("cross_entropy", reduction=reduction, label_smoothing=smoothing), X, P, reduction=reduction
-    )
+    check_some(loss("cross_entropy", reduction=reduction, label_smoothing=smoothing), X, P, reduction=reduction)
     check_some(
         loss("cross_entropy", weight=W, reduction=reduction, label_smoothing=smoothing),
         X,
@@ -207,9 +201,7 @@ def test_kinks_and_ties():
         ("huber_loss", {}),
         ("smooth_l1_loss", {"beta": 0.5}),
     ]:
-        second = (
-            name == "l1_loss"
-        )  # of the others PyTorch's second derivatives jump where ours do, but at other ends
+        second = name == "l1_loss"  # of the others PyTorch's second derivatives jump where ours do, but at other ends
         check(loss(name, np.zeros(8), reduction="none", **options), d, gradgrad=second)
     check(loss("binary_cross_entropy", reduction="none"), np.array([0.0, 0.0, 1.0, 1.0, 0.3]),
           np.array([0.0, 1.0, 0.0, 1.0, 0.4]), gradgrad=False)  # fmt: skip
@@ -253,9 +245,7 @@ def test_binary_weights(reduction):
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"]
-)
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss"])
 def test_mixed_dtypes_and_broadcasting(name):
     same = name != "huber_loss"  # whose backward PyTorch refuses for two dtypes
     check(loss(name, P), X.astype(np.float32), grad=same, gradgrad=False, tol=1e3)
@@ -268,18 +258,12 @@ def test_margins_of_pairs(reduction):
     check_some(loss("margin_ranking_loss", SIGNS, margin=0.3, reduction=reduction), X, Y, reduction=reduction)
     check_some(loss("hinge_embedding_loss", SIGNS, margin=0.7, reduction=reduction), X, reduction=reduction)
     check_some(loss("soft_margin_loss", SIGNS, reduction=reduction), X, reduction=reduction)
-    check_some(
-        loss("cosine_embedding_loss", SIGNS[:, 0], margin=0.2, reduction=reduction), X, Y, reduction=reduction
-    )
-    check_some(
-        loss("cosine_embedding_loss", np.array(1.0), reduction=reduction), X[0], Y[0], reduction=reduction
-    )
+    check_some(loss("cosine_embedding_loss", SIGNS[:, 0], margin=0.2, reduction=reduction), X, Y, reduction=reduction)
+    check_some(loss("cosine_embedding_loss", np.array(1.0), reduction=reduction), X[0], Y[0], reduction=reduction)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize(
-    "options", [{}, {"p": 1.0, "swap": True}, {"p": INF}, {"p": 3.0, "margin": 0.5, "swap": True}]
-)
+@pytest.mark.parametrize("options", [{}, {"p": 1.0, "swap": True}, {"p": INF}, {"p": 3.0, "margin": 0.5, "swap": True}])
 def test_triplets(reduction, options):
     second = options.get("p", 2.0) not in (INF, 1.0)
     check(loss("triplet_margin_loss", reduction=reduction, **options), X, Y, X + 0.3 * Y, gradgrad=second)
@@ -462,9 +446,7 @@ def test_warnings():
         F.mse_loss(x, y), F.cross_entropy(x, y), F.kl_div(x, y, reduction="batchmean")
 
 
-@pytest.mark.parametrize(
-    "flags", [{"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}]
-)
+@pytest.mark.parametrize("flags", [{"size_average": False}, {"reduce": False}, {"size_average": True, "reduce": True}])
 def test_deprecated_flags(flags):
     check(loss("mse_loss", **flags), X, Y, gradgrad=False)
     with warnings.catch_warnings():
@@ -552,7 +534,5 @@ def test_ctc_module():
     got = torchlike.nn.CTCLoss()(
         torchlike.tensor(scores).log_softmax(-1), torchlike.tensor(arguments[0]), *arguments[1:]
     )
-    wanted = torch.nn.CTCLoss()(
-        torch.tensor(scores).log_softmax(-1), torch.tensor(arguments[0]), *arguments[1:]
-    )
+    wanted = torch.nn.CTCLoss()(torch.tensor(scores).log_softmax(-1), torch.tensor(arguments[0]), *arguments[1:])
     np.testing.assert_allclose(host(got), wanted.numpy())

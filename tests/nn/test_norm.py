@@ -31,9 +31,7 @@ def F(name, *args, **options):
 def with_stats(training):
     def run(t, x, mean, var, *parameters):
         named = dict(zip(("weight", "bias"), parameters, strict=False))
-        return t.nn.functional.batch_norm(
-            x, mean.detach(), var.detach(), training=training, momentum=0.3, **named
-        )
+        return t.nn.functional.batch_norm(x, mean.detach(), var.detach(), training=training, momentum=0.3, **named)
 
     return run
 
@@ -163,9 +161,7 @@ def test_statistics_do_not_require_grad():
     def run(t, x, mean, var):
         return t.nn.functional.batch_norm(x, mean, var)
 
-    check_error(
-        run, r(2, 3), C, V, grad=True, match="not differentiable with respect to argument 'running_mean'"
-    )
+    check_error(run, r(2, 3), C, V, grad=True, match="not differentiable with respect to argument 'running_mean'")
 
 
 X2, X3, X4, X5 = (r(4, 6, *[3, 5, 2][: n - 2], dtype=np.float32) for n in (2, 3, 4, 5))

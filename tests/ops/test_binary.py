@@ -97,13 +97,7 @@ def test_numbers(op, first):
         for x in (HALF[2:], BRAIN[2:], np.float32([1.25]), INTS[[1, 3, 5]], INTS[[1, 3, 5]].astype(np.int8)):
             if isinstance(number, complex) and x.dtype.itemsize == 2:
                 continue  # complex32, which jax lacks
-            if (
-                op is operator.pow
-                and isinstance(number, int)
-                and number < 0
-                and first
-                and x.dtype.kind == "i"
-            ):
+            if op is operator.pow and isinstance(number, int) and number < 0 and first and x.dtype.kind == "i":
                 continue
             forward(combine(op, first, number), x)
 
@@ -117,11 +111,7 @@ def test_in_place_operators(op):
     """``x op= y`` writes into x and its aliases."""
     name = {"and_": "iand", "or_": "ior"}.get(op.__name__, "i" + op.__name__)
     bits = op in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
-    a, b = (
-        (INTS[[1, 3, 5]], np.array([1, 2, 3]))
-        if bits
-        else (np.array([1.5, -2.5, 3.0]), np.array([2.0, 0.5, 1.0]))
-    )
+    a, b = (INTS[[1, 3, 5]], np.array([1, 2, 3])) if bits else (np.array([1.5, -2.5, 3.0]), np.array([2.0, 0.5, 1.0]))
 
     def f(t, x, y):
         z = x * 1
@@ -262,13 +252,9 @@ def test_strides_follow(name):
     forward(lambda t, x: getattr(t, name)(x[1:0], x[0]), MATRIX)
 
 
-@pytest.mark.parametrize(
-    "name", ["add", "sub", "mul", "div", "maximum", "pow", "atan2", "xlogy", "logaddexp", "fmod"]
-)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "pow", "atan2", "xlogy", "logaddexp", "fmod"])
 def test_out(name):
-    forward(
-        lambda t, x, y: getattr(t, name)(x, y, out=t.empty(0, dtype=x.dtype)), MATRIX, np.abs(MATRIX[0]) + 1
-    )
+    forward(lambda t, x, y: getattr(t, name)(x, y, out=t.empty(0, dtype=x.dtype)), MATRIX, np.abs(MATRIX[0]) + 1)
 
 
 def test_complex_from_parts():
@@ -439,9 +425,7 @@ def test_deprecated_order_of_arguments():
 def test_in_place_functions():
     """``torch.exp_(x)`` is ``x.exp_()``."""
     forward(
-        lambda t, x: [
-            getattr(t, n)(x.abs() + 0.5) for n in ("exp_", "neg_", "sqrt_", "relu_", "round_", "fix_")
-        ],
+        lambda t, x: [getattr(t, n)(x.abs() + 0.5) for n in ("exp_", "neg_", "sqrt_", "relu_", "round_", "fix_")],
         MATRIX,
     )
     forward(lambda t, x: (t.clamp_(x.clone(), 0, 1), t.threshold_(x.clone(), 0.5, 2.0)), MATRIX)

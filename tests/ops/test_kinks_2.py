@@ -129,6 +129,7 @@ REDUCTIONS = cases("x", """
     t.linalg.matrix_power(x[:4], 0)
 """)  # fmt: skip
 
+
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name):
     kink(REDUCTIONS[name], ROWS)

@@ -99,9 +99,7 @@ def test_randperm():
     for n in (0, 1, 7, 10000):
         assert sorted(host(torchlike.randperm(n))) == list(range(n))
     draws = np.stack([host(torchlike.randperm(4)) for _ in range(600)])
-    np.testing.assert_allclose(
-        [(draws[:, i] == j).mean() for i in range(4) for j in range(4)], 0.25, atol=0.08
-    )
+    np.testing.assert_allclose([(draws[:, i] == j).mean() for i in range(4) for j in range(4)], 0.25, atol=0.08)
 
 
 def test_samples_are_independent():
@@ -434,9 +432,7 @@ def test_gradients_of_samples_are_zero():
             m, s = (t.full((2,), 0.5, requires_grad=True) for _ in range(2))
             out = draw(t, m, s)
             out.sum().backward()
-            grads.append(
-                [type(out.grad_fn).__name__] + [None if x.grad is None else x.grad.tolist() for x in (m, s)]
-            )
+            grads.append([type(out.grad_fn).__name__] + [None if x.grad is None else x.grad.tolist() for x in (m, s)])
         assert grads[0] == grads[1]
 
 
@@ -487,6 +483,4 @@ def test_inside_jit_the_numbers_are_those_outside():
 
 def test_meta_tensors():
     x = torchlike.empty(2, 3, device="meta")
-    assert (
-        x.uniform_().is_meta and torchlike.bernoulli(x).is_meta and torchlike.nn.functional.dropout(x).is_meta
-    )
+    assert x.uniform_().is_meta and torchlike.bernoulli(x).is_meta and torchlike.nn.functional.dropout(x).is_meta

@@ -104,9 +104,7 @@ t.unique_consecutive(x) | x.argsort(stable=True, dim=0)"""
 
 
 @pytest.mark.parametrize("case", cases(DTYPE_CASES))
-@pytest.mark.parametrize(
-    "array", [INTS, BOOLS, INTS.astype(np.uint8), HALF[0]], ids=["int", "bool", "uint8", "half"]
-)
+@pytest.mark.parametrize("array", [INTS, BOOLS, INTS.astype(np.uint8), HALF[0]], ids=["int", "bool", "uint8", "half"])
 def test_dtypes(case, array):
     check(lam(case), array, grad=False, jit=False)
 

@@ -98,9 +98,7 @@ def test_fused(name):
         )
         forward(lambda t, x, v=value: getattr(t, name)(x, x, x + 2, value=v), HALF)
         forward(lambda t, x, v=value: getattr(x.clone(), name + "_")(x + 1, x.abs() + 1, value=v), MATRIX)
-    check(
-        lambda t, x, y, z: getattr(t, name)(x, y, z, value=1 + 2j), COMPLEX[1:4], COMPLEX[4:7], COMPLEX[3:6]
-    )
+    check(lambda t, x, y, z: getattr(t, name)(x, y, z, value=1 + 2j), COMPLEX[1:4], COMPLEX[4:7], COMPLEX[3:6])
     check(lambda t, x, y, z: getattr(t, name)(x, y, z), POINTS, EDGES[:9], EDGES[3:12], gradgrad=False)
 
 

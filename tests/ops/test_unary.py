@@ -168,11 +168,7 @@ def test_exact_at_powers():
 
 def test_square_is_bitwise_a_product():
     x = torchlike.tensor(np.random.RandomState(0).standard_normal(1000).astype(np.float32))
-    assert (
-        torchlike.equal(x**2, x * x)
-        and torchlike.equal(x.square(), x * x)
-        and torchlike.equal(x**3, x * x * x)
-    )
+    assert torchlike.equal(x**2, x * x) and torchlike.equal(x.square(), x * x) and torchlike.equal(x**3, x * x * x)
 
 
 NODES = """

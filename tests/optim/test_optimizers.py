@@ -86,9 +86,7 @@ def compare(ours, theirs, tol):
         for k, v in real.items():
             if isinstance(v, torch.Tensor):
                 assert str(mine[k].dtype) == str(v.dtype) and tuple(mine[k].shape) == tuple(v.shape), k
-                np.testing.assert_allclose(
-                    host(mine[k]), v.detach().numpy(), rtol=5 * tol, atol=tol, err_msg=k
-                )
+                np.testing.assert_allclose(host(mine[k]), v.detach().numpy(), rtol=5 * tol, atol=tol, err_msg=k)
             else:
                 assert mine[k] == v
 
@@ -113,9 +111,7 @@ def test_dtypes(name, dtype):
                 train(lib, name, {}, dtype)
         return
     options = {"lr": 0.1}
-    compare(
-        train(torchlike, name, options, dtype, 3), train(torch, name, options, dtype, 3), TOLERANCE[dtype]
-    )
+    compare(train(torchlike, name, options, dtype, 3), train(torch, name, options, dtype, 3), TOLERANCE[dtype])
 
 
 def test_radam_beyond_its_warm_up():

@@ -10,6 +10,7 @@ from torchlike._base.state import is_inference_mode_enabled as is_inference_mode
 from torchlike._base.state import is_multithreading_enabled as _is_multithreading_enabled
 from torchlike._C import _autograd as _autograd
 from torchlike._C import _functions as _functions
+from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403
@@ -37,7 +38,7 @@ __getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
-    "_DisableTorchDispatch", "_InferenceMode", "_autograd", "_current_autograd_node",
+    "_DisableTorchDispatch", "_InferenceMode", "_WeakTensorRef", "_autograd", "_current_autograd_node",
     "_current_graph_task_execution_order", "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions",
     "_is_multithreading_enabled", "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node",
     "device", "dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",

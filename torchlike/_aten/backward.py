@@ -133,8 +133,6 @@ def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | Non
         got = run(recipe(plan), _marked(plan, values))
     elif isinstance(plan.op.declaration, ViewOp):
         got = _of_view(plan, values, args)
-    elif callable(by_name):
-        got = _of_list(plan, values)
     else:
         got = _called(by_name, Case(plan, values))
     return [fitted(g, plan.avals[i], values[-1]) for g, i in zip(got, plan.wanted, strict=True)]
@@ -147,7 +145,7 @@ def named(plan: Any) -> Any:
     """What the declaration says of PyTorch's backward operators, if they give all gradients that are wanted."""
     op = plan.op.declaration
     backward = op.backward
-    if backward is None or callable(backward):
+    if backward is None or callable(backward):  # of a view
         return backward
     case = Case(plan, ())
     names = case.needs
@@ -163,22 +161,6 @@ def _of_view(plan: Any, values: tuple, args: Any) -> list:
     shape = tuple(plan.avals[0].shape)
     closed = named_trace(lambda g: op.backward(g, shape, *named), plan.outs[0])
     return run(closed, [grad])
-
-
-def _of_list(plan: Any, values: tuple) -> list:
-    """The gradients of an operator of a list of tensors, in PyTorch's words."""
-    op, n = plan.op.declaration, len(plan.inputs)
-    static = plan.static[: len(op.static)]
-    avals = [ShapeDtypeStruct(plan.avals[i].shape, plan.avals[i].dtype) for i in plan.inputs]
-
-    def back(grad: Any, *saved: Any) -> Any:
-        inputs = list(plan.avals)
-        for i, x in zip(plan.inputs, saved, strict=True):
-            inputs[i] = x
-        got = op.backward(grad, inputs, *static)
-        return [got[i] for i in plan.wanted]
-
-    return run(named_trace(back, plan.outs[0], *avals), [values[-1], *values[:n]])
 
 
 class Case:

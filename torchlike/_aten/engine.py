@@ -79,7 +79,7 @@ class ShownTask(engine._Task):
                     heappush(ready, (-(node._seq - grad.rank / 8), pushed, _Delayed(grad, edge)))
                     continue
                 if grad is not None:
-                    self.deliver(target, nr, grad)
+                    self.deliver(target, nr, self.fitting(target, nr, grad, node))
                 self.awaited[target] -= 1
                 if not self.awaited[target]:
                     heappush(ready, (-target._seq, pushed, target))

@@ -11,6 +11,7 @@ from torchlike._aten.source import SOURCE, Overload
 from torchlike._aten.tags import Tag
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY
@@ -239,7 +240,11 @@ def _index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) 
     for i in indices:
         mask = isinstance(i, Tensor) and i.dtype in (dtypes.bool, dtypes.uint8)
         places.extend(FUNCTIONS["nonzero"](i, as_tuple=True) if mask else (i,))
-    return self.index_put_(tuple(places), values, accumulate) if None not in places else _put(self, places, values)
+    if None not in places:
+        return self.index_put_(tuple(places), values, accumulate)
+    if accumulate:
+        return call_inplace(REGISTRY["index_put"].inplace, (self, *places, values), (True, (len(places),)))
+    return _put(self, places, values)
 
 
 def _put(self: Any, places: list, values: Any) -> Any:

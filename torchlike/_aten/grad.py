@@ -67,9 +67,24 @@ def _backward(declared: Any, text: str, sources: dict) -> None:
         outputs = tuple([named.get(r) for r in results])
         stand = next((o for o in outputs if o is not None), args[0])
         inputs = tuple([_input(a, named, stand) for a in declared.dynamic])
-        static = tuple([_key(named.get(a.name, a.default)) for a in declared.static])
+        static = declared.exactly(tuple([_key(named.get(a.name, a.default)) for a in declared.static]))
         got = _vjp(declared.full_name, inputs, static, (0,), (args[0],), outputs)[0]
         return got if dtype is None else got.to(dtype)
+
+    _add(text)(backward)
+
+
+def _of_size(declared: Any, text: str) -> None:
+    """The derivative of a resampling, which is told the shape of what was resampled."""
+    order = [a.name for a in parse_schema(f"aten::{text}").arguments]
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(order, args, strict=False)) | kwargs
+        factors = tuple([given[n] for n in order if n.startswith("scales") and given.get(n) is not None])
+        static = _key(given["output_size"]), factors or None, given.get("align_corners", False), False
+        grad = given["grad_output"]
+        stand = grad.new_zeros(list(given["input_size"]))
+        return _vjp(declared.full_name, (stand,), declared.exactly(static), (0,), (grad,))[0]
 
     _add(text)(backward)
 
@@ -91,7 +106,11 @@ def _add_all() -> None:
     for op in list(REGISTRY.values()):
         declared: dict = op.backward if isinstance(op.backward, dict) else {}
         for text, sources in declared.values():
-            if isinstance(text, str) and text.endswith(") -> Tensor") and "num_weights" not in text:
+            if not isinstance(text, str) or not text.endswith(") -> Tensor") or "num_weights" in text:
+                continue
+            if "input_size" in text:
+                _of_size(op, text)
+            else:
                 _backward(op, text, sources)
 
 

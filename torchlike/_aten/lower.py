@@ -1,6 +1,7 @@
 """Which aten calls an operator call is: its own overload, or those that PyTorch makes of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torchlike._aten import source
@@ -8,11 +9,12 @@ from torchlike._aten.packets import OpOverload, ops
 from torchlike._aten.python_dispatch import has_dispatch, in_handler, invoke, leaves, normalised, without_dispatch
 from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._core.tensor.view_creation import NO_GRAD
 from torchlike._decl.op import Inplace, Op
 
-# {full name of a declared operator: function(inputs, static) -> results} where it is several calls or another one.
+# {full name of a declared operator: function(*arguments) -> results} where it is several calls or another one, and
+# which ones depends on what only tensors have: strides, history, the cells that a call writes to.
 LOWERED: dict[str, Callable] = {}
 # What shows a derived kernel: (kernel, inputs) -> results. Installed by the backward half.
 DERIVED: list[Callable] = []
@@ -57,11 +59,43 @@ def _tie(base: Any, out: Any) -> None:
                 tie(base, t, NO_GRAD)
 
 
+class _Calls:
+    """The vocabulary of ``aten=`` in declarations: ``aten["mul.Tensor"](x, y)`` is that call, of tensors."""
+
+    def __getitem__(self, name: str | tuple[str, str]) -> Callable:
+        namespace, text = ("aten", name) if isinstance(name, str) else name
+        head, _, overload = text.partition(".")
+        return partial(redispatch, getattr(getattr(getattr(ops, namespace), head), overload or "default"))
+
+    def __getattr__(self, name: str) -> Callable:
+        return self[name]
+
+    def cast(self, t: Tensor, dtype: Any) -> Tensor:
+        """``t``, copied if it is of another dtype than that which is wanted (None: any will do)."""
+        if dtype is None or dtype is t.dtype:
+            return t
+        return redispatch(_aten._to_copy.default, t, dtype=dtype, layout=strided, device=t.device)
+
+    def kept(self, result: Tensor, *inputs: Tensor) -> Tensor:
+        """A result on the way, which PyTorch's node of it saves: that copy is detached."""
+        if any(t.requires_grad for t in inputs):
+            redispatch(_aten.detach.default, result)
+        return result
+
+
+CALLS = _Calls()
+
+
+def _calls(name: str, declared: Callable | None) -> Callable | None:
+    """What makes the calls of an operator that are not one of its own name; None if they are."""
+    return LOWERED.get(name) if declared is None else partial(declared, CALLS)
+
+
 def call(op: Any, inputs: tuple, static: tuple) -> Any:
     """The results (a tensor or a tuple) of the calls that ``op`` stands for."""
     if not isinstance(op, Op):
         return DERIVED[0](op, inputs)
-    special = LOWERED.get(op.full_name)
+    special = _calls(op.full_name, op.aten.calls)
     if special is not None:
         out = special(*arguments(op, inputs, static).values())
     else:
@@ -123,7 +157,7 @@ def _overload(op: Op, named: dict) -> tuple[OpOverload, dict]:
 
 def view(op: Any, t: Any, args: tuple) -> Any:
     """The calls of a view operator."""
-    special = LOWERED.get(op.full_name)
+    special = _calls(op.full_name, op.aten.calls)
     if special is not None:
         return special(t, *args)
     func = source.overload_of(op)
@@ -132,7 +166,7 @@ def view(op: Any, t: Any, args: tuple) -> Any:
 
 def inplace(op: Inplace, inputs: tuple, static: tuple) -> Any:
     """The calls of an in-place operator."""
-    special = LOWERED.get(op.op.full_name + "_")
+    special = _calls(op.op.full_name + "_", op.op.aten.calls_inplace)
     named = arguments(op.op, inputs, static)
     if special is not None:
         return special(*named.values())
@@ -142,7 +176,7 @@ def inplace(op: Inplace, inputs: tuple, static: tuple) -> Any:
 
 def _overload_inplace(op: Op, named: dict) -> tuple[OpOverload, dict]:
     name = op.schema.name
-    if source.is_ours(op):
+    if op.aten.own:
         return getattr(getattr(ops.torchlike, name + "_"), op.schema.overload or "default"), named
     wanted = op.schema.overload or "default"
     if "other" in named and not isinstance(named["other"], Tensor) and name not in _WRAPPED:
@@ -156,10 +190,10 @@ def _overload_inplace(op: Op, named: dict) -> tuple[OpOverload, dict]:
 
 def out_overload(op: Op, inputs: tuple, static: tuple, outs: tuple) -> tuple[OpOverload | None, dict]:
     """The overload with ``out=`` of an operator, and its arguments by name; None if there is none."""
-    if not isinstance(op, Op) or source.is_ours(op) or op.lists:
+    if not isinstance(op, Op) or op.aten.own or op.lists:
         return None, {}
     packet, named = getattr(_aten, op.schema.name), arguments(op, inputs, static)
-    name = source.out_name(op)
+    name = op.aten.out
     if "other" in named and not isinstance(named["other"], Tensor) and "Scalar_out" in packet.overloads():
         name = "Scalar_out"
     if name not in packet.overloads():

@@ -1,11 +1,15 @@
-"""Operators of torchlike that PyTorch makes of several calls, or calls otherwise: as its aten calls."""
+"""Operators that PyTorch makes of several calls, where which ones depends on what only tensors have.
+
+That is strides, history, and the cells that a call writes to or draws into; what arguments alone decide is said in the
+declarations (``aten=``).
+"""
 
 import math
 from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.extra import SOURCE  # noqa: F401  (the overloads used here)
-from torchlike._aten.lower import lowers, redispatch, viewable
+from torchlike._aten.lower import CALLS, lowers, redispatch, viewable
 from torchlike._aten.packets import ops
 from torchlike._aten.python_dispatch import invoke_with, normalised, without_dispatch
 from torchlike._core.dispatch.dispatch import call
@@ -103,62 +107,7 @@ def _broadcast(a: Any, b: Any) -> list[int]:
     return [y if x == 1 else x for x, y in zip(a, b, strict=True)]
 
 
-@lowers("outer", "ger")
-def outer(self: Any, vec2: Any) -> Any:
-    return redispatch(_aten.mul.Tensor, redispatch(_aten.view.default, self, [self.shape[0], 1]), vec2)
-
-
 # -- pointwise and reductions ---------------------------------------------------------------------------------------
-
-
-@lowers("_rdiv")
-def rdiv(self: Any, other: Any) -> Any:
-    return redispatch(_aten.mul.Tensor, redispatch(_aten.reciprocal.default, other), self)
-
-
-@lowers("_pow_special")
-def pow_special(self: Any, exponent: float) -> Any:
-    return redispatch(_aten.pow.Tensor_Scalar, self, int(exponent) if float(exponent).is_integer() else exponent)
-
-
-@lowers("_pow_special_")
-def pow_special_(self: Any, exponent: float) -> Any:
-    return redispatch(_aten.pow_.Scalar, self, int(exponent) if float(exponent).is_integer() else exponent)
-
-
-def _spread(name: str) -> None:
-    def whole(self: Any, unbiased: bool) -> Any:
-        func = getattr(_aten, name).correction
-        return redispatch(func, self) if unbiased else redispatch(func, self, correction=0)
-
-    def along(self: Any, dim: Any, unbiased: bool, keepdim: bool) -> Any:
-        return redispatch(getattr(_aten, name).correction, self, dim, correction=int(unbiased), keepdim=keepdim)
-
-    lowers(name)(whole)
-    lowers(f"{name}.dim")(along)
-
-
-for _name in ("var", "std", "var_mean", "std_mean"):
-    _spread(_name)
-
-
-def _softmaxed(name: str) -> None:
-    def run(self: Any, dim: int, dtype: Any) -> Any:
-        if dtype is not None and dtype is not self.dtype:
-            self = redispatch(_aten._to_copy.default, self, dtype=dtype, layout=strided, device=self.device)
-        return redispatch(getattr(_aten, f"_{name}").default, self, dim, False)
-
-    lowers(f"{name}.int")(run)
-
-
-_softmaxed("softmax")
-_softmaxed("log_softmax")
-
-
-@lowers("softmin")
-def softmin(self: Any, dim: int, dtype: Any) -> Any:
-    out = redispatch(_aten.neg.default, self)
-    return redispatch(_aten._softmax.default, out, dim, False)
 
 
 @lowers("where.self")
@@ -175,26 +124,6 @@ def where(condition: Any, self: Any, other: Any) -> Any:
 # -- shapes and indices ----------------------------------------------------------------------------------------------
 
 
-@lowers("narrow")
-def narrow(self: Any, dim: int, start: int, length: int) -> Any:
-    start = start + self.shape[dim] if start < 0 else start
-    return redispatch(_aten.slice.Tensor, self, dim, start, start + length)
-
-
-@lowers("slice.Tensor")
-def slice_(self: Any, dim: int, start: Any, end: Any, step: int) -> Any:
-    start, end = 0 if start is None else start, _LAST if end is None else end
-    return redispatch(_aten.slice.Tensor, self, dim, start, end, step)
-
-
-_LAST = (1 << 63) - 1  # PyTorch's end of a slice without one
-
-
-@lowers("split.Tensor")
-def split(self: Any, sizes: Any, dim: int) -> Any:
-    return redispatch(_aten.split.Tensor, self, sizes[0] if sizes else 0, dim)
-
-
 @lowers("_index_true")
 def index_true(self: Any, index: Any, dim: int, width: int) -> Any:
     with without_dispatch():
@@ -205,13 +134,6 @@ def index_true(self: Any, index: Any, dim: int, width: int) -> Any:
 
 
 # -- layers ----------------------------------------------------------------------------------------------------------
-
-
-@lowers("convolution")
-def convolution(input: Any, weight: Any, bias: Any, *rest: Any) -> Any:
-    n = weight.ndim - 2
-    lists = [list(x) * n if isinstance(x, tuple) and len(x) == 1 else x for x in rest]
-    return redispatch(_aten.convolution.default, input, weight, bias, *lists)
 
 
 def _unused(input: Any) -> None:
@@ -243,12 +165,6 @@ def batch_norm_eval(input: Any, weight: Any, bias: Any, mean: Any, var: Any, eps
     return redispatch(_aten.native_batch_norm.default, input, weight, bias, mean, var, False, 0.1, eps)[0]
 
 
-@lowers("native_group_norm")
-def native_group_norm(input: Any, groups: int, weight: Any, bias: Any, eps: float) -> Any:
-    n, c, *rest = input.shape
-    return redispatch(_aten.native_group_norm.default, input, weight, bias, n, c, math.prod(rest), groups, eps)
-
-
 @lowers("dropout")
 def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     keep: list = []
@@ -264,12 +180,6 @@ def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     noise = redispatch(_aten.div_.Scalar, noise, 1 - p)
     out = redispatch(_aten.mul.Tensor, input, noise)
     return out, keep[0] if keep else redispatch(_aten.ne.Scalar, noise, 0)
-
-
-def _saved(result: Any, *inputs: Any) -> None:
-    """What PyTorch's node saves of a result on the way: it is detached."""
-    if any(t.requires_grad for t in inputs):
-        redispatch(_aten.detach.default, result)
 
 
 def _scaled(t: Any, factor: float) -> Any:
@@ -289,8 +199,7 @@ def attention(
     if query.ndim == 4 and query.shape[-1] == value.shape[-1] and query.numel() and key.numel():
         func = _aten._scaled_dot_product_flash_attention_for_cpu.default
         out = redispatch(func, query, key, value, p, causal, attn_mask=mask, scale=scale)[0]
-        _saved(out, query, key, value)
-        return out
+        return CALLS.kept(out, query, key, value)
     factor = math.sqrt(scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     query, key = _scaled(query, factor), _scaled(redispatch(_aten.transpose.int, key, -2, -1), factor)
     scores = matmul(query, key)
@@ -305,61 +214,3 @@ def attention(
             else redispatch(_aten.where.self, mask, scores, minus)
         )
     return matmul(redispatch(_aten._safe_softmax.default, scores, -1), value)
-
-
-# -- losses ----------------------------------------------------------------------------------------------------------
-
-
-@lowers("nll_loss")
-def nll_loss(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
-    return redispatch(_aten.nll_loss_forward.default, self, target, weight, reduction, ignore)[0]
-
-
-@lowers("nll_loss2d")
-def nll_loss2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
-    return redispatch(_aten.nll_loss2d_forward.default, self, target, weight, reduction, ignore)[0]
-
-
-@lowers("_cross_entropy")
-def cross_entropy(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
-    scores = redispatch(_aten._log_softmax.default, self, 0 if self.ndim == 1 else 1, False)
-    _saved(scores, self)
-    return nll_loss(scores, target, weight, reduction, ignore)
-
-
-@lowers("_cross_entropy2d")
-def cross_entropy2d(self: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
-    scores = redispatch(_aten._log_softmax.default, self, 1, False)
-    _saved(scores, self)
-    return nll_loss2d(scores, target, weight, reduction, ignore)
-
-
-def _l1(reduction: str) -> None:
-    def run(self: Any, target: Any) -> Any:
-        out = redispatch(_aten.abs.default, redispatch(_aten.sub.Tensor, self, target))
-        return out if reduction == "none" else redispatch(getattr(_aten, reduction).default, out)
-
-    lowers(f"_l1_loss_{reduction}")(run)
-
-
-for _name in ("none", "mean", "sum"):
-    _l1(_name)
-
-
-def _resampled(name: str, n: int, aligned: bool) -> None:
-    def run(self: Any, size: Any, scales: Any, align: bool, antialias: bool) -> Any:
-        if antialias:
-            own = getattr(ops.torchlike, f"_{name}").default
-            return redispatch(own, self, list(size), scales, align, antialias)
-        extra = (align,) if aligned else ()
-        return redispatch(getattr(_aten, name).default, self, list(size), *extra, *(scales or [None] * n))
-
-    lowers(f"_{name}")(run)
-
-
-for _name, _n, _aligned in (
-    ("upsample_nearest1d", 1, False), ("upsample_nearest2d", 2, False), ("upsample_nearest3d", 3, False),
-    ("upsample_linear1d", 1, True), ("upsample_bilinear2d", 2, True), ("upsample_bicubic2d", 2, True),
-    ("upsample_trilinear3d", 3, True),
-):  # fmt: skip
-    _resampled(_name, _n, _aligned)

@@ -352,7 +352,7 @@ def _pad(eqn: Any, x: Any, value: Any) -> Any:
         if between and x.shape[d]:
             x = _apart(x, d, between, value)
     if is_number(value):
-        return redispatch(_aten.constant_pad_nd.default, x, sizes, *((value,) if value else ()))
+        return redispatch(_aten.constant_pad_nd.default, x, sizes, *(() if repr(value) in ("0", "0.0") else (value,)))
     inside = redispatch(
         _aten.constant_pad_nd.default, redispatch(_aten.ones_like.default, x, dtype=FROM_NP[np.dtype(bool)]), sizes
     )
@@ -478,6 +478,6 @@ def _triangular(eqn: Any, a: Any, b: Any) -> Any:
     upper = not p["lower"]
     if p["transpose_a"]:
         a, upper = redispatch(_aten.transpose.int, a, -2, -1), not upper
-        a = redispatch(_aten._conj.default, a) if p["conjugate_a"] else a
+    a = redispatch(_aten._conj.default, a) if p["conjugate_a"] and a.is_complex() else a
     options = {"left": p["left_side"], "unitriangular": p["unit_diagonal"]}
     return redispatch(_aten.linalg_solve_triangular.default, a, b, upper=upper, **options)

@@ -1,26 +1,39 @@
-"""Tensors whose class is asked for their sizes or strides: ``dispatch_sizes_strides_policy``.
+"""Tensors whose class is asked for their sizes, strides, device or layout: ``dispatch_sizes_strides_policy`` and kin.
 
 Their methods ask the ``__torch_dispatch__`` with the aten call that stands for the question; None for an answer means
 what the tensor would say itself.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from torchlike._aten import python_dispatch as layer
 from torchlike._aten.packets import ops
+from torchlike._aten.source import Overload, Source
+from torchlike._base import device as devices
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, strided
 
 _aten = ops.aten
+ops.prim._source = _PRIM = Source("prim")
+_PRIM.add(Overload("device(Tensor a) -> Device", lambda: lambda a: a.device))
+_PRIM.add(Overload("layout(Tensor a) -> Layout", lambda: lambda a: a.layout))
 
 
-def ask(t: Any, policy: str | None) -> Any:
-    """Let the class of ``t`` be asked as ``policy`` says; returns ``t``."""
-    if policy is not None:
-        extras_of(t)["asks"] = policy
+def ask(t: Any, policy: str | None, device: bool = False, layout: bool = False) -> Any:
+    """Let the class of ``t`` be asked for its sizes as ``policy`` says, for its device or layout; returns ``t``.
+
+    Raises ValueError for a policy that is none.
+    """
+    if policy not in (None, "sizes", "strides"):
+        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
+    asked = {policy: True, "device": device, "layout": layout}
+    names = [name for name, wanted in asked.items() if wanted and name is not None]
+    if names:
+        extras_of(t)["asks"] = {k: v for name in names for k, v in _ASKED[name].items()}
         torch_function.arm()
     return t
 
@@ -97,12 +110,40 @@ def _is_contiguous(t: Any, memory_format: Any = None) -> bool:
     return _of_kind(bool, "is_contiguous", found)
 
 
+def _device(t: Any) -> Any:
+    found = _answer(ops.prim.device.default, t)
+    if isinstance(found, int | str):
+        return devices.as_device(found)
+    return _of_kind(devices.device, "device", found)
+
+
+def _on(kind: str) -> Callable:
+    return lambda t: _device(t).type == kind
+
+
+def _device_number(t: Any) -> int:
+    device = _device(t)
+    return -1 if device.type in ("cpu", "meta") else device.index or 0
+
+
+def _layout(t: Any) -> Any:
+    found = _answer(ops.prim.layout.default, t)
+    if type(found) is not type(strided):
+        raise RuntimeError(f"layout returned invalid type {type(found).__name__}, expected Layout")
+    return found
+
+
 _STRIDES = {"stride": _stride, "is_contiguous": _is_contiguous}
 _SIZES = {
     "shape.__get__": _sizes, "size": _size, "dim": _dim, "ndimension": _dim, "ndim.__get__": _dim, "__len__": _length,
     "numel": _numel, "nelement": _numel, "storage_offset": _offset,
 }  # fmt: skip
-_ASKED = {"strides": _STRIDES, "sizes": _STRIDES | _SIZES}
+_DEVICE = {f"is_{kind}.__get__": _on(kind) for kind in ("cpu", "cuda", "meta")}
+_ASKED: dict[str, dict[str, Callable]] = {
+    "strides": _STRIDES, "sizes": _STRIDES | _SIZES, "layout": {"layout.__get__": _layout},
+    "device": _DEVICE | {"device.__get__": _device, "get_device": _device_number},
+}  # fmt: skip
+_METHODS = {name for methods in _ASKED.values() for name in methods}
 
 
 def _answerer(name: str, args: tuple) -> Any:
@@ -110,11 +151,11 @@ def _answerer(name: str, args: tuple) -> Any:
     t = args[0] if args else None
     if not isinstance(t, Tensor) or t._ex is None or not layer.takes(type(t)):
         return None
-    return _ASKED.get(t._ex.get("asks"), {}).get(name)
+    return t._ex.get("asks", {}).get(name)
 
 
 def install() -> None:
     """Let the published methods ask."""
     for entry in torch_function.ENTRIES.values():
-        if entry.place == "torch.Tensor" and entry.name in _ASKED["sizes"]:
+        if entry.place == "torch.Tensor" and entry.name in _METHODS:
             entry.answerer = _answerer

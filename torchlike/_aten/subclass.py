@@ -75,7 +75,6 @@ def make_subclass(
     of the instance, ``"sizes"`` if for sizes too.
     """
     demand_class(cls)
-    demand_own("_make_subclass", dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if not isinstance(data, Tensor):
         raise TypeError(f"_make_subclass(): argument 'data' (position 2) must be Tensor, not {type(data).__name__}")
     if require_grad and not differentiable(data):
@@ -83,19 +82,7 @@ def make_subclass(
     new = alias(data, cls)
     if require_grad:
         mark(new, True)
-    return size_policy.ask(new, dispatch_sizes_strides_policy)
-
-
-def demand_own(function, policy, device, layout):
-    """Refuse the options by which PyTorch asks a ``__torch_dispatch__`` for device or layout, and unknown policies."""
-    if policy not in (None, "sizes", "strides"):
-        raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
-    for name, given in (("dispatch_device", device), ("dispatch_layout", layout)):
-        if given:
-            raise NotImplementedError(
-                f"{function}: {name} is not supported. Device and layout of the tensor are those given here; a class "
-                "may define properties of these names"
-            )
+    return size_policy.ask(new, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
 
 
 def demand_class(cls):

@@ -8,7 +8,6 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.python_dispatch import _disabled_torch_dispatch_impl, count, has_dispatch
 from torchlike._aten.size_policy import ask
-from torchlike._aten.subclass import demand_own
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
@@ -32,7 +31,8 @@ def _make_wrapper_subclass(
         size, strides: the shape, and the strides it reports (default: contiguous). dtype: default: the default dtype.
         device: default: the default device. requires_grad: whether it is a leaf of autograd.
         dispatch_sizes_strides_policy: ``"strides"`` if ``__torch_dispatch__`` is asked for the strides that it reports,
-            ``"sizes"`` if for sizes too.
+            ``"sizes"`` if for sizes too. dispatch_device, dispatch_layout: whether it is asked for those, with
+            ``torch.ops.prim.device`` and ``torch.ops.prim.layout``.
 
     Raises:
         TypeError: ``cls`` is no subclass of Tensor, or has no ``__torch_dispatch__``; ``size`` is no sequence of ints.
@@ -53,7 +53,6 @@ def _make_wrapper_subclass(
         )
     if not has_dispatch(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__: a wrapper has no values of its own")
-    demand_own("_make_wrapper_subclass", dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
     if not isinstance(size, list | tuple):
         given = type(size).__name__
         raise TypeError(f"_make_wrapper_subclass(): argument 'size' (position 2) must be tuple of ints, not {given}")
@@ -68,7 +67,7 @@ def _make_wrapper_subclass(
     _lay_out(t, shape, strides, storage_offset)
     if requires_grad:
         mark(t, True)
-    return count(ask(t, dispatch_sizes_strides_policy))
+    return count(ask(t, dispatch_sizes_strides_policy, dispatch_device, dispatch_layout))
 
 
 def _outer(shape: tuple, kind: Any, device: Any) -> Any:

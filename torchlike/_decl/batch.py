@@ -37,6 +37,9 @@ class Batch(Kernel):
         super().__init__(base.name, base.node)
         self.base, self.static, self.in_dims, self.out_dim, self.size = base, static, in_dims, out_dim, size
 
+    def identity(self):
+        return self.base.part(("batch", self.static, self.in_dims, self.out_dim, self.size))
+
     @property
     def checked(self):
         return self.base.checked
@@ -141,7 +144,7 @@ def tangent(op, static, which):
     key = ("tangent", static, which)
     found = op.derived.get(key)
     if found is None:
-        found = op.derived[key] = Derived(f"{op.name}_jvp", op.node, _dots(op, static, which))
+        found = op.derived[key] = Derived(f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key))
     return found
 
 

@@ -312,9 +312,15 @@ class Plan:
         return [arguments[r] if r >= 0 else results[-1 - r] for r in self.route]
 
 
-def _plan_outputs(kernel, forward, avals):
-    outs = as_tuple(jax.eval_shape(forward, *avals))
-    nondiff = getattr(kernel, "nondiff", ())
+def _plan_outputs(kernel, static, avals):
+    compiled = getattr(kernel.kernels.get(static), "results", None)
+    found = compiled and compiled(avals)
+    if found is None:
+        found = jax.eval_shape(kernel.forward(static), *avals)
+    elif kernel.checked is not None:
+        found = found[0]
+    outs = as_tuple(found)
+    nondiff = kernel.declaration.nondiff
     diff = tuple(i for i, o in enumerate(outs) if rules.differentiable(o.dtype) and i not in nondiff)
     return outs, diff
 
@@ -322,7 +328,7 @@ def _plan_outputs(kernel, forward, avals):
 def default_plan(kernel, static, avals, wanted):
     """jax.vjp of the kernel; dead-code elimination on its jaxpr tells which inputs it reads."""
     forward = kernel.forward(static)
-    outs, diff = _plan_outputs(kernel, forward, avals)
+    outs, diff = _plan_outputs(kernel, static, avals)
     if not diff:
         return None
     present = [i for i, a in enumerate(avals) if a is not None]
@@ -392,11 +398,12 @@ def _names(kernel, indices):
 def formula_plan(op, static, avals, wanted, kernel=None):
     """A plan from explicit formulas: what they name is what is saved."""
     kernel = kernel or op
-    outs, diff = _plan_outputs(op, kernel.forward(static), avals)
+    outs, diff = _plan_outputs(kernel, static, avals)
     if not diff:
         return None
-    position = {a.name: i for i, a in enumerate(op.dynamic)}
-    wanted_names = tuple(op.dynamic[i].name for i in wanted)
+    spans = op.spans(static)
+    owner = {i: n for n, span in spans.items() for i in span}
+    wanted_names = tuple(dict.fromkeys(owner[i] for i in wanted))
     chosen = [(wrt, f) for wrt, f in op.formulas.items() if set(wrt) & set(wanted_names)]
     missing = set(wanted_names) - {n for wrt, _ in chosen for n in wrt}
     if missing:
@@ -406,19 +413,20 @@ def formula_plan(op, static, avals, wanted, kernel=None):
         return _refusing_plan(op, wanted, outs, diff, refusals[0])
     asked = {p for _, f in chosen for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
     kept, shown = _kept(op, wanted, len(outs))
-    inputs = tuple(i for n, i in position.items() if (n in asked or i in kept) and avals[i] is not None)
+    inputs = tuple(i for i, n in owner.items() if (n in asked or i in kept) and avals[i] is not None)
     result_names = _results(op, len(outs))
     outputs = tuple(i for i, n in enumerate(result_names) if n in asked or i in shown)
-    names = tuple(op.dynamic[i].name for i in inputs) + tuple(result_names[i] for i in outputs)
-    fixed = {n: avals[i] for n, i in position.items()}
+    names = _names(kernel, inputs) + tuple(result_names[i] for i in outputs)
+    fixed = op.group(avals, static[len(op.static)] if op.lists else None)
     policy = rules.POLICIES[op.dtype]
 
     def back(*values):
-        have = {n: None for n in position} | dict(zip((a.name for a in op.static), static, strict=False))
+        given = _spread(values[: len(inputs)], inputs, len(avals))
+        have = op.group(given, static[len(op.static)] if op.lists else None)
+        have |= dict(zip((a.name for a in op.static), static, strict=False))
         have |= {f"{n}_aval": a for n, a in fixed.items()}
-        have |= {a.name: a.default for a in op.dynamic if avals[position[a.name]] is None and a.has_default}
-        have |= dict(zip(names, values, strict=False))
-        saved = {n: have[n] for n in op.policy_names if n in names}
+        have |= dict(zip(names[len(inputs) :], values[len(inputs) :], strict=False))
+        saved = {n: have[n] for n in op.policy_names if n in asked}
         policy(saved, op.policy_names, fixed)
         have |= saved | {"needs": wanted_names}
         grads = values[len(names) :]
@@ -428,7 +436,11 @@ def formula_plan(op, static, avals, wanted, kernel=None):
             got = f(**{p: have[p] for p in f.__code__.co_varnames[: f.__code__.co_argcount]})
             got = got if isinstance(got, tuple) else (got,)
             found |= dict(zip(wrt, got, strict=True))
-        return tuple(rules.fit(found[n], fixed[n]) for n in wanted_names)
+        places = [(owner[i], spans[owner[i]].index(i)) for i in wanted]
+        return tuple(
+            rules.fit(found[n][k], fixed[n][k]) if isinstance(fixed[n], list) else rules.fit(found[n], fixed[n])
+            for n, k in places
+        )
 
     plan = Plan(op.name, inputs, outputs, names, wanted, outs, diff)
     _mark(plan, op)

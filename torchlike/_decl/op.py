@@ -7,7 +7,9 @@ call that was seen before pays nothing for them.
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
@@ -20,13 +22,33 @@ AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
+class Aten(NamedTuple):
+    """What ``torch.ops.aten`` calls a declared operator.
+
+    Attributes:
+        own: whether PyTorch has no such operator. schema: its text after the name.
+        inplace: the overload of the in-place form, and out: that with ``out=``; None where PyTorch has none.
+        results: the names of the arguments that results are written into.
+        calls, calls_inplace: ``f(aten, *arguments)``, the calls that PyTorch makes of one, where they are not one of
+            this name: ``aten["var.correction"](self)`` is one. They are made on tensors, for those who look.
+    """
+
+    own: bool
+    schema: str
+    inplace: str | None
+    out: str | None
+    results: tuple[str, ...]
+    calls: Callable | None
+    calls_inplace: Callable | None
+
+
 class Op(Kernel):
     """A declared operator. See :func:`op` for the fields."""
 
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
+        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward", "inexact", "aten",
     )  # fmt: skip
 
     @property
@@ -37,6 +59,10 @@ class Op(Kernel):
         module = self.kernel.__module__ or "torchlike."  # kernels that are made as text have none
         own = REGISTRY.get(self.full_name) is self and module.startswith("torchlike.")
         return ("op", self.full_name) if own else None
+
+    def exactly(self, static):
+        """``static`` with what tells its numbers from those that equal them: it is the key of kernels and plans."""
+        return (*static, *[exact(x) for a, x in zip(self.static, static, strict=False) if a.name in self.inexact])
 
     def forward(self, static):
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
@@ -85,6 +111,15 @@ class Op(Kernel):
                     bound[arg.name] = _as_array(value)
                 i += 1
         return bound
+
+    def spans(self, static):
+        """{argument: indices of its runtime values}; a list has one for each element."""
+        lens, found, at = iter(static[len(self.static)] if self.lists else ()), {}, 0
+        for arg in self.dynamic:
+            n = max(next(lens), 0) if arg.is_list else 1
+            found[arg.name] = range(at, at + n)
+            at += n
+        return found
 
     def _validate(self, bound):
         for position, arg in enumerate(self.dynamic, 1):
@@ -175,6 +210,13 @@ class Inplace(Kernel):
         return derive.formula_plan(op, static, avals, wanted, self) if op.formulas else None
 
 
+def exact(x):
+    """What tells a number from those that equal it: its class, or the text of a zero; of each in a tuple."""
+    if x.__class__ is tuple:
+        return tuple(map(exact, x))
+    return x.__class__ if x else repr(x)
+
+
 def _as_array(value):
     return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
 
@@ -186,7 +228,7 @@ def _camel(name):
 
 def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
        operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None, edges=None, namespace=None, jvp=None, backward=None):  # fmt: skip
+       strides=False, saved=None, edges=None, namespace=None, jvp=None, backward=None, aten=None):  # fmt: skip
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -195,7 +237,8 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         vjp: None for ``jax.vjp`` of the kernel; ``{}`` for not differentiable; else
             ``{"self": formula}`` or ``{"input, weight": formula}``. A formula's parameters say what
             is saved: ``grad`` (``grads`` for several outputs), inputs, ``result`` (or the names of
-            the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``.
+            the returns), static arguments, ``needs`` (the wanted input names) and ``<x>_aval``. A list of tensors is
+            a list in formulas, and what they give for it too.
         node: class name of recorded nodes, without the trailing 0, and after a space that of the in-place
             form where it differs; or a function that gives it from arguments: of the runtime ones it gets shape
             and dtype.
@@ -225,7 +268,10 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             its ``output_mask``): its schema, or its name where another operator declares it; alone or with
             ``{argument: source}`` for those that are not ``grad...`` or called as here: a name, a number, or a function
             as a formula; and ``"when"``, whether it applies. ``{"input": that}`` where inputs differ. A function in
-            place of the schema says in words what PyTorch composes; of lists of tensors, ``f(grad, inputs, *static)``.
+            place of the schema says in words what PyTorch composes.
+        aten: what ``torch.ops.aten`` calls it, where that is not the schema: PyTorch's schema without the name, or
+            {field: value} of :class:`Aten`; ``False`` for what PyTorch has no name for, ``True`` for a private
+            operator of PyTorch's.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -241,10 +287,12 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
-        new.tangents, new.backward = jvp, _backwards(backward, any(a.is_list for a in runtime_arg))
+        new.aten = _aten(aten, schema)
+        new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)
         new.numbers = _number_names(numbers, new.dynamic)
         new.static = tuple(a for a in schema.args if a not in runtime_arg)
+        new.inexact = tuple(a.name for a in new.static if a.kind in ("Scalar", "float"))
         new.lists = any(a.is_list for a in runtime_arg)
         new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
         new.inplace_node = names[-1]
@@ -276,9 +324,24 @@ def _autocast(classes):
     return by_device
 
 
-def _backwards(backward, lists):
+def _aten(given, schema):
+    """``aten`` of a declaration with what follows from its schema; private names and random words are ours."""
+    fields = given if isinstance(given, dict) else {"schema": given} if isinstance(given, str) else {}
+    private = schema.name[0] == "_" or any(a.name == "words" for a in schema.args)
+    own = fields.get("own", given is False or private and given is not True and "schema" not in fields)
+    text = fields.get("schema", re.sub(r" (result\d)(?=[,)])", "", schema.text[len(schema.full_name) :]))
+    out = fields.get("out", f"{schema.overload}_out" if schema.overload else "out")
+    overload, *results = out.split() if out else (None,)
+    named = [name for _, name in schema.returns]
+    if not results:
+        results = ["out"] if len(named) == 1 else [n or f"out{i}" for i, n in enumerate(named)]
+    return Aten(own, text, fields.get("inplace", schema.overload), overload, tuple(results),
+                fields.get("calls"), fields.get("calls_inplace"))  # fmt: skip
+
+
+def _backwards(backward):
     """``backward`` as {inputs: (schema or name, sources)}."""
-    if backward is None or callable(backward) and lists:
+    if backward is None:
         return backward
     by_input = backward if isinstance(backward, dict) else {None: backward}
     return {wrt: b if isinstance(b, tuple) else (b, {}) for wrt, b in by_input.items()}
@@ -329,7 +392,8 @@ def _demand_consistent(op, registry, prefix):
         demand(wrt in names and not extra, f"jvp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
 
 
-def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved="", backward=None):
+def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved="", backward=None,
+         aten=None):  # fmt: skip
     """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`.
 
     ``backward(grad, shape, *arguments)``: its adjoint in PyTorch's words, where those are not what jax's are.
@@ -348,10 +412,11 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
             False,
         )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
+        new.inexact = ()
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None
-        new.backward = backward
+        new.backward, new.aten = backward, _aten(aten, schema)
         if new.full_name in REGISTRY:
             raise SchemaError(f"{new.full_name}: declared twice")
         REGISTRY[new.full_name] = new

@@ -15,12 +15,13 @@ from torchlike._decl.op import REGISTRY
 
 # Words that are no declared operator, or views, whose kernels want a tensor's layout.
 _PLAIN = {
+    "diagonal": lambda x, offset, dim1, dim2: jnp.diagonal(x, offset, dim1, dim2),
     "detach": lambda x: x,
     "expand": lambda x, size: jnp.broadcast_to(x, size),
     "new_zeros": lambda like, size, options=False: jnp.zeros(size, like.dtype),
     "permute": lambda x, dims: jnp.transpose(x, dims),
     "scalar_tensor": lambda number, like: jnp.asarray(number, like.dtype),
-    "select.int": lambda x, dim, index: jnp.take(x, index, dim),
+    "select.int": lambda x, dim, index: jax.lax.index_in_dim(x, index, dim, keepdims=False),
     "slice.Tensor": lambda x, dim, start, end: jax.lax.slice_in_dim(x, start, end, axis=dim),
     "squeeze.dim": lambda x, dim: jnp.squeeze(x, dim),
     "t": lambda x: x.T,

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._executor.pending import Array
 
 try:
@@ -21,7 +22,7 @@ try:
     from jax._src.config import trace_context
     from jax._src.core import shaped_abstractify as kind_of
     from jax._src.interpreters import mlir
-    from jax._src.interpreters.pxla import JitGlobalCppCacheKeys, cc_shard_arg, shard_args
+    from jax._src.interpreters.pxla import JitGlobalCppCacheKeys, batched_device_put, cc_shard_arg, shard_args
     from jax._src.interpreters.pxla import MeshExecutableFastpathData as FastCall
     from jax._src.interpreters.pxla import global_aval_to_result_handler as result_handler
     from jax._src.lib import _jax, xla_client
@@ -71,7 +72,7 @@ def _works():
     """Whether a small function can be compiled, kept, loaded and called."""
     try:
         one = jax.device_put(np.ones(1, np.float32), _device())
-        code, _ = compiled(lambda x: (x + x,), (one,), (), {})
+        code, _ = compiled(traced(lambda x: (x + x,), (one,)), (), {})
         (out,), _ = call(unpacked(packed(code)), [one], False)
         return usual() and out.tolist() == [2]
     except Exception:  # whatever may have become of jax's own modules
@@ -129,6 +130,10 @@ class Known:
     def __init__(self, closed):
         self.jaxpr, self.out_info = closed, tuple(closed.out_avals)
 
+    def lower(self):
+        """What jax lowers the jaxpr to."""
+        return jax.jit(jaxpr_as_fun(self.jaxpr)).lower(*self.jaxpr.in_avals)
+
 
 def compiled(found, donated, options):
     """(code, whether another process may load it) of what was traced; None if only jax's own way can run it."""
@@ -145,10 +150,15 @@ def compiled(found, donated, options):
     if module is None:
         return None
     executable = _executable(module, options)
-    tree = jax.tree.structure(found.out_info)
-    skeleton = jax.tree.unflatten(tree, range(tree.num_leaves))
     arguments = tuple([i in kept for i in range(len(closed.in_avals))])
-    return Code(executable, skeleton, tuple(closed.out_avals), arguments), _portable(module) and plain(skeleton)
+    code = Code(executable, skeleton(found), tuple(closed.out_avals), arguments)
+    return code, _portable(module) and plain(code.skeleton)
+
+
+def skeleton(found):
+    """The result of what was traced, with the number of the array in the place of each."""
+    tree = jax.tree.structure(found.out_info)
+    return jax.tree.unflatten(tree, range(tree.num_leaves))
 
 
 _thread = threading.local()
@@ -263,6 +273,28 @@ def unpacked(value):
         lapack._lapack.initialize()  # which lowering does otherwise
     executable = _device().client.deserialize_executable(binary, executable_devices=_devices())
     return Code(executable, skeleton, kinds(outs), kept)
+
+
+_ALIGNMENT = 64  # bytes; what begins at a multiple of it, XLA takes as it is on CPU
+
+
+def aligned(array):
+    """A copy of a numpy array that XLA need not copy again."""
+    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def put(results, outs, committed):
+    """Arrays of the given kinds that have the numbers of numpy's; they share no memory with these."""
+    found = []
+    for x, aval in zip(results, outs, strict=True):
+        if x.shape != aval.shape or x.dtype != aval.dtype:
+            raise AssertionError(f"a kernel gave {x.dtype}{x.shape} for {aval}")
+        found.append(batched_device_put(aval, place(), [aligned(x)], [_device()], committed))
+    return found
 
 
 # -- calling -----------------------------------------------------------------------------------------

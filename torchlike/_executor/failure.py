@@ -27,7 +27,7 @@ def translate(op, static, values, error):
     if any(type(v) is Pending for v in values) and "__jax_array__" in str(error):
         return op.kernels[static](*all_settled(values))  # recorded, before execution became immediate
     if level.holds(values):
-        return level.RUN[0](op, static, values)
+        return level.run(op, static, values)
     if isinstance(error, ValueError) and "incompatible devices" in str(error):
         found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
         raise RuntimeError(

@@ -1,4 +1,16 @@
-"""What a kernel is called, so that other processes find it: text that needs no tracing, and is that of no other."""
+"""What a kernel is called, so that other processes find it: text that needs no tracing, and is that of no other.
+
+Note [Names of kernels]
+~~~~~~~~~~~~~~~~~~~~~~~
+To find a kernel by what it computes one would have to trace it, which is half of what keeping it saves. So its name is
+what selects it: the operator's identity (its declaration's name, and how it was derived from that), static arguments,
+kinds of the inputs; and the world it was compiled in: every source file of the package, the versions of Python, jax
+and numpy, processor and flags, and the settings of ours and of jax that tracing reads. A wrong kernel could only come
+of something that a kernel depends on and the name leaves out. Hence: a value that has no text of its own (a closure, a
+user's function, an object) makes the kernel nameless, and it is not kept; a setting of ours that kernels read while
+they are traced goes through ``settings``, which notes that it was read; an operator whose kernel a user has replaced
+has no identity.
+"""
 
 import enum
 import functools
@@ -56,6 +68,8 @@ def _spell_code(x):
     """A function or class that modules of the package, numpy or jax hold under its name."""
     if isinstance(x, functools.partial):
         return f"partial{_spell_all((x.func, x.args, x.keywords))}"
+    if x.__class__ is _JITTED:  # it computes what its function does
+        x = x.__wrapped__
     module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "")
     found = sys.modules.get(module) if module.partition(".")[0] in _SHARED else None
     for part in name.split("."):
@@ -65,6 +79,7 @@ def _spell_code(x):
     return f"{module}:{name}"
 
 
+_JITTED = type(jax.jit(len))
 _SHARED = frozenset({PACKAGE, "numpy", "jax", "ml_dtypes", "builtins"})
 _WRITERS = {
     **dict.fromkeys((int, bool, float, complex, str, bytes, type(None), type(...)), repr),

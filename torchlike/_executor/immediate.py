@@ -13,6 +13,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.state import state
 from torchlike._executor import level
+from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
 
@@ -72,7 +73,7 @@ def run(op, static, values):
         if recorder is None and any(type(v) is Pending for v in values):
             return kernel(*all_settled(values))
         if level.holds(values):
-            return level.RUN[0](op, static, values)
+            return level.run(op, static, values)
         raise
 
 
@@ -128,9 +129,6 @@ def ones(shape, dtype):
     return _filled(shape, dtype, True)
 
 
-_ALIGNMENT = 64  # bytes; what begins at a multiple of it, XLA takes as it is on CPU
-
-
 def uploaded(array, device=None):
     """A numpy array as a jax array that shares no memory with it.
 
@@ -139,10 +137,7 @@ def uploaded(array, device=None):
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
-    memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
+    copy = aligned(array)
     place = place_of(()) if device is None else SingleDeviceSharding(device)
     if batched_device_put is None or place is None or not jax.config.jax_enable_x64:
         return jax.device_put(copy, device)

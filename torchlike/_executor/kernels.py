@@ -1,15 +1,16 @@
 """Kernels of single operators: found in the store, or compiled quickly at first, and well once they are worth it.
 
-On CPU most of a program's first seconds go into making small kernels. One that this or another process has compiled
-before is loaded without tracing anything. A new one is compiled without LLVM's optimisation until it has been called
-often enough, on enough data, to pay for it; both counts are exact and do not ask what is in the store, so runs repeat.
+On CPU most of a program's first seconds go into making small kernels. One that this or another process has made
+before is loaded without tracing anything. A new one is run by numpy where that gives the same (``numpy_programs.py``),
+or compiled without LLVM's optimisation, until it has been called often enough, on enough data, to pay for more; both
+counts are exact and do not ask what is in the store, so runs repeat.
 Whole programs (``torch.compile``, recorded traces) are compiled by jax as it sees fit.
 """
 
 import jax
 import numpy as np
 
-from torchlike._executor import compiling, identity
+from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
 from torchlike._executor.store import STORE
@@ -17,14 +18,15 @@ from torchlike._executor.store import STORE
 # Sums of the elements of arguments and results.
 TINY = 1 << 8  # up to here a kernel takes no longer for being compiled quickly
 LARGE = 1 << 18  # beyond, one call of a quickly compiled kernel costs as much as compiling it well
-WORK = 1 << 19  # so many elements in all calls together do
+WORK = 1 << 19  # so many elements in all calls together do; both for each few arguments, which take longer to compile
+FEW = 8
 CALLS = 64  # as do so many calls: each costs some microseconds more meanwhile
 COUNTED = 4096  # kinds of arguments of one kernel that are counted
 KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of memory, and each takes some
 
 WELL = {"xla_cpu_use_fusion_emitters": False}
 QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-_LEVELS = {"well": WELL, "quickly": QUICKLY}
+_LEVELS = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
@@ -42,6 +44,7 @@ def jit(function, name=None, donated=(), closed=None):
     miss = Miss(function, name, donated, closed)
     new = compiling.pjit(function, miss, _CACHE, donated)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
+    new.results = miss.results
     return new
 
 
@@ -69,29 +72,45 @@ class Call:
 class _Counted:
     """The quickly compiled code of a kernel for some kinds of arguments, and how often it was called."""
 
-    __slots__ = ("run", "calls")
+    __slots__ = ("outs", "jitted", "calls")
 
     def __init__(self, code, kernel):
-        codes = [code]
+        codes, self.outs, self.calls = [code], code.outs, 0
 
         def miss(*args):
             call = Call(args)
             code = codes.pop() if codes else kernel._code(call, "quickly", args)
             return kernel._first(code, call, args)
 
-        self.run = compiling.pjit(lambda *args: kernel.function(*args), miss, _CACHE, kernel.donated)
-        self.calls = 0
+        self.jitted = compiling.pjit(lambda *args: kernel.function(*args), miss, _CACHE, kernel.donated)
+
+    def run(self, _, args):
+        return self.jitted(*args)
+
+
+class _ByNumpy:
+    """A kernel's results from numpy, for some kinds of arguments, and how often they were asked for."""
+
+    __slots__ = ("skeleton", "outs", "program", "calls")
+
+    def __init__(self, skeleton, outs, kept):
+        self.skeleton, self.outs, self.calls = skeleton, compiling.kinds(outs), 0
+        self.program = numpy_programs.Program(kept)
+
+    def run(self, call, _):
+        arrays = compiling.put(self.program(call.leaves), self.outs, call.committed)
+        return arrays[0] if self.skeleton == 0 else jax.tree.unflatten(jax.tree.structure(self.skeleton), arrays)
 
 
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text")
+    __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text", "_last")
 
     def __init__(self, function, name, donated, closed=None):
         self.function, self.name, self.donated, self.closed = function, name, donated, closed
         self.calls: dict = {}
-        self._plain = self._text = None
+        self._plain = self._text = self._last = None
 
     @property
     def plain(self):
@@ -105,23 +124,32 @@ class Miss:
             _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
-        if call.size > LARGE:
+        parts = 1 + len(call.leaves) // FEW
+        if call.size > LARGE * parts:
             return self._first(self._code(call, "well", args), call, args)
         key = call.tree, call.kinds
         counted = self.calls.pop(key, None)  # the one used last stands last
         if counted is None:
-            code = self._code(call, "quickly", args)
-            if code is None or call.size + sum([a.size for a in code.outs]) <= TINY:
-                return self._first(code, call, args)
+            counted = self._begun(call, args)
+            if counted is not None:
+                self._last = call.kinds, counted.skeleton, counted.outs
+            if counted is None or counted.__class__ is compiling.Code:
+                if counted is None or _tiny(call, counted.outs):
+                    return self._first(counted, call, args)
+                counted = _Counted(counted, self)
             if len(self.calls) >= COUNTED:
                 for old in list(self.calls)[: COUNTED // 4]:
                     self.calls.pop(old, None)
-            counted = _Counted(code, self)
         counted.calls += 1
-        if counted.calls > 1 and counted.calls >= min(CALLS, WORK // max(call.size, 1)):
+        if counted.calls > 1 and counted.calls >= min(CALLS, WORK * parts // max(call.size, 1)):
+            level = "small" if _tiny(call, counted.outs) else "well"
+            return self._first(self._code(call, level, args), call, args)
+        try:
+            results = counted.run(call, args)
+        except numpy_programs.Subnormal:
             return self._first(self._code(call, "well", args), call, args)
         self.calls[key] = counted
-        return counted.run(*args), None, True
+        return results, None, True
 
     def _first(self, code, call, args):
         """(results, what to call from now on, False) of the first call of some code."""
@@ -143,6 +171,25 @@ class Miss:
             STORE.put(key, compiling.packed(code))
         return code
 
+    def _begun(self, call, args):
+        """What runs the first calls: code, a program of numpy calls, or None if only jax's own way can."""
+        key = self._key("quickly", call)
+        kept = None if key is None else STORE.get(key)
+        if kept is not None:
+            return compiling.unpacked(kept) if len(kept) == len(compiling.Code._fields) else _ByNumpy(*kept)
+        found = self._program(call, args)
+        program = None if self.donated or found.jaxpr.effects else numpy_programs.written(found.jaxpr)
+        if program is None:
+            code, portable = compiling.compiled(found, self.donated, QUICKLY) or (None, False)
+            made, kept = code, portable and compiling.packed(code)
+        else:
+            kept = compiling.skeleton(found), compiling.facts(found.jaxpr.out_avals), program
+            made = _ByNumpy(*kept)
+            portable = compiling.plain(kept[0])
+        if key is not None and portable:
+            STORE.put(key, kept)
+        return made
+
     def _program(self, call, args):
         """What the function is traced to."""
         closed = self.closed
@@ -161,6 +208,14 @@ class Miss:
         except identity.Nameless:
             self.name = None
             return None
+
+    def results(self, kinds):
+        """Shapes and dtypes of the results for arguments of these kinds, if such were the last ones made for."""
+        last, present = self._last, [a for a in kinds if a is not None]
+        if last is None or len(last[0]) != len(present) or not _alike(last[0], present):
+            return None
+        tree = jax.tree.structure(last[1])
+        return jax.tree.unflatten(tree, [compiling.struct(a) for a in last[2]])
 
     # -- what jax's jitted functions have --------------------------------------------------------
     def eval_shape(self, *args):
@@ -188,6 +243,11 @@ class Miss:
     def trace(self, *args):
         """See jax.jit."""
         return self.plain.trace(*args)
+
+
+def _tiny(call, outs):
+    """Whether quickly compiled code of a call is as good as any."""
+    return call.size + sum([a.size for a in outs]) <= TINY
 
 
 def _alike(kinds, others):

@@ -12,13 +12,13 @@ class LevelValue:
 
     __slots__ = ()
 
+    def run(self, op: Any, static: tuple, values: Any) -> Any:
+        """The result of an operator with such values among its inputs."""
+        raise NotImplementedError
 
-# (op, static, values) -> result: what computes an operator with such a value among its inputs. One at most.
-RUN: list[Callable] = []
-
-
-# (function, tensors) -> result: what computes a function of such tensors for one example after the other. One at most.
-EACH: list[Callable] = []
+    def one_by_one(self, f: Callable, tensors: tuple) -> Any:
+        """``f(*tensors)`` for one example after the other."""
+        raise NotImplementedError
 
 
 def dynamic_shape(name: str) -> RuntimeError:
@@ -32,6 +32,16 @@ def dynamic_shape(name: str) -> RuntimeError:
 def holds(values: Any) -> bool:
     """Whether a level's value is among ``values``."""
     return any(isinstance(v, LevelValue) for v in values)
+
+
+def run(op: Any, static: tuple, values: Any) -> Any:
+    """The result of an operator on values, some of which are of a level."""
+    return next(v for v in values if isinstance(v, LevelValue)).run(op, static, values)
+
+
+def one_by_one(f: Callable, *tensors: Any) -> Any:
+    """``f(*tensors)`` for one example after the other, which give results of one shape; some are mapped."""
+    return next(t._storage.value for t in tensors if mapped(t)).one_by_one(f, tensors)
 
 
 def mapped(tensor: Any) -> bool:

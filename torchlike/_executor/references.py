@@ -34,6 +34,12 @@ def in_slot():
     return _believed(*_steps(lambda: getrefcount(holder.value), lambda: [holder.value]))
 
 
+def in_variable():
+    """The same of a value that only the variable holds which is counted."""
+    value = object()
+    return getrefcount(value)
+
+
 def _believed(alone, shared, again):
     return alone if alone == again == shared - 1 else 0
 
@@ -41,3 +47,4 @@ def _believed(alone, shared, again):
 ONE = in_list()  # holder, for map(getrefcount, values)
 TWO = ONE and ONE + 1
 SLOT = in_slot()  # holds it alone, for getrefcount(holder.value)
+VARIABLE = in_variable()  # a variable holds it alone, for getrefcount(variable)

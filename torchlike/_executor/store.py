@@ -57,9 +57,13 @@ class Store:
     def close(self):
         """Give the file back; it is opened again when it is needed."""
         with self._lock:
-            connection, self._connection, self._process = self._connection, None, None
-            if connection is not None:
+            connection, self._connection, owner, self._process = self._connection, None, self._process, None
+            if connection is not None and owner == os.getpid():
                 connection.close()
+            elif connection is not None:
+                _INHERITED.append(connection)
+
+    __del__ = close
 
     def _attempt(self, action):
         """What ``action`` gives for the open file; None if something is wrong with it."""
@@ -75,7 +79,8 @@ class Store:
                 return None
 
     def _open(self):
-        if self._process != os.getpid():  # a connection is not for the child of a fork
+        if self._process != os.getpid():  # a connection is not for the child of a fork, which may not close it either
+            _INHERITED.append(self._connection)
             self._connection, self._process = _connect(Path(self.place)), os.getpid()
         if self._connection is None:
             raise sqlite3.OperationalError("it could not be opened")
@@ -83,7 +88,9 @@ class Store:
 
     def _set_aside(self):
         """A damaged file makes room for a new one, which the next process begins."""
-        self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
         try:
             file = Path(self.place) / NAME
             file.replace(file.with_suffix(".damaged"))
@@ -91,24 +98,41 @@ class Store:
             pass
 
 
+_INHERITED: list = []  # of a parent process: a child that closed them could take its locks and its log away
+
+
 def _connect(place):
     """The open file, made if there is none; None if it can be neither written nor read."""
     file = place / NAME
     try:
         place.mkdir(parents=True, exist_ok=True)
-        found = sqlite3.connect(file, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-        found.execute("PRAGMA journal_mode=WAL")
-        found.execute("PRAGMA synchronous=OFF")
-        found.execute("CREATE TABLE IF NOT EXISTS kept (digest BLOB PRIMARY KEY, body BLOB)")
-        return found
+        return _opened_by(_PREPARE, file, timeout=PATIENCE, isolation_level=None)
     except (sqlite3.OperationalError, OSError):
         pass
     try:
-        found = sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
-        found.execute("SELECT count(*) FROM sqlite_master")
-        return found
+        return _opened_by(_LOOK, f"{file.absolute().as_uri()}?immutable=1", uri=True)
     except (sqlite3.OperationalError, OSError):
         return None
+
+
+_LOOK = ("SELECT count(*) FROM sqlite_master",)
+_PREPARE = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=OFF",
+    "CREATE TABLE IF NOT EXISTS kept (digest BLOB PRIMARY KEY, body BLOB)",
+)
+
+
+def _opened_by(statements, *place, **options):
+    """The connection on which these statements have been run; it is closed where one of them raises."""
+    found = sqlite3.connect(*place, check_same_thread=False, **options)
+    try:
+        for statement in statements:
+            found.execute(statement)
+    except BaseException:
+        found.close()
+        raise
+    return found
 
 
 def _shrink(connection):

@@ -18,7 +18,7 @@ from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
-from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
+from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
@@ -179,7 +179,7 @@ def nonzero(input, *, out=None, as_tuple=False):
 @both()
 def argwhere(input):
     """The indices of the nonzero elements, a row for each."""
-    return EACH[0](argwhere, input) if mapped(input) else nonzero(input)
+    return one_by_one(argwhere, input) if mapped(input) else nonzero(input)
 
 
 _choose = FUNCTIONS.get("where")

@@ -1,6 +1,5 @@
 """Pointwise functions that choose among operators, Python's operators, and other names of functions."""
 
-
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
@@ -15,6 +14,7 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor.arguments import as_number
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._decl.op import exact
 from torchlike._functions._install import FUNCTIONS, both, function, method
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
@@ -135,7 +135,8 @@ def power_call(base, exponent):
     dtype = base.dtype
     if dtype.is_floating_point or dtype.is_complex:
         if exponent in power.SPECIAL_EXPONENTS:
-            return power.pow_special, (base,), (float(exponent),)
+            exponent = exponent.item() if isinstance(exponent, np.generic) else exponent
+            return power.pow_special, (base,), (exponent, exact(exponent))
     elif isinstance(exponent, int) and exponent < 0:
         raise RuntimeError(
             f"Integers to negative integer powers are not allowed: {dtype} ** {exponent}; "

@@ -118,7 +118,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise ValueError(
             f"{compute_mode} is not a valid value for compute_mode; cdist takes one of {list(_COMPUTE_MODES)}"
         )
-    return call(distance.cdist, (x1, x2), (float(p), None))
+    return call(distance.cdist, (x1, x2), distance.cdist.exactly((float(p), None)))
 
 
 @function()

@@ -22,7 +22,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, channels_last, fresh, value_of
-from torchlike._executor.level import EACH, mapped
+from torchlike._executor.level import mapped, one_by_one
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
 from torchlike._ops import pad as pads
@@ -264,9 +264,7 @@ def meshgrid(*tensors, indexing=None):
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     if indexing is None:
-        warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument."
-        )
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -377,7 +375,7 @@ def _repeat_index(repeats, output_size):
     if repeats.dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{repeats.dtype.scalar_name}'")
     if mapped(repeats):
-        return EACH[0](functools.partial(_repeat_index, output_size=output_size), repeats)
+        return one_by_one(functools.partial(_repeat_index, output_size=output_size), repeats)
     if isinstance(value_of(repeats), jax.core.Tracer):
         if output_size is None:
             raise RuntimeError(
@@ -441,7 +439,7 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
-        out = call(pads.constant_pad_nd, (input, value or None), (sizes,))
+        out = call(pads.constant_pad_nd, (input, value), (sizes,))
         return out if input._view is None or input.ndim != 4 else _as_channels_last(out, (input,))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')

@@ -11,7 +11,7 @@ from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
-from torchlike._executor.level import EACH, LevelValue, dynamic_shape, mapped
+from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import matrix_norm, vector_norm
 from torchlike._ops import sort as sorting
@@ -53,6 +53,7 @@ def _quantiles(ops):
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
         if isinstance(q, Tensor) and interpolation != "linear":
             q = q.detach()
+        q = float(q) if q.__class__ is bool else q
         return run(input, q, dim, keepdim, interpolation=interpolation, out=out)
 
     quantile.__name__, quantile.__doc__ = ops[0].schema.name, ops[0].kernel.__doc__
@@ -197,7 +198,7 @@ def bincount(input, weights=None, minlength=0):
             f"\"bincount_cpu\" not implemented for '{input.dtype.scalar_name}'; it counts integers"
         )
     if mapped(input) or mapped(weights):
-        return EACH[0](functools.partial(bincount, minlength=minlength), input, weights)
+        return one_by_one(functools.partial(bincount, minlength=minlength), input, weights)
     values = _known("bincount", input)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError(

@@ -1,6 +1,5 @@
 """Views under their public names, and reshaping that copies only where it must."""
 
-
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._aten.subclass import demand_class

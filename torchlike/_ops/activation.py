@@ -72,6 +72,7 @@ rrelu = _activation(
     lambda x, slope: jnp.where(x > 0, x, x * slope),
     lambda x, grad, slope: jnp.where(x > 0, grad, grad * slope),
     dispatched="leaky_relu_cpu",
+    aten=False,
     node="RreluWithNoiseBackward RreluWithNoiseBackward1",
     strides=False,
     saved={"self": "self", "training": lambda: False},
@@ -208,6 +209,7 @@ softplus = _activation(
     "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
     _softplus_scaled,
     _softplus_back,
+    aten={"inplace": None},
     backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
     autocast={"cuda": "fp32"},
 )
@@ -217,6 +219,7 @@ hardshrink = _activation(
     lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     variants="function method out",
+    aten={"inplace": None},
     backward="hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
 )
@@ -226,6 +229,7 @@ softshrink = _activation(
     lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     dispatched="softshrink_check",
+    aten={"inplace": None},
     backward="softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
 )
 
@@ -286,7 +290,7 @@ def relu6(self):
     return _hardtanh("relu6", self, 0, 6)
 
 
-@pointwise("softsign(Tensor self) -> Tensor", numbers="", variants="", node="DivBackward", saved="")
+@pointwise("softsign(Tensor self) -> Tensor", aten=False, numbers="", variants="", node="DivBackward", saved="")
 def softsign(self):
     if kind(self) == "b":
         raise NotImplementedError("\"abs_cpu\" not implemented for 'Bool': softsign takes numbers; convert the input")
@@ -308,6 +312,7 @@ def _modulus(x):
 
 @pointwise(
     "tanhshrink(Tensor self) -> Tensor",
+    aten=False,
     numbers="",
     variants="",
     node="SubBackward",
@@ -419,6 +424,11 @@ def _softmax_input(name, self, dim, dtype):
     return self.astype(np.float32) if is_reduced(self) else self, result, axis
 
 
+def _softmaxed(name):
+    """PyTorch casts before, and calls what ``softmax`` and ``log_softmax`` are of."""
+    return {"calls": lambda aten, self, dim, dtype: aten[name](aten.cast(self, dtype), dim, False)}
+
+
 def softmax_along(x, axis):
     """Softmax whose maximum is not differentiated through; a row of -inf gives NaN."""
     if x.ndim == 0:
@@ -455,7 +465,8 @@ def log_softmax_back(grad, result, dim):
 _OF_RESULT = {"output": "result", "input_dtype": "result.dtype"}
 
 
-@op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", vjp={"self": _softmax_back},
+@op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", aten=_softmaxed("_softmax"),
+    vjp={"self": _softmax_back},
     node="SoftmaxBackward", autocast={"cuda": "fp32"}, variants="function method out", backward=(
         "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
         _OF_RESULT))  # fmt: skip
@@ -467,6 +478,7 @@ def softmax(self, dim, dtype):
 
 @op(
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    aten=_softmaxed("_log_softmax"),
     vjp={"self": log_softmax_back},
     node="LogSoftmaxBackward",
     autocast={"cuda": "fp32"},
@@ -482,7 +494,9 @@ def log_softmax(self, dim, dtype):
     return log_softmax_along(x, axis).astype(result)
 
 
-@op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", node="SoftmaxBackward", variants="",
+@op("softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    aten={"own": True, "calls": lambda aten, self, dim, dtype: aten._softmax(aten.neg(self), dim, False)},
+    node="SoftmaxBackward", variants="",
     vjp={"self": lambda grad, result, dim: -_softmax_back(grad, result, dim)}, autocast={"cuda": "fp32"})  # fmt: skip
 def softmin(self, dim, dtype):
     """Softmax of the negated input."""

@@ -53,6 +53,7 @@ def _plus(name, self, other, alpha, combine):
 
 @pointwise(
     "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    aten={"out": "out"},
     dtype="promote",
     operator="+",
     saved="alpha",
@@ -86,7 +87,12 @@ def _without_bools(self, other):
     return bound["self"], bound["other"]
 
 
-@pointwise("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", operator="-", saved="alpha")
+@pointwise(
+    "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    aten={"out": "out"},
+    operator="-",
+    saved="alpha",
+)
 def sub(self, other, alpha):
     """Elementwise ``input - alpha * other``; shapes broadcast, dtypes promote.
 
@@ -137,7 +143,8 @@ def _factors(self, other):
     return {"self": "other", "other": "self"} if self.weak_type else "self other"
 
 
-@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor", operator="*", saved=_factors, edges=_number_last,
+@pointwise("mul.Tensor(Tensor self, Tensor other) -> Tensor",
+    aten={"out": "out"}, operator="*", saved=_factors, edges=_number_last,
            jvp="kernel", vjp={"other": lambda grad, self: grad * conj(self),
                               "self": lambda grad, other: grad * conj(other)})  # fmt: skip
 def mul(self, other):
@@ -159,6 +166,7 @@ def _div_other(grad, self, other):
 
 @pointwise(
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
+    aten={"out": "out"},
     operator="/",
     vjp={"other": _div_other, "self": lambda grad, other: grad / conj(other)},
 )
@@ -174,6 +182,7 @@ def div(self, other):
 
 @op(
     "_rdiv(Scalar self, Tensor other) -> Tensor",
+    aten={"calls": lambda aten, self, other: aten["mul.Tensor"](aten.reciprocal(other), self)},
     strides=True,
     variants="",
     node="MulBackward",
@@ -251,6 +260,7 @@ def _trunc(x):
 
 @pointwise(
     "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+    aten={"out": "out_mode"},
     node="DivBackward2",
     check=_integer_zero,
     vjp={
@@ -276,6 +286,7 @@ def div_mode(self, other, rounding_mode):
 
 @pointwise(
     "floor_divide(Tensor self, Tensor other) -> Tensor",
+    aten={"inplace": "Tensor"},
     operator="//",
     check=_integer_zero,
     vjp={"self, other": no_derivative("floor_divide")},

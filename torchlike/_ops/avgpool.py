@@ -182,8 +182,8 @@ def _declare_adaptive(n):
         return _adaptive_avg_pool(n, self, output_size)
 
     node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
-    schema = f"_adaptive_avg_pool{n}d(Tensor self, int[] output_size) -> Tensor"
-    return op(schema, variants="", node=node, saved=saved)(adaptive)
+    schema = f"_adaptive_avg_pool{n}d(Tensor self, SymInt[{n}] output_size) -> Tensor"
+    return op(schema, variants="", node=node, saved=saved, aten=n > 1)(adaptive)
 
 
 adaptive_avg_pool = {n: _declare_adaptive(n) for n in (1, 2, 3)}

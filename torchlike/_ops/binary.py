@@ -159,6 +159,7 @@ def _copysign_grad(grad, self, result):
 
 copysign = pointwise(
     "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+    aten={"out": "out"},
     dtype="int_to_float",
     numbers="",
     vjp={
@@ -216,6 +217,7 @@ _LOG2 = float(np.log(2.0))
 
 @pointwise(
     "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+    aten={"inplace": "", "out": "out"},
     dtype="int_to_float",
     numbers="",
     vjp={
@@ -303,6 +305,7 @@ def _times_log_family(name, log, edge, shift, nodes, overloads, variants, doc):
         found.append(
             op(
                 f"{name}{overload}({x} self, {y} other) -> Tensor",
+                aten=name == "xlogy" and {"out": f"Out{overload[1:]}"} or None,
                 dtype="int_to_float",
                 policy="self other",
                 variants=form,

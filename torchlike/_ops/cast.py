@@ -6,6 +6,12 @@ from torchlike._decl.op import op
 from torchlike._ops.shape import cast
 
 
-@op("_to_copy(Tensor self, *, ScalarType? dtype=None) -> Tensor", variants="", node="ToCopyBackward", strides=True)
+@op(
+    "_to_copy(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    aten=True,
+    variants="",
+    node="ToCopyBackward",
+    strides=True,
+)
 def to_copy(self, dtype):
     return cast(jnp.copy(self), dtype.np)

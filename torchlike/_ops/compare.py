@@ -151,6 +151,7 @@ def isclose(self, other, rtol, atol, equal_nan):
 
 @op(
     "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    aten="(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
     vjp={},
     variants="",
 )
@@ -158,6 +159,6 @@ def all_close(self, other, rtol, atol, equal_nan):
     return jnp.all(_isclose("allclose", self, other, rtol, atol, equal_nan))
 
 
-@op("equal(Tensor self, Tensor other) -> Tensor", vjp={}, variants="")
+@op("equal(Tensor self, Tensor other) -> Tensor", aten="(Tensor self, Tensor other) -> bool", vjp={}, variants="")
 def all_equal(self, other):
     return jnp.all(self == other)

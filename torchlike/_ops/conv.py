@@ -51,9 +51,13 @@ def _for_each(numbers, weight):
     return numbers * (len(weight.shape) - 2) if len(numbers) == 1 else numbers
 
 
+def _for_each_dimension(aten, input, weight, bias, *rest):
+    return aten.convolution(input, weight, bias, *[list(_for_each(x, weight)) if type(x) is tuple else x for x in rest])
+
+
 @op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
-    variants="function", autocast="lower_precision_fp",
+    variants="function", autocast="lower_precision_fp", aten={"calls": _for_each_dimension},
     vjp={"input, weight, bias": _convolution_backward},
     backward={"input, weight, bias": (
         "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "

@@ -13,7 +13,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import demand, is_reduced, scalar_name
-from torchlike._ops.activation import log_softmax_along, log_softmax_back, softmax_along
+from torchlike._ops.activation import log_softmax_along, softmax_along
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -159,12 +159,6 @@ def _cross(self, target, weight, reduction, ignore_index):
     return _total(losses, *_weights(self, target, weight, ignore_index), reduction).astype(self.dtype)
 
 
-def _cross_back(grad, self, target, weight, reduction, ignore_index):
-    shares = _shares(wide(grad), *_weights(self, target, weight, ignore_index), reduction)
-    one_hot = _class_mask(self, target).astype(wide(self).dtype)
-    return jnp.expand_dims(shares, _axis(self)) * (softmax_along(wide(self), _axis(self)) - one_hot)
-
-
 def _weighing(self_aval, target, weight, ignore_index):
     """The total weight of the targets that count, which a mean divides by."""
     like = jnp.zeros(self_aval.shape, self_aval.dtype)
@@ -185,33 +179,48 @@ def _composed(name):
         scores = unseen(lambda x: log_softmax_along(wide(x), axis).astype(x.dtype), self)
         total = unseen(lambda target, *w: _weighing(self_aval, target, w[0] if w else None, ignore_index),
                        target, *([] if weight is None else [weight]))  # fmt: skip
-        compute = lambda grad, scores, target, weight, reduction, ignored, total: _nll_back(  # noqa: E731
-            grad, target, weight, reduction, ignored, self_aval
-        )
-        grad = spelled(f"{name}_backward", compute, grad, scores, target, weight, reduction, ignore_index, total)
-        compute = lambda grad, scores, dim, dtype: log_softmax_back(grad, scores, dim)  # noqa: E731
+        picking = lambda grad, scores, *given: _nll_back(grad, *given[:-1], self_aval)  # noqa: E731
+        shares = lambda: _shares(wide(grad), *_weights(self, target, weight, ignore_index), reduction)  # noqa: E731
+        picked = spelled(f"{name}_backward", picking, grad, scores, target, weight, reduction, ignore_index, total)
+
+        def compute(picked, scores, dim, dtype):  # the sum of what nll_loss gives over the classes is known
+            return wide(picked) + softmax_along(wide(self), axis) * jnp.expand_dims(shares(), axis)
+
         scores = aten.detach(scores)
-        return spelled("_log_softmax_backward_data", compute, grad, scores, axis, from_np(self.dtype))
+        return spelled("_log_softmax_backward_data", compute, picked, scores, axis, from_np(self.dtype))
 
     return back
 
 
-def _over_classes(name, kernel, back, node, saved, backward):
+def _forward(name):
+    return {"calls": lambda aten, *arguments: aten[f"{name}_forward"](*arguments)[0]}
+
+
+def _of_scores(name):
+    def calls(aten, self, *rest):
+        scores = aten.kept(aten._log_softmax(self, _axis(self), False), self)
+        return aten[f"{name}_forward"](scores, *rest)[0]
+
+    return {"calls": calls}
+
+
+def _over_classes(name, kernel, back, node, saved, aten, backward=None):
     arguments = "Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100"
     schema = f"{name}({arguments}) -> Tensor"
-    return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check,
+    return op(schema, variants="", vjp={"self": back}, node=node, autocast="fp32", check=_index_check, aten=aten,
               saved=saved, edges=lambda: (0,), backward=backward)(kernel)  # fmt: skip
 
 
 _SAVED = "ignore_index reduction self! target weight"
 _OF_SOFTMAX = "ignore_index reduction target weight ~self"  # PyTorch saves the logarithms of the softmax
-nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward", _SAVED, _nll_backward("nll_loss"))
+nll_loss = _over_classes("nll_loss", _nll, _nll_back, "NllLossBackward", _SAVED, _forward("nll_loss"),
+                         _nll_backward("nll_loss"))  # fmt: skip
 nll_loss2d = _over_classes("nll_loss2d", _nll, _nll_back, "NllLoss2DBackward", _SAVED,
-                           _nll_backward("nll_loss2d"))  # fmt: skip
-cross_entropy = _over_classes("_cross_entropy", _cross, _cross_back, "NllLossBackward", _OF_SOFTMAX,
-                              _composed("nll_loss"))  # fmt: skip
-cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _cross_back, "NllLoss2DBackward", _OF_SOFTMAX,
-                                _composed("nll_loss2d"))  # fmt: skip
+                           _forward("nll_loss2d"), _nll_backward("nll_loss2d"))  # fmt: skip
+cross_entropy = _over_classes("_cross_entropy", _cross, _composed("nll_loss"), "NllLossBackward",
+                              _OF_SOFTMAX, _of_scores("nll_loss"))  # fmt: skip
+cross_entropy2d = _over_classes("_cross_entropy2d", _cross, _composed("nll_loss2d"), "NllLoss2DBackward",
+                                _OF_SOFTMAX, _of_scores("nll_loss2d"))  # fmt: skip
 
 
 @op("_cross_entropy_smooth(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, "

@@ -9,7 +9,7 @@ import numpy as np
 from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._decl.words import aten
+from torchlike._decl.words import aten, spelled
 from torchlike._ops.shape import cast
 
 
@@ -58,15 +58,12 @@ def _check_indices(self, indices, values=None, accumulate=False):
     return functools.reduce(jnp.logical_or, [out_of_range(i, shape[dim]) for dim, i in where]), error
 
 
-def _index_grad(grad, self, *indices):
-    indices = list(indices)
-    while indices and indices[-1] is None:
-        indices.pop()
-    return aten.index_put(aten.new_zeros(grad, self.shape, options=True), indices, grad, True)
+def _index_grad(grad, self_aval, indices):
+    return aten.index_put(aten.new_zeros(grad, self_aval.shape, options=True), _trimmed(indices), grad, True)
 
 
 @op("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", variants="", node="IndexBackward", check=_check_indices,
-    saved="indices self_sym_sizes", backward=lambda grad, inputs: [_index_grad(grad, *inputs)])  # fmt: skip
+    saved="indices self_sym_sizes", vjp={"self": _index_grad}, jvp="kernel")  # fmt: skip
 def index(self, indices):
     _common(indices)
     if any(n == 0 for n, i in zip(self.shape, indices, strict=False) if i is not None):
@@ -114,8 +111,35 @@ def _placed(self, values, indices):
     return jnp.broadcast_to(values, shape)
 
 
+def _kept_by_put(grad, indices, values_aval, accumulate):
+    """The gradient with zeros at the places that were written, unless what was there was added to."""
+    if accumulate:
+        return grad
+    zeros = aten.new_zeros(grad, values_aval.shape, options=True)
+    compute = lambda grad, at, zeros: grad.at[_at(at)].set(0, unique_indices=True) if grad.size else grad  # noqa: E731
+    return spelled("index_put", compute, grad, _trimmed(indices), zeros)
+
+
+def _of_values(grad, indices, values_aval):
+    """The gradient of the values that were put; they may have more dimensions of size 1 in front."""
+    found = aten["index.Tensor"](grad, _trimmed(indices))
+    for _ in range(len(values_aval.shape) - found.ndim):
+        found = aten.unsqueeze(found, 0)
+    return found
+
+
+def _trimmed(indices):
+    indices = list(indices)
+    while indices and indices[-1] is None:
+        indices.pop()
+    return indices
+
+
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    variants="inplace", node="IndexPutBackward", check=_check_indices,
+    variants="inplace", node="IndexPutBackward", check=_check_indices, jvp="kernel", vjp={
+        "self": _kept_by_put,
+        "values": _of_values,
+    },
     saved="accumulate indices", autocast={"cuda": "promote"})  # fmt: skip
 def index_put(self, indices, values, accumulate):
     if values.dtype != self.dtype:

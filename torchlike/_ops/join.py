@@ -31,21 +31,26 @@ def _cat_dim(tensors, dim):
     return dim, kept
 
 
-def _pieces(grad, inputs, dim):
+def _pieces(grad, tensors_aval, dim):
     """The gradient of each of the joined tensors."""
     at, found = 0, []
-    for x in inputs:
-        length = 0 if x.shape == (0,) else x.shape[dim]
+    dim %= max(grad.ndim, 1)
+    for x in tensors_aval:
+        if x.shape == (0,):  # joined with anything
+            found.append(aten.new_zeros(grad, x.shape, options=True))
+            continue
+        length = x.shape[dim]
         found.append(aten["slice.Tensor"](grad, dim, at, at + length))
         at += length
-    return found
+    return (found,)
 
 
 @op(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
     dtype="promote",
     variants="",
-    backward=_pieces,
+    vjp={"tensors": _pieces},
+    jvp="kernel",
     autocast={"cpu": "promote"},
 )
 def cat(tensors, dim):
@@ -53,9 +58,13 @@ def cat(tensors, dim):
     return jnp.concatenate(kept, axis=dim)
 
 
-@op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="",
-    backward=lambda grad, inputs, dim: [aten["select.int"](grad, dim, i) for i in range(len(inputs))],
-    autocast={"cpu": "promote"})  # fmt: skip
+def _slices(grad, tensors_aval, dim):
+    """The gradient of each of the stacked tensors."""
+    return ([aten["select.int"](grad, dim, i) for i in range(len(tensors_aval))],)
+
+
+@op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", vjp={"tensors": _slices},
+    jvp="kernel", autocast={"cpu": "promote"})  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)
@@ -134,7 +143,7 @@ def rot90(self, k, dims):
 # -- repeating -----------------------------------------------------------------------------------
 
 
-@op("repeat(Tensor self, int[] repeats) -> Tensor", variants="method", saved="repeats self_sym_sizes")
+@op("repeat(Tensor self, SymInt[] repeats) -> Tensor", variants="method", saved="repeats self_sym_sizes")
 def repeat(self, repeats):
     """The tensor repeated ``repeats[i]`` times along dimension ``i``; extra counts come first.
 
@@ -161,7 +170,7 @@ def _counts(self, dims):
     return (1,) * (len(self.shape) - len(dims)) + dims
 
 
-@op("tile(Tensor self, int[] dims) -> Tensor", node="RepeatBackward",
+@op("tile(Tensor self, SymInt[] dims) -> Tensor", node="RepeatBackward",
     saved={"repeats": lambda self_aval, dims: _counts(self_aval, dims),
            "self_sym_sizes": "self_sym_sizes"})  # fmt: skip
 def tile(self, dims):

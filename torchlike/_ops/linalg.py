@@ -89,7 +89,8 @@ def inverse(self):
     return _inverse(self)
 
 
-@op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", variants="out",
+@op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+    aten={"out": "inverse"}, variants="out",
     nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)},
     autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_inv_ex(A, check_errors):
@@ -280,7 +281,7 @@ def solve_triangular(self, B, upper, left, unitriangular):
 
 
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
-    " -> (Tensor solution, Tensor cloned_coefficient)", variants="function method out",
+    " -> (Tensor solution, Tensor cloned_coefficient)", aten={"out": "X X M"}, variants="function method out",
     saved="A! self! solution! transpose unitriangular upper", autocast={"cpu": "fp32"})  # fmt: skip
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
@@ -380,6 +381,7 @@ def cholesky(self, upper):
 
 @op(
     "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+    aten={"out": "L"},
     variants="out",
     nondiff=(1,),
     vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},

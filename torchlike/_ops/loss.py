@@ -315,6 +315,10 @@ def _l1_grad(grad, self, target, needs, reduction):
     return grad, -grad if "target" in needs else None
 
 
+def _l1_calls(aten, losses, reduction):
+    return losses if reduction == NONE else aten.mean(losses) if reduction == MEAN else aten.sum(losses)
+
+
 @by_reduction(
     "l1_loss(Tensor self, Tensor target) -> Tensor",
     "AbsBackward",
@@ -324,6 +328,7 @@ def _l1_grad(grad, self, target, needs, reduction):
     formulas=lambda r: {
         "vjp": {"self, target": lambda grad, self, target, needs: _l1_grad(grad, self, target, needs, r)},
         "jvp": "kernel",
+        "aten": {"calls": lambda aten, self, target: _l1_calls(aten, aten.abs(aten["sub.Tensor"](self, target)), r)},
     },
 )
 def l1_loss(self, target):

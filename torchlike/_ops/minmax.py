@@ -9,11 +9,6 @@ from torchlike._ops._axes import axes_of, axis_of, is_floating, refuse
 from torchlike._ops._elementwise import ties_share
 
 
-def shared(grad, tie, ties):
-    """The gradient divided by the number of ties where there is one, NaN where nothing ties."""
-    return jnp.where(tie, grad / ties, grad * jnp.where(ties == 0, jnp.nan, 0))
-
-
 def even_split(grad, self, result, axes, keepdim):
     """Ties share the gradient evenly; a NaN result ties with nothing, and the gradient is NaN (0 / 0 or inf * 0)."""
     shape = [1 if i in axes else n for i, n in enumerate(self.shape)]
@@ -125,7 +120,7 @@ def _pair_jvp(wins):
     return {"self": of_self, "other": of_other}
 
 
-@reduction("max(Tensor self) -> Tensor", node="MaxBackward1", vjp={"self": _all_vjp})
+@reduction("max(Tensor self) -> Tensor", aten={"out": "unary_out"}, node="MaxBackward1", vjp={"self": _all_vjp})
 def max(self):
     """The largest element; with ``dim``, (values, indices) along it; with a tensor, the elementwise maximum.
 
@@ -139,7 +134,8 @@ def max(self):
     return _whole("max", self, jnp.max)
 
 
-@op("max.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MaximumBackward", strides=True,
+@op("max.other(Tensor self, Tensor other) -> Tensor",
+    aten={"out": "out"}, dtype="promote", node="MaximumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.less, jnp.greater), jvp=_pair_jvp(jnp.greater))  # fmt: skip
 def max_other(self, other):
     return _pair(self, other, jnp.maximum)
@@ -147,6 +143,7 @@ def max_other(self, other):
 
 @reduction(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "dim_max max max_values"},
     node="MaxBackward",
     vjp={"self": _dim_vjp},
     nondiff=(1,),
@@ -156,7 +153,7 @@ def max_dim(self, dim, keepdim):
     return _along("max", self, dim, keepdim, jnp.max)
 
 
-@reduction("min(Tensor self) -> Tensor", node="MinBackward1", vjp={"self": _all_vjp})
+@reduction("min(Tensor self) -> Tensor", aten={"out": "unary_out"}, node="MinBackward1", vjp={"self": _all_vjp})
 def min(self):
     """The smallest element; with ``dim``, (values, indices) along it; with a tensor, the elementwise minimum.
 
@@ -170,7 +167,8 @@ def min(self):
     return _whole("min", self, jnp.min)
 
 
-@op("min.other(Tensor self, Tensor other) -> Tensor", dtype="promote", node="MinimumBackward", strides=True,
+@op("min.other(Tensor self, Tensor other) -> Tensor",
+    aten={"out": "out"}, dtype="promote", node="MinimumBackward", strides=True,
     variants="function method out", vjp=ties_share(jnp.greater, jnp.less), jvp=_pair_jvp(jnp.less))  # fmt: skip
 def min_other(self, other):
     return _pair(self, other, jnp.minimum)
@@ -178,6 +176,7 @@ def min_other(self, other):
 
 @reduction(
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "dim_min min min_indices"},
     node="MinBackward",
     vjp={"self": _dim_vjp},
     nondiff=(1,),
@@ -347,6 +346,7 @@ def median(self):
 
 
 @reduction("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "dim_values"},
            node="MedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,),
            saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def median_dim(self, dim, keepdim):
@@ -365,13 +365,15 @@ def nanmedian(self):
 
 
 @reduction("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "dim_values"},
            node="NanmedianBackward1", vjp={"self": _dim_vjp}, nondiff=(1,),
            saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def nanmedian_dim(self, dim, keepdim):
     return _median_along("nanmedian", self, dim, keepdim, True)
 
 
-@reduction("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+@reduction("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "values"},
            vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def kthvalue(self, k, dim, keepdim):
     """The ``k``-th smallest element (from 1) along ``dim``, and its place. NaN is largest.
@@ -393,6 +395,7 @@ def kthvalue(self, k, dim, keepdim):
 
 
 @reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "values"},
            vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def mode(self, dim, keepdim):
     """The most frequent element along ``dim`` (the smallest of several), and the place of its last one.

@@ -137,7 +137,7 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
 
 @op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
     "running_var, float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor "
-    "result2, Tensor running_mean, Tensor running_var)",
+    "result2, Tensor running_mean, Tensor running_var)", aten=False,
     variants="",
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4), saved={
@@ -280,8 +280,13 @@ def _group_norm_backward(grads, input, weight, bias_aval, result1, result2, num_
     )
 
 
+def _group_calls(aten, input, groups, weight, bias, eps):
+    n, c, *rest = input.shape
+    return aten.native_group_norm(input, weight, bias, n, c, math.prod(rest), groups, eps)
+
+
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
-    "-> (Tensor result0, Tensor result1, Tensor result2)",
+    "-> (Tensor result0, Tensor result1, Tensor result2)", aten={"own": True, "calls": _group_calls},
     variants="", autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2), saved={
         "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
@@ -355,7 +360,8 @@ def rms_norm(input, normalized_shape, weight, eps):
     return out.astype(input.dtype), rms
 
 
-@op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor", variants="",
+@op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor",
+    aten=False, variants="",
     node="DivBackward", saved="")  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""

@@ -135,6 +135,7 @@ def _pow(self, exponent):
 
 pow_tensor = pointwise(
     "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+    aten={"inplace": "Tensor"},
     dtype="promote",
     node="PowBackward1",
     numbers="",
@@ -147,6 +148,7 @@ pow_tensor = pointwise(
 )(_pow)
 pow_scalar = pointwise(
     "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+    aten={"inplace": "Scalar"},
     dtype="promote",
     policy="self exponent",
     vjp={
@@ -171,17 +173,21 @@ pow_from = op(
 def _special_grad(grad, self, exponent):
     if exponent == 0:
         return jnp.zeros_like(grad)
-    lower = spelled("pow.Tensor_Scalar", fixed_power, self, exponent - 1)
+    lower = spelled("pow.Tensor_Scalar", fixed_power, self, exponent - 1.0)
     return grad * conj(jnp.asarray(exponent, self.dtype) * lower)
 
 
 @pointwise(
-    "_pow_special(Tensor self, float exponent) -> Tensor",
+    "_pow_special(Tensor self, Scalar exponent) -> Tensor",
+    aten={
+        "calls": lambda aten, self, exponent: aten["pow.Tensor_Scalar"](self, exponent),
+        "calls_inplace": lambda aten, self, exponent: aten["pow_.Scalar"](self, exponent),
+    },
     node="PowBackward",
     static="exponent",
     variants="inplace",
     vjp={"self": _special_grad},
-    saved={"self": "self", "exponent": lambda exponent: int(exponent) if exponent % 1 == 0 else exponent},
+    saved="self exponent",
     autocast={"cuda": "fp32"},
 )
 def pow_special(self, exponent):

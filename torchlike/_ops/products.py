@@ -50,11 +50,13 @@ def _outer_vec2(grad, self):
     return grad * unseen(lambda x: rules.conj(x)[:, None], self)
 
 
+_COLUMN = {"calls": lambda aten, self, vec2: aten["mul.Tensor"](aten.view(self, [self.shape[0], 1]), vec2)}
 _OF_OUTER = {"vec2": _outer_vec2, "self": _outer_self}
 
 
 @op(
     "outer(Tensor self, Tensor vec2) -> Tensor",
+    aten=_COLUMN,
     dtype="promote",
     node="MulBackward",
     variants="function method out",
@@ -75,6 +77,7 @@ def outer(self, vec2):
 
 @op(
     "ger(Tensor self, Tensor vec2) -> Tensor",
+    aten=_COLUMN,
     dtype="promote",
     node="MulBackward",
     variants="function method out",
@@ -375,7 +378,7 @@ def _triangle(name, x, keep):
     return jnp.where(keep(columns - rows), x, jnp.zeros((), x.dtype))
 
 
-@op("tril(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+@op("tril(Tensor self, SymInt diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
     vjp={"self": lambda grad, diagonal: aten.tril(grad, diagonal)})  # fmt: skip
 def tril(self, diagonal):
     """The lower triangle of matrices, zero above the ``diagonal``-th diagonal (0: the main one).
@@ -388,7 +391,7 @@ def tril(self, diagonal):
     return _triangle("tril", self, lambda d: d <= diagonal)
 
 
-@op("triu(Tensor self, int diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
+@op("triu(Tensor self, SymInt diagonal=0) -> Tensor", variants="function method inplace out", jvp="kernel",
     vjp={"self": lambda grad, diagonal: aten.triu(grad, diagonal)})  # fmt: skip
 def triu(self, diagonal):
     """The upper triangle of matrices, zero below the ``diagonal``-th diagonal (0: the main one).
@@ -430,7 +433,7 @@ def diagonal_copy(self, diagonal):
 
 
 @op(
-    "linalg_vander(Tensor x, *, int? N=None) -> Tensor",
+    "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
     dtype="bool_to_int",
     variants="",
     node="CumprodBackward",

@@ -44,6 +44,7 @@ def sum(self, dtype):
 
 @reduction(
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    aten={"out": "IntList_out"},
     dtype="bool_to_int",
     node="SumBackward1",
     vjp={"self": lambda grad, self_aval, dim, keepdim: _restored(grad, self_aval.shape, dim, keepdim)},
@@ -76,7 +77,8 @@ def _mean(name, x, dim, keepdim, dtype):
     return (total / n if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
 
 
-@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", saved="self_sym_numel self_sym_sizes",
+@reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    aten={"out": "dtype_out"}, saved="self_sym_numel self_sym_sizes",
            vjp={"self": lambda grad, self_aval: _evenly(grad, self_aval.shape, None, False)}, jvp="kernel")  # fmt: skip
 def mean(self, dtype):
     """The mean of all elements, or over the dimensions ``dim``; ``keepdim`` leaves them with length 1.
@@ -91,6 +93,7 @@ def mean(self, dtype):
 
 
 @reduction("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    aten={"out": "out"},
            node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes", jvp="kernel",
            vjp={"self": lambda grad, self_aval, dim, keepdim:
                 _evenly(grad, self_aval.shape, dim, keepdim)})  # fmt: skip
@@ -114,6 +117,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    aten={"out": "int_out"},
            dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
@@ -186,6 +190,9 @@ def _truth(x, axes, keepdim, reduce):
     return out.astype(jnp.uint8) if x.dtype == jnp.uint8 else out
 
 
+_PLAIN = {"out": "out"}
+
+
 def _truth_family(name, reduce, doc):
     """The three overloads of ``all`` or ``any``."""
 
@@ -201,9 +208,9 @@ def _truth_family(name, reduce, doc):
 
     whole.__doc__ = doc
     return (
-        reduction(f"{name}(Tensor self) -> Tensor", vjp={})(whole),
-        reduction(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", vjp={})(along),
-        reduction(f"{name}.dims(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", vjp={})(over),
+        reduction(f"{name}(Tensor self) -> Tensor", aten={"out": "all_out"}, vjp={})(whole),
+        reduction(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", aten=_PLAIN, vjp={})(along),
+        reduction(f"{name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", vjp={})(over),
     )
 
 
@@ -396,11 +403,21 @@ def _moment_family(name, pick, rule, doc, saves_result=False, tangents=(None,) *
             corrected,
         ),
     )
+    moment = f"{name}.correction"
+    outs = (
+        {"out": None, "calls": lambda aten, self, unbiased: (
+            aten[moment](self) if unbiased else aten[moment](self, correction=0))},
+        _PLAIN | {"calls": lambda aten, self, dim, unbiased, keepdim: (
+            aten[moment](self, dim, correction=int(unbiased), keepdim=keepdim))},
+        None,
+    )  # fmt: skip
     return tuple(
-        reduction(f"{text} -> {returns}", node=node, vjp={"self": formula}, variants=variants,
+        reduction(f"{text} -> {returns}", node=node, aten=out, vjp={"self": formula}, variants=variants,
                   static="correction" if "correction" in text else "",
                   saved=_moment_names(text, saves_result, returns), jvp=tangent and {"self": tangent})(kernel)
-        for (text, kernel), formula, tangent in zip(signatures, _formulas(rule, saves_result), tangents, strict=True)
+        for (text, kernel), formula, tangent, out in zip(
+            signatures, _formulas(rule, saves_result), tangents, outs, strict=True
+        )
     )  # fmt: skip
 
 

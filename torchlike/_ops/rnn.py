@@ -131,6 +131,9 @@ def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirect
     return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
 
 
+# On a CPU the products alone are of lower precision; what they are added to, the state, is as it came, and so is the
+# result. PyTorch has a class for the whole on CUDA only.
+_OF_STATES = {"cuda": "lower_precision_fp"}
 _TAIL = (
     "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, "
     "bool projection, bool batch_first"
@@ -177,7 +180,8 @@ def _declare(mode):
         return _call(mode, input, (hx,), params, lengths, words, dropout, *static)
 
     schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
-    return op(schema, variants="", node="StackBackward", autocast="lower_precision_fp")(recurrent)
+    autocast = _OF_STATES if mode == "GRU" else "lower_precision_fp"
+    return op(schema, variants="", node="StackBackward", autocast=autocast)(recurrent)
 
 
 recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}
@@ -216,7 +220,7 @@ def _check_cell(name, input, hx, w_ih, w_hh, gates):
 
 @op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) "
     "-> (Tensor result0, Tensor result1)", variants="",
-    node="MulBackward", autocast="lower_precision_fp")  # fmt: skip
+    node="MulBackward", autocast=_OF_STATES)  # fmt: skip
 def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh):
     """One step of an LSTM: (h, c)."""
     _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4)
@@ -229,7 +233,7 @@ def _declare_cell(name, mode, node):
         return STEPS[mode]((hx,), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))[0]
 
     schema = f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
-    return op(schema, variants="", node=node, autocast="lower_precision_fp")(cell)
+    return op(schema, variants="", node=node, autocast=_OF_STATES if mode == "GRU" else "lower_precision_fp")(cell)
 
 
 gru_cell = _declare_cell("gru_cell", "GRU", "AddBackward")

@@ -7,7 +7,7 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
-from torchlike._decl.words import spelled
+from torchlike._decl.words import aten, spelled
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -17,7 +17,6 @@ from torchlike._ops.index import (
     out_of_range,
     take_along,
 )
-from torchlike._ops.minmax import shared
 from torchlike._ops.shape import cast
 
 _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
@@ -245,7 +244,12 @@ def _shares(grad, self, dim, index, src, reduce, include_self, result, read):
         return _prod_shares(grad, self, dim, index, src, include_self)
     mine, same = self == result, src == read(result)
     ties = _into(mine.astype(grad.dtype), dim, index, "add", same.astype(grad.dtype))
-    return shared(grad, mine, ties), shared(read(grad), same, read(ties))
+    return _among_ties(grad, mine, ties), _among_ties(read(grad), same, read(ties))
+
+
+def _among_ties(grad, tie, ties):
+    """The gradient divided by the number of ties where there is one, NaN where nothing ties."""
+    return jnp.where(tie, grad / ties, grad * jnp.where(ties == 0, jnp.nan, 0))
 
 
 def _other_factors(self, src, where):
@@ -382,6 +386,11 @@ def _demand_copy(self, dim, index, source):
 
 
 def _blank(grad, dim, index):
+    """The gradient with zeros at the slices that were written."""
+    return spelled("index_fill.int_Scalar", _blanked, grad, dim, index, 0)
+
+
+def _blanked(grad, dim, index, zero):
     x = at_least_1d(grad)
     return (
         _slices(x, wrap_dim(dim, x.ndim), index).set(0, unique_indices=True).reshape(grad.shape) if grad.size else grad
@@ -431,7 +440,7 @@ _fill_check = check_range(IndexError, _OUTSIDE, negative=True)
 
 
 def _touched(grad, dim, index):
-    return _fill_slices(jnp.zeros(grad.shape, bool), dim, index, True)
+    return spelled("index_fill.int_Scalar", _fill_slices, aten.zeros_like(grad), dim, index, 1) != 0
 
 
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
@@ -485,7 +494,7 @@ def _put_source(grad, index, source_aval):
 @op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     variants="function method inplace", check=_check_put, vjp={
         "self": lambda grad, index, accumulate: grad if accumulate
-        else grad.reshape(-1).at[index.reshape(-1)].set(0, unique_indices=True).reshape(grad.shape),
+        else _blank(grad.reshape(-1), 0, index.reshape(-1)).reshape(grad.shape),
         "source": _put_source,
     }, saved="accumulate index source?")  # fmt: skip
 def put(self, index, source, accumulate):

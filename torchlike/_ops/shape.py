@@ -7,7 +7,11 @@ from torchlike._decl.op import op
 from torchlike._decl.words import aten
 
 
-@op("split.Tensor(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]", variants="", node="SplitBackward",
+@op("split.Tensor(Tensor(a) self, int[] split_size, int dim=0) -> Tensor(a)[]",
+    aten={
+    "schema": "(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+    "calls": lambda aten, self, sizes, dim: aten["split.Tensor"](self, sizes[0] if sizes else 0, dim)},
+    variants="", node="SplitBackward",
     saved={"dim": "dim", "self_sym_sizes": "self_sym_sizes",
            "split_size": lambda split_size: split_size[0]},
     vjp={"self": lambda grads, dim: aten.cat(list(grads), dim)}, jvp="kernel")  # fmt: skip
@@ -15,7 +19,7 @@ def split(self, split_size, dim):
     return _cut(self, split_size, dim)
 
 
-@op("split_with_sizes(Tensor(a) self, int[] split_sizes, int dim=0) -> Tensor(a)[]", variants="",
+@op("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", variants="",
     saved="dim self_sym_sizes split_sizes",
     vjp={"self": lambda grads, dim: aten.cat(list(grads), dim)}, jvp="kernel")  # fmt: skip
 def split_with_sizes(self, split_sizes, dim):
@@ -30,7 +34,7 @@ def _cut(x, sizes, dim):
     return tuple(out)
 
 
-@op("unbind.int(Tensor(a) self, int dim=0) -> Tensor(a)[]", variants="",
+@op("unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]", variants="",
     vjp={"self": lambda grads, dim: aten.stack(list(grads), dim)}, jvp="kernel")  # fmt: skip
 def unbind(self, dim):
     return tuple(lax.index_in_dim(self, i, dim, keepdims=False) for i in range(self.shape[dim]))

@@ -102,7 +102,7 @@ def _triplet(swap, suffix):
 triplet_margin_loss = {False: _triplet(False, ""), True: _triplet(True, "_swap")}
 
 
-@op("pdist(Tensor self, float p=2) -> Tensor", static="p", variants="function",
+@op("pdist(Tensor self, float p=2.) -> Tensor", static="p", variants="function",
     vjp={"self": lambda grad, self, result, p: _pdist_back(grad, self, result, p)},
     autocast={"cuda": "fp32"})  # fmt: skip
 def pdist(self, p):

@@ -40,6 +40,7 @@ def _sorted(x, dim, descending):
 
 
 @reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+    aten={"out": "values"},
            vjp={"self": _scatter}, nondiff=(1,), strides=True,
            saved="dim indices self_sym_sizes")  # fmt: skip
 def sort(self, dim, descending):
@@ -53,7 +54,7 @@ def sort(self, dim, descending):
 
 
 @reduction("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
-           " -> (Tensor values, Tensor indices)",
+           " -> (Tensor values, Tensor indices)", aten={"out": "values_stable"},
            vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", strides=True,
            saved="dim indices self_sym_sizes")  # fmt: skip
 def sort_stable(self, stable, dim, descending):
@@ -92,8 +93,8 @@ def msort(self):
     return lax.sort(self, dimension=0, is_stable=True) if self.ndim else self
 
 
-@reduction("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True)"
-           " -> (Tensor values, Tensor indices)",
+@reduction("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)"
+           " -> (Tensor values, Tensor indices)", aten={"out": "values"},
            vjp={"self": _scatter}, nondiff=(1,), saved="dim indices self_sym_sizes")  # fmt: skip
 def topk(self, k, dim, largest, sorted):
     """The ``k`` largest (or smallest) elements along ``dim`` and their places, in order. NaN is largest.

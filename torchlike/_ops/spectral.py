@@ -73,7 +73,7 @@ def linalg_qr(A, mode):
     return (jnp.zeros((0,), A.dtype), r) if mode == "r" else (q, r)
 
 
-@op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", node="LinalgQrBackward",
+@op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", aten={"out": "Q"}, node="LinalgQrBackward",
     variants="function method out",
     saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
     autocast={"cpu": "fp32"})  # fmt: skip
@@ -150,6 +150,7 @@ def _embedded(d):
 
 @op(
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+    aten={"out": "U"},
     variants="out",
     check=_not_finite("linalg.svd"),
     vjp={"A": _svd_vjp},
@@ -238,6 +239,7 @@ def _eigh_vjp(grads, values, vectors):
 
 @op(
     'linalg_eigh(Tensor A, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
+    aten='(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     variants="out",
     vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)},
 )
@@ -251,7 +253,8 @@ def linalg_eigh(A, UPLO):
     return _eigh("linalg.eigh", A, UPLO)
 
 
-@op("linalg_eigvalsh(Tensor A, str UPLO=\"L\") -> Tensor", variants="out", node="LinalgEighBackward",
+@op("linalg_eigvalsh(Tensor A, str UPLO=\"L\") -> Tensor",
+    aten='(Tensor self, str UPLO="L") -> Tensor', variants="out", node="LinalgEighBackward",
     vjp={"A": lambda grad, A, UPLO: _eigvalsh_vjp(grad, A, UPLO)},
     saved={"eigenvalues": "result", "result!": None, "~A": "A"})  # fmt: skip
 def linalg_eigvalsh(A, UPLO):
@@ -372,6 +375,7 @@ def _pinv_vjp(grad, self, result):
 
 @op(
     "linalg_pinv(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    aten=False,
     variants="out",
     numbers=True,
     policy="self",
@@ -395,6 +399,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
 
 @op(
     "linalg_matrix_rank(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    aten=False,
     variants="out",
     numbers=True,
     policy="self",

@@ -7,6 +7,7 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._decl.words import aten
 from torchlike._ops import _resample as tables
 from torchlike._ops._linear import linear
 from torchlike._ops.pool import Windows, expand
@@ -76,7 +77,35 @@ def _declare(mode, n):
 
     name = f"_upsample_{mode.replace('-', '_')}{n}d"
     schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
-    return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n))(interpolate)
+    shown = None if "exact" in mode or mode == "lanczos" else {"calls": _calls(name, n, not mode.startswith("nearest"))}
+    return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n), aten=shown,
+              backward=None if mode == "lanczos" else _backward(name, mode, n))(interpolate)  # fmt: skip
+
+
+def _backward(name, mode, n):
+    """PyTorch's operator, which has none with ``antialias`` here."""
+    name = name if "exact" in mode else name[1:]
+    align = "" if mode.startswith("nearest") else "bool align_corners, "
+    scales = ", ".join(f"float? {s}=None" for s in _scale_names(n))
+    sizes = f"SymInt[{n}] output_size, SymInt[{n + 2}] input_size"
+    sources = {s: _scale_of(i) for i, s in enumerate(_scale_names(n))}
+    sources |= {"input_size": lambda self_aval: list(self_aval.shape), "when": lambda antialias: not antialias}
+    return f"{name}_backward(Tensor grad_output, {sizes}, {align}{scales}) -> Tensor", sources
+
+
+def _scale_names(n):
+    return ("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[3 - n :]
+
+
+def _calls(name, n, aligned):
+    """PyTorch's operator takes a factor for each dimension, and is another one with ``antialias``."""
+
+    def calls(aten, self, size, scales, align, antialias):
+        if antialias:
+            return aten["torchlike", name](self, list(size), scales, align, antialias)
+        return aten[name[1:]](self, list(size), *[align] * aligned, *(scales or [None] * n))
+
+    return calls
 
 
 def _scale_of(i):
@@ -85,7 +114,7 @@ def _scale_of(i):
 
 def _saved(mode, n):
     shown = {"output_size": "output_size", "self_sym_sizes": "self_sym_sizes"}
-    for i, name in enumerate(("scales",) if n == 1 else ("scales_d", "scales_h", "scales_w")[3 - n :]):
+    for i, name in enumerate(_scale_names(n)):
         shown[name] = _scale_of(i)
     return shown if mode.startswith("nearest") else shown | {"align_corners": "align_corners"}
 
@@ -251,7 +280,9 @@ def _only_floating(name, x):
 
 @op("im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
     variants="",
-    node="Im2ColBackward",
+    node="Im2ColBackward", jvp="kernel", vjp={
+        "self": lambda grad, self_aval, kernel_size, dilation, padding, stride: aten.col2im(
+            grad, list(self_aval.shape[-2:]), list(kernel_size), list(dilation), list(padding), list(stride))},
     saved="dilation kernel_size padding self_sym_argsize_minus_1 self_sym_argsize_minus_2 stride")  # fmt: skip
 def im2col(self, kernel_size, dilation, padding, stride):
     """Sliding blocks: [N, C, H, W] to [N, C * kernel elements, blocks]."""
@@ -269,7 +300,9 @@ def im2col(self, kernel_size, dilation, padding, stride):
 
 @op("col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] "
     "stride) "
-    "-> Tensor", variants="", node="Col2ImBackward")  # fmt: skip
+    "-> Tensor", variants="", node="Col2ImBackward", jvp="kernel", vjp={
+        "self": lambda grad, kernel_size, dilation, padding, stride: aten.im2col(
+            grad, list(kernel_size), list(dilation), list(padding), list(stride))})  # fmt: skip
 def col2im(self, output_size, kernel_size, dilation, padding, stride):
     """Sums of sliding blocks: [N, C * kernel elements, blocks] to [N, C, *output_size]."""
     if len(output_size) not in (1, 2):

@@ -33,20 +33,23 @@ def _unsqueezed(grad, shape, dims):
     return grad
 
 
-def _reshaping(schema, prepare, node=None, variants="function method", saved="self_sym_sizes", backward=None):
+def _reshaping(schema, prepare, node=None, variants="function method", saved="self_sym_sizes", backward=None,
+               aten=None):  # fmt: skip
     """A view whose values are those of a reshape, whatever its name."""
     read = lambda self, size: jnp.reshape(self, size)  # noqa: E731
     return view(schema, prepare=prepare, write=write_reshape, node=node, variants=variants, saved=saved,
-                backward=backward)(read)  # fmt: skip
+                backward=backward, aten=aten)(read)  # fmt: skip
 
 
 view_ = _reshaping("view(Tensor(a) self, SymInt[] size) -> Tensor(a)",
                    lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
 reshape_alias = _reshaping("_reshape_alias(Tensor(a) self, SymInt[] size) -> Tensor(a)",
-                           lambda t, size: _reshaped(g.view(t._layout, size)), variants="")  # fmt: skip
+                           lambda t, size: _reshaped(g.view(t._layout, size)), variants="",
+                           aten="(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)")  # fmt: skip
 unsafe_view = _reshaping("_unsafe_view(Tensor self, SymInt[] size) -> Tensor(a)",
                          lambda t, size: _reshaped(g.view(t._layout, size)),
-                         node="UnsafeViewBackward", variants="")  # fmt: skip
+                         node="UnsafeViewBackward", variants="",
+                         aten="(Tensor self, SymInt[] size) -> Tensor")  # fmt: skip
 squeeze = _reshaping("squeeze(Tensor(a) self) -> Tensor(a)", lambda t: _reshaped(g.squeeze(t._layout)),
                      backward=lambda grad, shape: _unsqueezed(grad, shape, range(len(shape))))  # fmt: skip
 squeeze_dim = _reshaping("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
@@ -159,8 +162,13 @@ def _read_slice(self, dim, size, step, start):
     return lax.slice_in_dim(span, 0, None, step, dim) if step != 1 else span
 
 
+_LAST = (1 << 63) - 1  # PyTorch's end of a slice without one
+
+
 @view("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-      prepare=_prepare_slice, write=_write_slice, variants="", saved=_SLICE,
+      prepare=_prepare_slice, write=_write_slice, variants="", saved=_SLICE, aten={
+          "calls": lambda aten, self, dim, start, end, step: aten["slice.Tensor"](
+              self, dim, 0 if start is None else start, _LAST if end is None else end, step)},
       backward=lambda grad, shape, dim, start, end, step:
       _put_slice(grad, shape, dim, start or 0, shape[dim] if end is None else end, step))  # fmt: skip
 def slice_(self, dim, size, step, start):
@@ -176,6 +184,8 @@ def _prepare_narrow(t, dim, start, length):
 
 
 @view("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)", prepare=_prepare_narrow,
+      aten={"calls": lambda aten, self, dim, start, length: aten["slice.Tensor"](
+          self, dim, start + self.shape[dim] * (start < 0), start + self.shape[dim] * (start < 0) + length)},
       write=_write_slice, node="SliceBackward", saved={
           "dim": "dim", "step": lambda: 1, "self_sym_sizes": "self_sym_sizes",
           "start": lambda self_aval, dim, start: _first(self_aval, dim, start),
@@ -207,7 +217,7 @@ def _write_expand(value, new, size):
     return jnp.take_along_axis(flat, jnp.argmin(same, 0)[None], 0)[0].reshape(value.shape)
 
 
-@view("expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
+@view("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", prepare=_prepare_expand,
       write=_write_expand, variants="method", saved="self_sym_sizes")  # fmt: skip
 def expand(self, size):
     """The tensor repeated to ``size`` without a copy (-1 keeps a length); a view."""
@@ -375,7 +385,7 @@ def _prepare_conj(t):
     return t._layout, (), ()
 
 
-@view("_conj(Tensor(a) self) -> Tensor(a)", prepare=_prepare_conj, node="ConjBackward",
+@view("_conj(Tensor(a) self) -> Tensor(a)", aten=True, prepare=_prepare_conj, node="ConjBackward",
       write=lambda value, new: jnp.conj(new))  # fmt: skip
 def conj(self):
     """The complex conjugate; a view."""
@@ -390,7 +400,7 @@ def _prepare_neg(t):
     return t._layout, (), ()
 
 
-@view("_neg_view(Tensor(a) self) -> Tensor(a)", prepare=_prepare_neg, node="NegViewBackward",
+@view("_neg_view(Tensor(a) self) -> Tensor(a)", aten=True, prepare=_prepare_neg, node="NegViewBackward",
       write=lambda value, new: -new)  # fmt: skip
 def neg_view(self):
     """The negative; a view."""
@@ -502,7 +512,8 @@ def _blank(grad, sizes):
     return jnp.zeros(sizes, grad.dtype)
 
 
-@op("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", variants="")
+@op("select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", variants="",
+    vjp={"grad_output": lambda grad, dim, index: aten["select.int"](grad, dim, index)}, jvp="kernel")  # fmt: skip
 def select_backward(grad_output, input_sizes, dim, index):
     """Zeros with the gradient in the place of a ``select``."""
     dim = wrap_dim(dim, len(input_sizes))
@@ -519,7 +530,8 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step):
 
 
 @op("diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
-    variants="")  # fmt: skip
+    variants="", vjp={"grad_output": lambda grad, offset, dim1, dim2: aten.diagonal(grad, offset, dim1, dim2)},
+    jvp="kernel")  # fmt: skip
 def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
     """Zeros with the gradient on a diagonal."""
     n = len(input_sizes)

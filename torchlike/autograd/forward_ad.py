@@ -23,6 +23,13 @@ def _open() -> JvpLevel | None:
     return next((x for x in reversed(state.levels) if isinstance(x, JvpLevel) and not x.functional), None)
 
 
+def __getattr__(name: str) -> int:
+    """``_current_level``, the number of the dual level that is open in this thread: 0, or -1 for none."""
+    if name == "_current_level":
+        return -1 if _open() is None else 0
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def enter_dual_level() -> int:
     """Open a dual level, in which :func:`make_dual` works; returns its number. RuntimeError if one is open."""
     if _open() is not None:

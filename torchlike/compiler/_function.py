@@ -51,7 +51,7 @@ class Compiled(CompiledFunction):
         self.met = False
 
     # -- a call for which there is no program --------------------------------------------------------
-    def _new(self, key: Any, leaves: list, tree: Any, failed: str | None) -> tuple[Any, Any]:
+    def _new(self, key: Any, leaves: list, tree: Any, failed: str | None, given: tuple) -> tuple[Any, Any]:
         now = Situation(leaves, tree)
         if failed is None and self.last is not None:
             failed = now.difference(self.last)
@@ -62,7 +62,7 @@ class Compiled(CompiledFunction):
         self.limit = DYNAMO["recompile_limit"] if self.own_limit is None else self.own_limit
         start, before = time.perf_counter(), self.count
         try:
-            result = super()._new(key, leaves, tree, failed)
+            result = super()._new(key, leaves, tree, failed, given)
         except NotRepeatable as error:
             return None, error
         counters["frames"]["total"] += 1

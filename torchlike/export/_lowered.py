@@ -48,6 +48,6 @@ def lowered(fn: Callable, *args: Any, **kwargs: Any) -> Lowered:
     trace = Trace(function, leaves, tree)
     try:
         program = Program(trace)
-        return Lowered(program.early.lower(*program.values(leaves, program.first)))
+        return Lowered(program.early.lower(*program.values(leaves, program.numbers.first)))
     finally:
         trace.record.rewind()

@@ -260,7 +260,7 @@ def _recorded(static, n, kept, counts, names):
         tails = [(t,) for t in new_steps] if counts else [()] * n
         return (*new_params, *(x for s, tail in zip(new_states, tails, strict=True) for x in (*s, *tail)))
 
-    return Derived(options["rule"].__name__, "OptimizerStepBackward", step)
+    return Derived(options["rule"].__name__, "OptimizerStepBackward", step, ("step", static, n, kept, counts, names))
 
 
 def _distinct(tensors: list[Tensor]) -> tuple[list, tuple[int, ...]]:

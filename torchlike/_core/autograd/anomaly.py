@@ -20,7 +20,7 @@ class Mode:
 
 
 current = Mode()
-has_nan = Derived("isnan", "NotImplemented", lambda x: jnp.isnan(x).any())
+has_nan = Derived("isnan", "NotImplemented", lambda x: jnp.isnan(x).any(), ("any nan",))
 
 
 def switch(enabled, check_nan=True):

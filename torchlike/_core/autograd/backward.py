@@ -229,6 +229,11 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             raise RuntimeError("`grad_tensors` and `grad_variables` were both passed to backward(); use `grad_tensors`")
         grad_tensors = grad_variables
     plain = tensors.__class__ is Tensor and inputs is None and not state.function_modes  # nothing overrides the call
+    if plain and grad_tensors is None and not create_graph and not state.active and tensors._edge is not None:
+        seed = _scalar_seed(tensors) if engine.kind_of_task()[1] is None else None
+        if seed is not None:  # the usual loss
+            engine.run_loss(tensors._edge, seed, bool(retain_graph))
+            return
     roots = (tensors,) if plain else _as_roots(tensors)
     if inputs is not None:
         inputs = _given(inputs, "backward")

@@ -10,6 +10,7 @@ import threading
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 
+from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import anomaly
@@ -55,12 +56,20 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(),
     if state.levels:  # their values are computed by dispatch
         task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
-        task.deliver(node, nr, grad)
+        task.deliver(node, nr, task.fitting(node, nr, grad))
     if task.depth % _DEPTH == _DEPTH - 1:
         _in_thread(task, roots)
     else:
         _run(task, roots)
     return task.captured
+
+
+def run_loss(edge, seed, keep):
+    """As ``run`` from one root, to all leaves and without history: the shortest way."""
+    roots = (edge,)
+    task = _Task(roots, keep, False, True, ())
+    task.deliver(*edge, task.fitting(*edge, seed))
+    (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
@@ -71,7 +80,8 @@ def _run(task, roots):
     before = state.grad, state.task
     state.grad, state.task = task.record, task
     try:
-        task.touch(roots)
+        if task.needed is not None:
+            task.touch(roots)
         task.run()
         for callback in task.callbacks:  # what a callback queues runs too
             callback()
@@ -160,10 +170,31 @@ class _Task:
         else:
             buffer[nr] = immediate.run(plus, (), (old, grad))
 
+    def fitting(self, node, nr, grad, source=None):
+        """``grad`` in the shape and dtype of output ``nr`` of ``node``, whose tensor may have others by now.
+
+        ``source``: the node that it comes from. Raises RuntimeError where the shape does not broadcast to that of
+        the gradient.
+        """
+        if node._ex is None or "refits" not in node._ex:
+            return grad
+        out = node._outs()[nr]
+        shape, dtype = tuple(out.shape), getattr(out.dtype, "np", out.dtype)
+        if tuple(grad.shape) == shape and dtype == getattr(grad.dtype, "np", grad.dtype):
+            return grad
+        if not _broadcasts(shape, tuple(grad.shape)):
+            where = "" if source is None else f"Function {source.name()} returned an "
+            place = 0 if source is None else source.next_functions.index((node, nr))
+            raise RuntimeError(
+                f"{where}invalid gradient at index {place} - got {list(grad.shape)} but expected shape compatible with "
+                f"{list(shape)}"
+            )
+        return self.raw(self.tensor(grad).sum_to_size(*shape).to(from_np(dtype)))
+
     def run(self):
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
         plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
-        pushed = len(ready)
+        pushed, release = len(ready), not self.keep
         while ready:
             node = heappop(ready)[2]
             if not plain:
@@ -175,7 +206,7 @@ class _Task:
                 results = repeat(None) if node._is_quiet() else self.step(node, [None] * node._arity) or repeat(None)
             elif plain and node._ex is None and node._simple:
                 results = node.apply(grads)
-                if not self.keep:
+                if release and node._kept:
                     node._release()
                 if node._ex is not None:  # an unpack hook has registered one
                     results = self.after(node, results, grads)
@@ -191,6 +222,8 @@ class _Task:
                 if target is None:
                     continue
                 if grad is not None:
+                    if target._ex is not None:
+                        grad = self.fitting(target, nr, grad, node)
                     if target._arity == 1 and target not in buffers:
                         buffers[target] = [grad]
                     else:
@@ -203,8 +236,6 @@ class _Task:
 
     def touch(self, roots):
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
-        if self.needed is None:
-            return
         for node in {node: None for node, _ in roots}:
             if node not in self.needed and node._ex is not None and node not in self.mute:
                 self.before(node, node._ex, self.buffers[node])
@@ -342,7 +373,9 @@ class _Task:
         with adding:
             old = grad_of(leaf)
             if old is None:
-                set_grad(leaf, self.first_gradient(leaf, grad))
+                set_grad(
+                    leaf, fresh(grad) if leaf._view is None and not self.create else self.first_gradient(leaf, grad)
+                )
             elif self.create:
                 set_grad(leaf, call(add, (old, grad, None), ()))
             else:
@@ -369,19 +402,25 @@ class _Task:
         return grad
 
 
+def _broadcasts(shape, to):
+    """Whether what has ``shape`` can be expanded ``to`` that shape."""
+    return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
+
+
 def _count_edges(roots):
     """{node: number of edges into it} over the graph below the roots."""
     awaited = dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
-    while stack:
-        for edge in stack.pop()._edges:
-            target = None if edge is None else edge[0]
-            if target is not None:
-                if target in awaited:
-                    awaited[target] += 1
-                else:
-                    awaited[target] = 1
-                    stack.append(target)
+    for node in stack:  # which grows
+        for edge in node._edges:
+            if edge is None:
+                continue
+            target = edge[0]
+            if target in awaited:
+                awaited[target] += 1
+            elif target is not None:
+                awaited[target] = 1
+                stack.append(target)
     return awaited
 
 

@@ -1,6 +1,5 @@
 """Autograd fields and methods of Tensor."""
 
-
 from torchlike._base import dtypes
 from torchlike._base.frames import warn
 from torchlike._base.state import state

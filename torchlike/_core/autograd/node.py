@@ -11,7 +11,7 @@ from torchlike._core.tensor.mutation import change, set_history
 from torchlike._core.tensor.storage import CAPTURES
 from torchlike._executor import immediate
 
-_sequence = itertools.count()
+next_sequence = itertools.count().__next__  # the creation number of a new node
 LEAF_SEQUENCE = (1 << 64) - 1  # accumulations run as soon as they are ready
 NOWHERE = (None, 0)  # the edge of a view that requires grad only because its base does
 
@@ -195,11 +195,6 @@ def accumulator(t):
 
 
 _making = threading.RLock()  # two threads may use the leaf for the first time
-
-
-def next_sequence():
-    """The creation number of a new node."""
-    return next(_sequence)
 
 
 def edge_of(t):

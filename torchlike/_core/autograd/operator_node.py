@@ -82,15 +82,15 @@ class OpNode(SavesTensors):
         saved, versions = self._kept, self._versions  # another thread may free them meanwhile
         if saved is None or versions is None:
             raise RuntimeError(FREED)
-        got = []
-        for t, version in zip(saved, versions, strict=True):
+        got, captured = [], CAPTURES
+        for t, version in zip(saved, versions):  # noqa: B905  (the keyword costs as much as a round)
             if version is None:
                 got.append(t)
             elif t._vc.version != version:
                 got.append(self._odd(len(got), t, version))
             elif t._ex is not None and t._ex.get("detached", 0) > self._seq:
                 raise RuntimeError(DETACHED)
-            elif t._view is None and not CAPTURES:
+            elif t._view is None and not captured:
                 got.append(t._storage.value)
             else:
                 got.append(value_of(t))
@@ -110,16 +110,16 @@ class OpNode(SavesTensors):
         for i in plan.diff:
             grad = grads[i]
             arguments.append(_zeros(plan.outs[i]) if grad is None else grad)
-        results = ()
-        if plan.kernel is not None:
-            compiled = plan.kernel.kernels.get(()) or immediate.compiled(plan.kernel, ())
+        results, kernel = (), plan.kernel
+        if kernel is not None:
+            compiled = kernel.kernels.get(()) or immediate.compiled(kernel, ())
             recorder = state.recorder
             try:
                 results = (
-                    compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, plan.kernel.name)
+                    compiled(*arguments) if recorder is None else recorder.record(compiled, arguments, kernel.name)
                 )
             except (TypeError, ValueError):
-                results = immediate.run(plan.kernel, (), arguments)
+                results = immediate.run(kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 
     def _apply_tensors(self, grads, call, made_by=None):

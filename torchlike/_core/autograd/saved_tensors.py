@@ -199,17 +199,19 @@ class SavedTensor:
         saved = self._node._kept
         return None if saved is None or self._position is None else saved[self._position]
 
-    def register_hooks(self, pack_hook, unpack_hook):
-        """Pack the saved tensor now with ``pack_hook(tensor) -> object``; backward calls ``unpack_hook(object)``.
+    def register_hooks(self, *hooks):
+        """``register_hooks(pack_hook, unpack_hook)``: how the saved tensor is kept.
 
-        Raises RuntimeError where the slot is empty, freed or has hooks already, TypeError for hooks
-        that cannot be called.
+        It is packed now with ``pack_hook(tensor) -> object``; backward calls ``unpack_hook(object)``.
+        Raises RuntimeError where the slot is empty, freed or has hooks already, TypeError for anything but two
+        hooks that can be called.
         """
-        if not callable(pack_hook) or not callable(unpack_hook):
+        if len(hooks) != 2 or not all(map(callable, hooks)):
             raise TypeError(
                 "register_hooks(): incompatible function arguments: two callables expected, got "
-                f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}"
+                f"{' and '.join([type(hook).__name__ for hook in hooks]) or 'none'}"
             )
+        pack_hook, unpack_hook = hooks
         if self._node._kept is None:
             raise RuntimeError(_REGISTER_FREED)
         content = self._content()

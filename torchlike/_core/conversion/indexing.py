@@ -251,9 +251,7 @@ def _tensor_item(x):
     if dtype not in _KINDS:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if dtype is dtypes.uint8 and x.ndim:
-        warn(
-            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
-        )
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
     if x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue):
         return x
     number = host(x).item()

@@ -136,14 +136,20 @@ def _stands_for_tensor(op, i):
 def _record(op, inputs, static, values, out):
     """Wrap the results with a node that remembers this call."""
     plan = plan_for(op, inputs, static, values)
-    outs = [wrap(v) for v in out] if out.__class__ is tuple else [wrap(out)]
+    if out.__class__ is not tuple:
+        t = wrap(out)
+        if plan is not None:
+            t._edge = (_node(op, plan, inputs, (t,)), 0)
+            t._rg = True
+        return t
+    outs = [wrap(v) for v in out]
     if plan is not None:
         node = _node(op, plan, inputs, outs)
         for i in plan.diff:
             t = outs[i]
             t._edge = (node, i)
             t._rg = True
-    return tuple(outs) if out.__class__ is tuple else outs[0]
+    return tuple(outs)
 
 
 def _node(op, plan, inputs, outs):

@@ -13,10 +13,10 @@ from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import arguments as convert
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._decl.op import ViewOp
+from torchlike._decl.op import ViewOp, exact
 
 
-def _check(arg, strict, numbers, env):
+def _check(arg, strict, op, env):
     """Source lines that make the argument what the kernel expects."""
     n = arg.name
     guard = f"{n} is not None and " if arg.optional or (arg.has_default and arg.default is None) else ""
@@ -25,7 +25,7 @@ def _check(arg, strict, numbers, env):
             return [f"if {guard}{n}.__class__ is not tuple: {n} = as_tensors(NAME, '{n}', {n})"]
         if strict:
             return [
-                f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if numbers else 'as_tensor_arg'}(NAME, "
+                f"if {guard}{n}.__class__ is not Tensor: {'as_operand' if n in op.numbers else 'as_tensor_arg'}(NAME, "
                 f"'{n}', {n})"
             ]
         return []
@@ -36,7 +36,8 @@ def _check(arg, strict, numbers, env):
                 converter = f"as_ints_{arg.length}"
                 env[converter] = convert.as_ints_or_int(arg.length)
             return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
-        return [f"if {guard[:-5] or 'True'}: {n} = as_numbers(NAME, '{n}', {n})"]
+        converter = "as_floats" if arg.kind == "float" else "as_numbers"
+        return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
     plain = {
         "int": ("int", "as_int"),
         "bool": ("bool", "as_bool"),
@@ -46,6 +47,8 @@ def _check(arg, strict, numbers, env):
     if arg.kind in plain:
         cls, converter = plain[arg.kind]
         return [f"if {guard}{n}.__class__ is not {cls}: {n} = {converter}(NAME, '{n}', {n})"]
+    if arg.kind == "float" and arg in op.static:
+        return [f"if {guard}{n}.__class__ is not float: {n} = as_float(NAME, '{n}', {n})"]
     if arg.kind in ("Scalar", "float"):
         return [f"if {guard}{n}.__class__ is not float and {n}.__class__ is not int: {n} = as_number(NAME, '{n}', {n})"]
     return []
@@ -75,7 +78,13 @@ def _handover(op, env):
     else:
         inputs, extra = [_runtime(a, env) for a in op.dynamic], ""
     static = "".join(a.name + ", " for a in op.static)
-    return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra})"
+    exact = "".join(_exact(a) for a in op.static if a.name in op.inexact)
+    return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra}{exact})"
+
+
+def _exact(arg):
+    """Source of ``exact`` of an argument: 3 and 3.0 are one key of a dict, and two calls."""
+    return f"exact({arg.name}), " if arg.is_list else f"{arg.name}.__class__ if {arg.name} else repr({arg.name}), "
 
 
 _NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}  # numpy's names, which PyTorch takes too
@@ -123,6 +132,7 @@ def _parameters(op, env, varargs, receiver):
 _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
+    "exact": exact,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 
@@ -130,7 +140,8 @@ _ENV = {
 def _varargs(op, form):
     """The int[] argument that a method takes as separate ints: its only positional one."""
     positional = [a for a in op.schema.args[1:] if not a.kwarg_only]
-    if form != "function" and positional and positional[0].type.endswith("int[]") and len(positional) == 1:
+    ints = len(positional) == 1 and positional[0].kind == "int" and positional[0].type.endswith("[]")
+    if form != "function" and ints:
         return positional[0].name
     return None
 
@@ -145,7 +156,7 @@ def _source(op, form, strict, env):
     has_out = form == "function" and "out" in op.variants
     if has_out:
         parts += ["out=None"] if star else ["*", "out=None"]
-    checks = [line for arg in op.schema.args for line in _check(arg, strict, arg.name in op.numbers, env)]
+    checks = [line for arg in op.schema.args for line in _check(arg, strict, op, env)]
     lines += checks
     inputs, static = _handover(op, env)
     runner = "call_view" if isinstance(op, ViewOp) else "call_inplace" if form == "inplace" else "call"

@@ -1,4 +1,17 @@
-"""In-place operations: checks, the write, and the rewriting of history."""
+"""In-place operations: checks, the write, and the rewriting of history.
+
+Note [History of views]
+~~~~~~~~~~~~~~~~~~~~~~~
+Arrays never change, tensors do: a storage gets another array, and its version goes up. What was computed from the old
+array holds that, so no derivative is lost; a node that saved the *tensor* compares versions when it is asked for it.
+History is harder, because a write through one alias is a write into all. A view knows its base (``t._diff``), all
+views of a base know the same one, and only the base's history is rewritten at once: to a ``CopySlices`` around the
+node of the call, which replaces the written part of the gradient. Every other view finds that its version is not the
+current one when its history is next asked for (``refresh``), and makes it anew: a read of the base. Where that would
+be wrong (a view made without grad, one of several outputs, of a custom function) ``view_creation.py`` refuses.
+A geometry that changes without history leaves the node as it is; gradients are then fitted to what it recorded
+(``engine.fitting``).
+"""
 
 from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state

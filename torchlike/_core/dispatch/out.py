@@ -1,6 +1,5 @@
 """``out=``: the result of a call written into a given tensor."""
 
-
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad

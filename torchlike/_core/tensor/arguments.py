@@ -126,6 +126,17 @@ def as_numbers(function, name, x):
     return _wrong(function, name, "tuple of numbers", x)
 
 
+def as_float(function, name, x):
+    number = as_number(function, name, x)
+    return _wrong(function, name, "float", x) if isinstance(number, complex) else float(number)
+
+
+def as_floats(function, name, x):
+    if isinstance(x, list | tuple):
+        return tuple([as_float(function, name, i) for i in x])
+    return _wrong(function, name, "tuple of floats", x)
+
+
 def as_tensors(function, name, x):
     """A tuple of tensors, for ``Tensor[]`` arguments."""
     if isinstance(x, list | tuple):

@@ -84,6 +84,7 @@ def reshape(t, view):
     """Let ``t`` show its storage through ``view``."""
     if CAPTURES:
         change(t)
+    _unlike_recorded(t)
     t._view, t._cache = view, None
 
 
@@ -91,7 +92,14 @@ def become(t, storage, view):
     """Let ``t`` show ``storage`` through ``view``; its version counter stays."""
     if CAPTURES:
         change(t)
+    _unlike_recorded(t)
     t._storage, t._view, t._cache = storage, view, None
+
+
+def _unlike_recorded(t):
+    """Tell the node of ``t`` that gradients may arrive with another shape or dtype than its output had."""
+    if t._edge is not None and t._edge[0] is not None:
+        t._edge[0]._extra("refits", bool)
 
 
 def count_with(t, counter):

@@ -3,15 +3,16 @@
 A loop over storages, arguments and results would cost more than a small program computes.
 """
 
-from collections import Counter
-from itertools import islice
+import contextlib
+from collections import Counter, deque
+from itertools import islice, starmap
 from operator import itemgetter
 from sys import getrefcount
 
 import jax
 
 from torchlike._core.tensor.mutation import write
-from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.storage import UNTRACKED, Storage
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, TWO
@@ -37,7 +38,7 @@ class Writer:
     """Collects lines of a function, and the objects that they name."""
 
     def __init__(self):
-        self.lines, self.names, self._known, self._kept = [], {}, {}, []
+        self.lines, self.names, self._known, self._kept, self._indent = [], {}, {}, [], ""
 
     def name(self, x):
         """A global name for ``x``."""
@@ -53,7 +54,14 @@ class Writer:
         return self.name(x)
 
     def add(self, *lines):
-        self.lines += lines
+        self.lines += [self._indent + line for line in lines]
+
+    @contextlib.contextmanager
+    def block(self):
+        """Lines that are indented."""
+        self._indent += "    "
+        yield
+        self._indent = self._indent[4:]
 
     def function(self, title):
         """The function ``title`` with these lines as its body."""
@@ -72,13 +80,28 @@ def straight(program, inference, shown):
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, islice=islice,
+        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, deque=deque, set_value=Storage.value.__set__,
     )  # fmt: skip
+    if program.effects is not None:
+        program.effects.begin(w)
     _gather(w, program)
-    _compute(w, program, shown)
-    _leave(w, program, shown)
+    w.add("kept = []", "try:")
+    with w.block():
+        _compute(w, program, shown)
+        _leave(w, program, shown)
+    w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves)")
     _give(w, program, inference)
     return w.function("def run(leaves, numbers):")
+
+
+def finishing(program):
+    """``run(outs, leaves)``: what an interrupted call still has to leave outside; it may have done so before."""
+    w = Writer()
+    w.names.update(write=write, deque=deque, set_value=Storage.value.__set__)
+    _write(w, program.writes)
+    _leave_others(w, program)
+    w.add("return outs")
+    return w.function("def run(outs, leaves):")
 
 
 def holding(program, any_grad):
@@ -125,12 +148,10 @@ def _compute(w, program, shown):
     """Run, with tokens in place of the arrays that are overwritten."""
     lent, limit = program.fixed[: program.donated], "ONE" if shown else "TWO"
     w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
-    w.add("try:")
     if lent:
-        w.add(f"    if max(map(getrefcount, islice(values, {len(lent)}))) > {limit}:")
-        w.add(f"        unshare(values, {limit})")
-    w.add("    outs = early(*values)")
-    w.add("except BaseException as error:", "    outs = recover(values, error)")
+        w.add(f"if max(map(getrefcount, islice(values, {len(lent)}))) > {limit}:")
+        w.add(f"    unshare(values, {limit})")
+    w.add("kept.extend(starmap(early, [values]))", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:
         w.add(f"failed.append(outs[{program.flags}])")
 
@@ -140,6 +161,10 @@ def _leave(w, program, shown):
     _write(w, program.writes)
     if program.donated and shown:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
+    _leave_others(w, program)
+
+
+def _leave_others(w, program):
     w.add(*[f"{w.name(storage)}.value = outs[{k}]" for storage, k in program.alive])
     w.add(*[f"{w.name(counter)}.version += {n}" for counter, n in program.bumps])
     w.add(*[f"write(leaves[{i}], outs[{k}])" for i, k in program.arg_writes])
@@ -147,13 +172,17 @@ def _leave(w, program, shown):
 
 
 def _write(w, writes):
-    """Values, and counts of writes; a loop, because code that runs once in a call is slow: no cache holds it."""
+    """Values, all in one call, which no signal interrupts; and counts of writes.
+
+    A loop, because code that runs once in a call is slow: no cache holds it.
+    """
     groups = {}
     for storage, k, n in writes:
         groups.setdefault(n, []).append((storage, k))
     for n, found in groups.items():
         storages, slots = ([x[i] for x in found] for i in (0, 1))
-        w.add(f"for s, v in zip({w.keep(storages)}, {w.keep(_picker(slots))}(outs)):", "    s.value = v")
+        names = w.keep(storages)
+        w.add(f"deque(map(set_value, {names}, {w.keep(_picker(slots))}(outs)), 0)", f"for s in {names}:")
         w.add("    s.epoch += 1", *([f"    s.version += {n}"] if n else []))
 
 
@@ -164,7 +193,8 @@ def _picker(slots):
 
 def _give(w, program, inference):
     """New gradients, and the results."""
-    made = [m for _, m in program.grads if m is not None] + program.result
+    given = [m for _, m in program.grads if m is not None] + program.result + program.kept
+    made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
     slots = Counter([m.slot for m in made if isinstance(m, New)])
     simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 and not m.retains
               for m in made]  # fmt: skip
@@ -173,10 +203,17 @@ def _give(w, program, inference):
         w.add("node = history(outs, leaves)")
     if not all(a or b for a, b in zip(simple, known, strict=True)):
         w.add("make = Maker(outs, leaves, lambda root: (node, root)).make")
-    expressions = iter([_made(w, m, k, s, inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))])
+    expressions = {id(m): _made(w, m, k, s, inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))}
+    for k, (key, n) in enumerate(Counter(map(id, given)).items()):
+        if n > 1 and expressions[key].startswith("make("):
+            w.add(f"m{k} = {expressions[key]}")
+            expressions[key] = f"m{k}"
     for holder, m in program.grads:
-        w.add(f"{_tensor(w, holder)}._grad = {'None' if m is None else next(expressions)}")
-    results = list(expressions)
+        w.add(f"{_tensor(w, holder)}._grad = {'None' if m is None else expressions[id(m)]}")
+    results = [expressions[id(m)] for m in program.result]
+    if program.effects is not None:
+        results = _named(w, results)
+        program.effects.write(w, _named(w, [expressions[id(m)] for m in program.kept], "k"))
     flat = jax.tree.structure((0,) * len(results))
     if program.out_tree == _LEAF:
         w.add(f"return {results[0]}")
@@ -185,6 +222,13 @@ def _give(w, program, inference):
     else:
         w.names.update(unflatten=jax.tree.unflatten, out_tree=program.out_tree)
         w.add(f"return unflatten(out_tree, [{', '.join(results)}])")
+
+
+def _named(w, expressions, prefix="r"):
+    """Names for what is made before something else happens."""
+    calls = {e: f"{prefix}{i}" for i, e in enumerate(expressions) if e.startswith("make(")}
+    w.add(*[f"{name} = {e}" for e, name in calls.items()])
+    return [calls.get(e, e) for e in expressions]
 
 
 def _made(w, m, k, simple, inference):

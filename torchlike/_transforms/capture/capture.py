@@ -11,6 +11,7 @@ from operator import is_
 import jax
 
 from torchlike._base.layout import is_dense
+from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
@@ -21,7 +22,7 @@ from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.split import with_reads
-from torchlike._transforms.capture.structure import flatten
+from torchlike._transforms.capture.structure import Passed, containers, flatten
 
 ANY = object()  # stands for any ``.grad`` but None
 
@@ -43,8 +44,11 @@ class Trace:
     """One trace: what went in and what came out.
 
     Attributes:
+        getters: of the arguments beside those given, which follow them in ``leaves``. storages: ids of theirs.
+        left: weak references to what of the function's objects may hold tensors in cycles.
         jaxpr: from constants (``consts``) and the values of storages (``sources``) to those of ``slots``.
-        result: the structure of the results, and how each is made.
+        result: the structure of the results, and how each is made. effects: what calls do to Python objects, or
+            None. kept: how the tensors are made that these store.
         writes: (storage, slot). arg_writes: (argument, slot).
         grads: (holder, how its ``.grad`` is made).
         demanded: (holder, ``.grad`` that it must have had, or ANY). bumps: (version counter, how often it was bumped).
@@ -54,17 +58,20 @@ class Trace:
     """
 
     def __init__(self, function, leaves, tree):
-        self.leaves = leaves
+        self.leaves, self.getters, self.storages = list(leaves), [], set()
         if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
             raise Unsupported("computes on the meta device")
         self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
         self.positions = {id(t): i for i, t in self.stand_ins.items()}
         self.record = Capture(nodes.next_sequence())
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
+        self.record.argument = self._argument
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
+        self.left: list = []
         self.root_of: dict[int, int] = {}
+        self._specs: dict = {}
 
         def body():
             self.record.begin()
@@ -74,7 +81,7 @@ class Trace:
             now, structure = flatten(given)
             if structure != tree or not all(map(is_, now, arguments)):
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
-            self._describe(out)
+            self._describe(out, function, containers(given))
             return tuple(self.slots)
 
         failed = True
@@ -94,14 +101,14 @@ class Trace:
     def _read(self, closed):
         """Sort what the jaxpr reads: constants, and storages."""
         jaxpr, numbers = with_reads(closed.jaxpr)
-        self.jaxpr = jaxpr.replace(constvars=[*jaxpr.constvars, *jaxpr.invars], invars=[])
+        self.jaxpr = jaxpr.replace(constvars=(), invars=[*jaxpr.constvars, *jaxpr.invars])
         self.sources = [self.record.sources[k] for k in numbers]
         self.consts = closed.consts
 
-    def kept_aliases(self):
+    def kept_aliases(self, gone=()):
         """Whether somebody still holds a tensor over memory from outside, made in the trace, that is no result."""
         ours = [x.tensor for x in (*self.result, *[made for _, made in self.grads]) if isinstance(x, Alias)]
-        left = [t for t in (reference() for reference in self.aliases) if t is not None]
+        left = [t for t in (reference() for reference in self.aliases) if t is not None and id(t) not in gone]
         return any(all(t is not x for x in ours) for t in left)
 
     def abandon(self):
@@ -110,6 +117,25 @@ class Trace:
             storage = reference()
             if storage is not None:
                 storage.value = Abandoned(storage.value)
+
+    def _argument(self, t, getter):
+        """What stands for a tensor from outside that ``getter()`` gives in every call; None if it has other readers."""
+        storage, record = t._storage, self.record
+        readers = {id(x._storage) for x in self.leaves if isinstance(x, Tensor)}
+        if t.is_meta or id(storage) in readers or id(storage) in record.cells or record.owns(t):
+            return None
+        before, state.capture = state.capture, None
+        try:
+            with jax.ensure_compile_time_eval():
+                stand_in = substitute(t)
+        finally:
+            state.capture = before
+        self.stand_ins[len(self.leaves)], self.positions[id(stand_in)] = stand_in, len(self.leaves)
+        self.leaves.append(t)
+        self.getters.append(getter)
+        self.storages.add(id(storage))
+        record.arguments |= {id(stand_in._storage)}
+        return stand_in
 
     # -- inside the trace ------------------------------------------------------------------------
     def slot(self, storage):
@@ -120,18 +146,24 @@ class Trace:
             self.slots.append(storage.value)
         return found
 
-    def _describe(self, out):
+    def _describe(self, out, function, given):
         self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
         self.grad_storages = {}
         for found in self.record.grads.values():
             grad = found.before
             if found.asked and grad is not None and grad._view is None:
                 self.grad_storages.setdefault(id(grad._storage), self._holder(found.tensor))
+        if any(g.before is not None and id(g.before._storage) in self.storages for g in self.record.grads.values()):
+            raise Unsupported("reads the memory of a .grad under another name")
         self._writes()
         self._fields()
-        out_leaves, self.out_tree = flatten(out)
-        self._graph(out_leaves)
+        out_leaves, self.out_tree = flatten(out, {id(c): Passed(n) for n, c in enumerate(given)})
+        self.passes = any(isinstance(x, Passed) for x in out_leaves)
+        self.effects = function.effects(out) if function is state.interpreter else None
+        kept = [] if self.effects is None else self.effects.take()
+        self._graph([*out_leaves, *kept])
         self.result = [self._made(x) for x in out_leaves]
+        self.kept = [self._made(x) for x in kept]
         self.errors = self.record.errors
         if self.errors:
             self.slots.append(jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags]))
@@ -174,8 +206,15 @@ class Trace:
         return Same(arg, t if arg is None else None)
 
     def _made(self, x):
+        if isinstance(x, Passed):
+            return Same(len(self.leaves) + x.number, None)
         if not isinstance(x, Tensor):
             return Constant(x)
+        if id(x) not in self._specs:  # a tensor that is two results is one object
+            self._specs[id(x)] = self._spec(x)
+        return self._specs[id(x)]
+
+    def _spec(self, x):
         arg = self.positions.get(id(x))
         if arg is not None or not self.record.owns(x):
             return Same(arg, None if arg is not None else x)
@@ -203,7 +242,7 @@ class Trace:
         return owner
 
     def _graph(self, out_leaves):
-        tensors = [t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)]
+        tensors = {id(t): t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)}.values()
         roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
         self.root_of = {id(t): k for k, t in enumerate(roots)}
         self.roots = [t._edge for t in roots]

@@ -1,18 +1,14 @@
 """Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
 
 import copy
-import enum
 import functools
 import threading
-import types
 import warnings
 import weakref
 
 import jax
-import numpy as np
 
-from torchlike._base.device import device
-from torchlike._base.dtypes import dtype, get_default_dtype
+from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE
 from torchlike._base.state import state
@@ -21,44 +17,22 @@ from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
 from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.guards import Guards
+from torchlike._transforms.capture.kinds import kind_of
 from torchlike._transforms.capture.program import Moved, Program
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import flatten_call
+from torchlike._transforms.interpreter.changes import Again
 from torchlike._transforms.interpreter.run import Interpreter
 
 LIMIT = 8  # programs of one function before it is left to eager execution
 _PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
+_SPENT = 4  # programs that undo what they rely on, before their function runs in pieces
 _SHARED = "which tensors have a .grad"
 _EAGER = object()  # the reason of a function that was given up
-_VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Unfit(RuntimeError):
     """``fullgraph=True``: the function cannot be one program."""
-
-
-def _kind(x):
-    """What of an argument selects a program."""
-    if isinstance(x, Tensor):
-        view = x._view
-        value = x._storage.value
-        element = value.dtype if view is None or view.dtype is None else view.dtype
-        layout = value.shape if view is None else view.layout
-        hooks = x._ex and _hooks(x._ex)
-        return type(x), layout, element, x._rg, x._edge is None, x._grad is None, hooks
-    if isinstance(x, _PLAIN):
-        return type(x), x if x and x == x else repr(x)  # -0.0 is not 0.0, and NaN is the same NaN
-    if isinstance(x, slice):
-        return slice, _kind(x.start), _kind(x.stop), _kind(x.step)
-    if isinstance(x, np.generic):
-        return type(x), x.tobytes()
-    return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
-
-
-def _hooks(extras):
-    """The hooks of an argument, by identity."""
-    return tuple([(k, *map(id, v.values())) if isinstance(v, dict) else (k, id(v)) for k, v in extras.items()])
 
 
 class CompiledFunction:
@@ -84,8 +58,8 @@ class CompiledFunction:
     def reset(self):
         """Forget every program."""
         self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
-        self.changes, self.moving = 0, set()
-        self.lines = set()
+        self.changes, self.moving, self.fixed = 0, set(), set()
+        self.lines, self.spent = set(), 0
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -100,7 +74,7 @@ class CompiledFunction:
         cut()
         leaves, tree = flatten_call(args, kwargs)
         aliases = _aliases(leaves)
-        key = (tree, tuple(map(_kind, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        key = (tree, tuple(map(kind_of, leaves)), aliases, state.grad, state.inference, get_default_dtype())
         try:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
@@ -108,21 +82,21 @@ class CompiledFunction:
 
     def _run(self, key, leaves, tree, args, kwargs):
         for guards, program in self.programs.get(key, ()):
-            if guards.hold() and program.holds():
-                return program(leaves)
+            if guards.hold() and program.holds(leaves):
+                return program(leaves, (args, kwargs))
         with self.compiling:
             failed = None
             for guards, program in self.programs.get(key, ()):
-                failed = guards.failed() or (None if program.holds() else _SHARED)
+                failed = guards.failed() or (None if program.holds(leaves) else _SHARED)
                 if failed is None:
-                    return program(leaves)
+                    return program(leaves, (args, kwargs))
                 self.moving |= guards.moved()
-            result, error = self._new(key, leaves, tree, failed)
+            result, error = self._new(key, leaves, tree, failed, (args, kwargs))
         if error is None:
             return result
         return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
 
-    def _new(self, key, leaves, tree, failed):
+    def _new(self, key, leaves, tree, failed, given):
         """(what the first call of a new program returns, why there is none)."""
         if failed is not None:
             COMPILE.info("recompiling %s: %s has changed", self._name(), failed)
@@ -130,8 +104,7 @@ class CompiledFunction:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
         try:
-            with Interpreter(self.function, self.moving) as interpreter:
-                trace = Trace(interpreter, leaves, tree)
+            interpreter, trace = self._traced(leaves, tree)
         except Exception as error:
             return None, error
         try:
@@ -141,13 +114,36 @@ class CompiledFunction:
             return None, error
         del trace, interpreter
         self.count += 1
+        spends = program.effects is not None and not self.fullgraph
         if program.again:
             self.programs.setdefault(key, []).append((guards, program))
         else:
             self.single += 1
             if self.single > 2:
                 self._give_up("it keeps tensors that it made, beyond what it returns")
-        return program(leaves, first=True), None
+        result = program(leaves, given, first=True)
+        if spends and not guards.hold():
+            self._spend()
+        return result, None
+
+    def _spend(self):
+        """A program has changed what it relies on: if that goes on, the function runs in pieces."""
+        self.spent += 1
+        if self.spent == _SPENT:
+            self.eager, self.broken = "each of its calls changes what the next one relies on", True
+
+    def _traced(self, leaves, tree):
+        """(the interpreter, the trace) of the function."""
+        patient = not self.fullgraph and self.changes + 1 < _PATIENCE
+        while True:
+            try:
+                with Interpreter(self.function, self.moving, self.fixed, patient) as interpreter:
+                    trace = Trace(interpreter, leaves, tree)
+                trace.left = interpreter.left
+                return interpreter, trace
+            except Again as numbers:
+                self.moving |= numbers.moving
+                self.fixed |= numbers.fixed
 
     def _guards(self, trace, reads, leaves):
         return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])

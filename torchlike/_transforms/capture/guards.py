@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.interpreter.live import KINDS
+from torchlike._transforms.capture.kinds import kind_of
+from torchlike._transforms.interpreter.live import KINDS, may_live
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
 
@@ -64,12 +65,12 @@ class Guards:
         found = set()
         for part in self.parts:
             read = part.read
-            if read.kind in KINDS and type(read.value) in (float, int) and not part.holds():
+            if read.kind in KINDS and may_live(read.value) and not part.holds():
                 try:
                     now = KINDS[read.kind](read.holder, read.key)
                 except _ERRORS:
                     continue
-                if type(now) is type(read.value):
+                if may_live(now) and type(now) is type(read.value):
                     found.add((read.kind, id(read.holder), read.key))
         return found
 
@@ -276,6 +277,24 @@ class _Code(NamedTuple):
         return " and ".join([f"{x}.{k} is {writer.bind(v)}" for k, v in zip(fields, self.before, strict=True)])
 
 
+class _Kind(NamedTuple):
+    """What kind of tensor a getter gives."""
+
+    read: object
+
+    def holds(self):
+        try:
+            return kind_of(self.read.holder()) == self.read.value
+        except _ERRORS:
+            return False
+
+    def name(self):
+        return f"the shape, dtype or history of {self.read.name}"
+
+    def term(self, writer):
+        return f"{writer.bind(kind_of)}({writer.bind(self.read.holder)}()) == {writer.bind(self.read.value)}"
+
+
 class _Has(NamedTuple):
     """Whether a dict has a key."""
 
@@ -327,6 +346,7 @@ def _part(get, source):
 _PARTS = {
     "entry": lambda read: _Entry(read, lambda d, k: dict.get(d, k, MISSING), "{x}[{k}]"),
     "has": _Has,
+    "kind": _Kind,
     "item": _part(lambda x, i: x[i], "{x}[{k}]"),
     "len": _part(lambda x, _: len(x), "len({x})"),
     "cell": _part(lambda cell, _: cell.cell_contents, "{x}.cell_contents"),

@@ -30,6 +30,7 @@ from torchlike._core.dispatch.layers import CAPTURE
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
+from torchlike._executor.references import VARIABLE
 
 Tracer = jax.core.Tracer
 
@@ -240,7 +241,7 @@ def _computed(value):
         return settled(value)
 
 
-_ALONE = 3  # references to a ``.grad`` that only its tensor holds: of the tensor, a variable, the call of getrefcount
+_ALONE = VARIABLE + 1  # references to a ``.grad`` that its tensor and a variable hold
 
 
 class Overlay:

@@ -7,11 +7,14 @@ other thread may be left with one of those. So a call first puts tokens into the
 that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
 value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
 Where there is one thread, nobody reads meanwhile, and there are no tokens.
+
+A signal (Ctrl-C) may raise between any two instructions of Python, and the old values must not be gone then with no
+new ones in their places. So one call in C runs the program and keeps its outputs, and one in C writes them; if anything
+raises in between, the call does all that it still had to do before it goes on raising (``recover``).
 """
 
-import gc
 import threading
-from itertools import islice
+from itertools import islice, starmap
 from sys import getrefcount
 
 import jax
@@ -22,17 +25,20 @@ from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
-from torchlike._core.tensor.tensor import value_of
+from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
-from torchlike._transforms.capture.calling import Unsettled, holding, straight, uniting
+from torchlike._transforms.capture.calling import Unsettled, finishing, holding, straight, uniting
 from torchlike._transforms.capture.capture import ANY
+from torchlike._transforms.capture.cycles import unreachable
+from torchlike._transforms.capture.numbers import Numbers
 from torchlike._transforms.capture.outputs import placed
-from torchlike._transforms.capture.recording import DynamicInput
-from torchlike._transforms.capture.split import bind, calls_host, split, used, without_constants
+from torchlike._transforms.capture.split import bind, calls_host, split, used, with_outputs
+from torchlike._transforms.capture.structure import containers
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
+_ATTEMPTS = 100  # at finishing or undoing a call that is interrupted again and again
 _SMALL = 4096  # bytes below which equal outputs become one array
 
 
@@ -46,10 +52,13 @@ class Program:
     Attributes:
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
+        passes: whether it returns containers that it is given.
+        getters: of the arguments that are read from objects. owned: ids of the storages it reads.
         errors, failed: what its value checks raise, and the flags of former calls, which the next call reads:
             so that no call waits for its own results.
         tokens: what the storages hold while their arrays are overwritten. lock: held meanwhile; see Note [Donation].
         adding: what is held by all that add to ``.grad``, if the program does.
+        effects, kept: what it does to Python objects, or None, and how the tensors are made that it gives them.
         again: whether it may run again; else only for the call that was traced.
     """
 
@@ -58,7 +67,7 @@ class Program:
         self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
         gradients = list(range(trace.n_early, len(trace.jaxpr.outvars)))
-        jaxpr, kinds = used(without_constants(trace.jaxpr, kept + gradients), self._sources(trace))
+        jaxpr, kinds = used(with_outputs(trace.jaxpr, kept + gradients), self._sources(trace))
         inputs = [k for k in kinds if k[0] != "seed"]
         slots = self._outputs(trace, kept, [x for kind, x in inputs if kind == "storage"])
         self.n_early = len(slots)
@@ -71,7 +80,7 @@ class Program:
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
-        self.united, self.grads_hold = uniting(self), holding(self, ANY)
+        self.united, self.grads_hold, self.finish = uniting(self), holding(self, ANY), None
         self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
     def _outputs(self, trace, slots, storages):
@@ -105,9 +114,12 @@ class Program:
         self.writes = [(s, k, bumps.pop(id(s), (s, 0))[1]) for s, k in writes if id(s) not in trace.grad_storages]
         self.bumps = list(bumps.values())
         self.grad_writes = [(trace.grad_storages[id(s)], k) for s, k in writes if id(s) in trace.grad_storages]
-        self.result, self.out_tree = [placed(x, places) for x in trace.result], trace.out_tree
+        specs = {id(x): placed(x, places) for x in (*trace.result, *trace.kept)}  # one for each object
+        self.result, self.out_tree = [specs[id(x)] for x in trace.result], trace.out_tree
+        self.kept, self.effects = [specs[id(x)] for x in trace.kept], trace.effects
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
         self.errors, self.failed = trace.errors, []
+        self.getters, self.passes = trace.getters, trace.passes
         self.flags = places[trace.n_kept - 1] if trace.errors else None
         self.alive = [(storage, places[slot]) for storage, slot in alive]
 
@@ -138,35 +150,43 @@ class Program:
         places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
         places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
         run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
+        self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
+        self.numbers = numbers = Numbers(dynamic)
+        others = len(left) - len(dynamic)
 
         def program(*values):
-            return run(*values)
+            return run(*values[:others], *numbers.spread(values[others:]))
 
-        self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
         self.calls_host = calls_host(early)
+        self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.donated = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
         self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.donated]]
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
-        self.first = [array for array, _ in dynamic]
-        self.numbers = Numbers([getter for _, getter in dynamic])
 
     # -- calls -----------------------------------------------------------------------------------
-    def holds(self):
+    def holds(self, leaves):
         """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
-        return self.united() and self.grads_hold()
+        return self.united() and self.grads_hold() and (not self.getters or self._apart(leaves))
 
-    def __call__(self, leaves, first=False):
-        """Run on the arguments: returns what the function returns, and does what it does.
+    def _apart(self, leaves):
+        """Whether the arguments that are read from objects share no memory with others."""
+        found = [id(g()._storage) for g in self.getters]
+        given = [id(x._storage) for x in leaves if isinstance(x, Tensor)]
+        return len({*found}) == len(found) and self.owned.isdisjoint(found) and not {*given}.intersection(found)
+
+    def __call__(self, leaves, given=(), first=False):
+        """Run on the arguments, ``leaves`` of ``given``: returns what the function returns, and does what it does.
 
         Raises Moved, with nothing done, where another thread has just changed a ``.grad`` that the program adds to.
         """
         if self.failed:
             self.examine()
-        if first:
-            numbers, self.first = self.first, None
-        else:
-            numbers = self.numbers()
+        if self.getters:
+            leaves = [*leaves, *[g() for g in self.getters]]
+        if self.passes:
+            leaves = [*leaves, *containers(given)]
+        numbers = self.numbers.first if first else self.numbers()
         while True:
             try:
                 return self._call(leaves, numbers)
@@ -192,8 +212,24 @@ class Program:
             if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
-    def recover(self, values, error):
-        """Run once more where a storage held what was recorded; else everything is as it was, and ``error`` raised."""
+    def recover(self, values, error, kept, leaves):
+        """Deal with ``error``: finish what a call that has run still has to do, or undo what it has begun.
+
+        Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._recover(values, error, kept, leaves)
+            except BaseException as again:
+                if again is error or isinstance(again, Unsettled):
+                    raise
+                error = again  # came in between
+        raise error
+
+    def _recover(self, values, error, kept, leaves):
+        if kept:
+            self._finish(kept[0], leaves)
+            raise error
         found = [v for v in values if v.__class__ is Pending] if isinstance(error, TypeError | ValueError) else []
         missing = [v for v in found if v.array is None]
         if found and not missing:
@@ -201,13 +237,26 @@ class Program:
             for i in range(self.donated):
                 whole[i] = jnp.array(whole[i])
             try:
-                return self.early(*whole)
+                kept.extend(starmap(self.early, [whole]))
+                return self._finish(kept[0], leaves)
             except BaseException as again:
+                if kept:
+                    raise
                 error = again
         for storage, token, value in zip(self.fixed, self.tokens, values, strict=False):
             storage.value = token.array = value
         self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
         raise Unsettled(*missing) if missing else error
+
+    def _finish(self, outs, leaves):
+        """Write what a program has computed."""
+        if self.finish is None:
+            self.finish = finishing(self)
+        self.finish(outs, leaves)
+        if self.errors:
+            self.failed.append(outs[self.flags])
+        self.redeem(outs)
+        return outs
 
     def redeem(self, outs):
         """Other threads took tokens: they stand for the new values from now on."""
@@ -251,41 +300,6 @@ class Program:
         return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
 
 
-class Numbers:
-    """The inputs that are no tensors; a number that is the same as in the last call is not sent again."""
-
-    def __init__(self, getters):
-        self.getters, self.held = [], [(None, None)] * len(getters)
-        tables = {}
-        for i, getter in enumerate(getters):
-            if isinstance(getter, DynamicInput):
-                tables.setdefault(getter.source, []).append((i, getter.key))
-            else:
-                self.getters.append((i, getter))
-        self.tables = list(tables.items())
-
-    def __call__(self):
-        held = self.held.copy()  # other threads call too
-        for source, entries in self.tables:
-            table = source()
-            for i, key in entries:
-                if table[key] is not held[i][0]:
-                    self._changed(held, i, table[key])
-        for i, getter in self.getters:
-            value = getter()
-            if value is not held[i][0] or isinstance(value, jax.Array):
-                self._changed(held, i, value)
-        return [array for _, array in held]
-
-    def _changed(self, held, i, value):
-        before, array = held[i]
-        if isinstance(value, jax.Array):
-            array = value
-        elif not (type(value) is type(before) is float and repr(value) == repr(before)):  # 0.0 == -0.0
-            array = jax.device_put(value)
-        self.held[i] = held[i] = value, array
-
-
 def _identity(variable, slot):
     """Equal for outputs that may be one array: the same variable of the jaxpr, with few elements."""
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
@@ -301,12 +315,9 @@ def _taking(order, after):
 
 def _alive(trace):
     """(storage, slot) of the storages made while tracing that something still holds, and whether something is held."""
-    for collects in (False, True):
-        if collects:
-            alive = None
-            gc.collect()
-        alive = [(ref(), slot) for ref, slot in trace.survivors if ref() is not None]
-        held = bool(alive) or trace.kept_aliases()
-        if not held:
-            break
-    return alive, held
+    if not any([ref() is not None for ref, _ in trace.survivors]) and not trace.kept_aliases():
+        return [], False
+    gone = unreachable(trace.record, trace.left)
+    alive = [(ref(), slot) for ref, slot in trace.survivors]
+    alive = [(storage, slot) for storage, slot in alive if storage is not None and id(storage) not in gone]
+    return alive, bool(alive) or trace.kept_aliases(gone)

@@ -58,6 +58,8 @@ class Capture(Overlay):
         optimizers: those that took a step.
         drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
         start: nodes with a lower number existed before.
+        argument: makes a tensor from outside, which a getter gives in every call, an argument of the program: gives
+            what stands for it, None where that cannot be. None where programs have no such arguments.
     """
 
     def __init__(self, start):
@@ -65,7 +67,7 @@ class Capture(Overlay):
         self.dynamic, self.checks = {}, []
         self.arguments = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
-        self.start = start
+        self.start, self.argument = start, None
         self.drawn, self.generators, source = {}, {}, default_generator
         self._draws(source, source.initial_seed(), source.counter)
 

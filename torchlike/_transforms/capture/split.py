@@ -31,10 +31,10 @@ def split(jaxpr, late, n_early):
     return early, _with(jaxpr, [*residuals, *late_in], outs, late_eqns)
 
 
-def without_constants(jaxpr, outs):
-    """``jaxpr`` with its constants as inputs, and only the outputs with these numbers."""
+def with_outputs(jaxpr, outs):
+    """``jaxpr`` with only the outputs that have these numbers."""
     outs = [jaxpr.outvars[i] for i in outs]
-    return _with(jaxpr, list(jaxpr.constvars), outs, _pruned(jaxpr.eqns, outs)[0])
+    return _with(jaxpr, jaxpr.invars, outs, _pruned(jaxpr.eqns, outs)[0])
 
 
 def with_reads(jaxpr):

@@ -12,19 +12,26 @@ from typing import NamedTuple
 import jax
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._decl.op import exact
 
 _VALUES = frozenset((Tensor, bool, int, float, complex, str, bytes))
 _LEAVES = _VALUES | {type(None)}
+_NAMES = frozenset((str,))
+_NUMBERS = frozenset((bool, int, float, complex, tuple))
 
 
 class Items(NamedTuple):
-    """A dict: its class, keys, factory of defaults, and the attributes beside: those that are items, and others."""
+    """A dict: its class, keys, factory of defaults, and the attributes beside: those that are items, and others.
+
+    ``exact`` tells its keys from those that equal them: 1, 1.0 and True.
+    """
 
     cls: type
     keys: tuple
     factory: object = None
     linked: tuple = ()
     others: tuple = ()
+    exact: tuple = ()
 
     def make(self, parts):
         n = len(self.keys)
@@ -78,9 +85,29 @@ class Node:
 jax.tree_util.register_pytree_node(Node, lambda node: (node.parts, node.made), lambda made, parts: made.make(parts))
 
 
-def flatten(x):
-    """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it."""
-    return jax.tree.flatten(packed(x))
+class Passed:
+    """Stands in a result for a container of the arguments, which is returned itself: its number among them."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number):
+        self.number = number
+
+
+def containers(x):
+    """The lists, dicts and dataclasses within ``x``, each before what it holds."""
+    if isinstance(x, dict):
+        return [x, *[c for v in dict.values(x) for c in containers(v)]]
+    if isinstance(x, list | tuple):
+        return [*([x] if isinstance(x, list) else ()), *[c for v in x for c in containers(v)]]
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return [x, *[c for v in _fields(x)[1] for c in containers(v)]]
+    return []
+
+
+def flatten(x, passed=None):
+    """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
+    return jax.tree.flatten(packed(x, passed))
 
 
 def flatten_call(args, kwargs):
@@ -96,44 +123,60 @@ def _structure(count):
     return jax.tree.structure(((0,) * count, {}))
 
 
-def packed(x):
+def packed(x, passed=None):
     """``x`` with nodes for what jax would sort, or take for a leaf."""
     cls = type(x)
     if cls in _LEAVES:
         return x
+    if passed and id(x) in passed:
+        return passed[id(x)]
     if cls is tuple or cls is list:
-        new = [packed(v) for v in x]
+        new = [packed(v, passed) for v in x]
         return x if all(map(_same, new, x)) else cls(new)
     if isinstance(x, dict):
-        return _packed_dict(x, cls)
+        return _packed_dict(x, cls, passed)
     if isinstance(x, tuple | list):
-        parts = [packed(v) for v in x]
+        parts = [packed(v, passed) for v in x]
         if hasattr(x, "_fields"):
             return cls(*parts)
         return Node(parts, Sequence(cls)) if any(map(_holds, parts)) else x
     if dataclasses.is_dataclass(cls):
-        names = tuple(vars(x)) if hasattr(x, "__dict__") else tuple(f.name for f in dataclasses.fields(x))
-        parts = [packed(getattr(x, name, None)) for name in names]
+        names, values = _fields(x)
+        parts = [packed(v, passed) for v in values]
         return Node(parts, Fields(cls, names)) if any(map(_holds, parts)) else x
     return x
 
 
-def _packed_dict(x, cls):
+def _fields(x):
+    """(names, values) of a dataclass's attributes."""
+    names = tuple(vars(x)) if hasattr(x, "__dict__") else tuple(f.name for f in dataclasses.fields(x))
+    return names, [getattr(x, name, None) for name in names]
+
+
+def _packed_dict(x, cls, passed):
     if cls is dict:
-        if not _in_order(x):
-            return Node([packed(v) for v in x.values()], Items(dict, tuple(x)))
-        new = {k: packed(v) for k, v in x.items()}
+        if not _in_order(x) or not _NAMES.issuperset(map(type, x)):
+            return Node([packed(v, passed) for v in x.values()], Items(dict, tuple(x), exact=exactly(x)))
+        new = {k: packed(v, passed) for k, v in x.items()}
         return x if all(map(_same, new.values(), x.values())) else new
     if cls is collections.OrderedDict:
-        return cls((k, packed(v)) for k, v in x.items())
-    parts = [packed(v) for v in dict.values(x)]
+        if not _NAMES.issuperset(map(type, x)):
+            return Node([packed(v, passed) for v in x.values()], Items(cls, tuple(x), exact=exactly(x)))
+        return cls((k, packed(v, passed)) for k, v in x.items())
+    parts = [packed(v, passed) for v in dict.values(x)]
     attributes = getattr(x, "__dict__", {})
     linked = tuple(k for k, v in attributes.items() if dict.get(x, k) is v and v is not None)
     others = tuple(k for k in attributes if k not in linked)
-    parts += [packed(attributes[k]) for k in others]
+    parts += [packed(attributes[k], passed) for k in others]
     if cls is not collections.defaultdict and not any(map(_holds, parts)):
         return x
-    return Node(parts, Items(cls, tuple(dict.keys(x)), getattr(x, "default_factory", None), linked, others))
+    keys = tuple(dict.keys(x))
+    return Node(parts, Items(cls, keys, getattr(x, "default_factory", None), linked, others, exactly(keys)))
+
+
+def exactly(keys):
+    """What tells keys that are numbers from those that equal them."""
+    return tuple([exact(k) if type(k) in _NUMBERS else type(k) for k in keys])
 
 
 def _in_order(x):
@@ -151,4 +194,4 @@ def _same(a, b):
 def _holds(x):
     if isinstance(x, dict):
         return any(map(_holds, x.values()))
-    return any(map(_holds, x)) if isinstance(x, tuple | list) else isinstance(x, Tensor | Node)
+    return any(map(_holds, x)) if isinstance(x, tuple | list) else isinstance(x, Tensor | Node | Passed)

@@ -28,7 +28,9 @@ _movers: dict = {}
 def _moving(source, target):
     found = _movers.get((source, target))
     if found is None:
-        found = derive.Derived("movedim", "PermuteBackward", lambda x: jnp.moveaxis(x, source, target))
+        found = derive.Derived(
+            "movedim", "PermuteBackward", lambda x: jnp.moveaxis(x, source, target), ("movedim", source, target)
+        )
         _movers[source, target] = found
     return found
 

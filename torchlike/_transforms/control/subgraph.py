@@ -442,6 +442,11 @@ class Level:
         return self.next
 
 
+def _early(inline):
+    """What inlines a call while it is traced: an enumeration's member in newer versions of jax."""
+    return True if isinstance(inline, bool) else type(inline).JAX_EARLY
+
+
 def _inlined(jaxpr):
     """``jaxpr`` with its kernels to be inlined.
 
@@ -453,7 +458,7 @@ def _inlined(jaxpr):
         if "inline" in eqn.params:
             inner = eqn.params["jaxpr"]
             inner = inner.replace(jaxpr=_inlined(inner.jaxpr))
-            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": True})
+            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": _early(eqn.params["inline"])})
         eqns.append(eqn)
     return jaxpr.replace(eqns=eqns)
 

@@ -8,7 +8,7 @@ in plain numbers and texts that a file can hold.
 import jax
 import jax.numpy as jnp
 
-from torchlike._base.jaxprs import ClosedJaxpr, jaxpr_as_fun
+from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._base.rng import default_generator
 from torchlike._base.state import enable_grad
 from torchlike._core.autograd import engine
@@ -285,8 +285,8 @@ class ExportTrace:
         fixed += zip(jaxpr.invars[len(self.inputs) :], [settled(s.value) for s in read], strict=True)
         self.used_draws = [k for k, _ in random]
         self.jaxpr = jaxpr.replace(
-            constvars=[v for v, _ in fixed],
-            invars=[*jaxpr.invars[: len(self.inputs)], *[v for _, v in random]],
+            constvars=(),
+            invars=[*[v for v, _ in fixed], *jaxpr.invars[: len(self.inputs)], *[v for _, v in random]],
             debug_info=_unnamed(jaxpr),
         )
         self.consts = [c for _, c in fixed]
@@ -294,8 +294,8 @@ class ExportTrace:
 
     def forward(self):
         """(function of state, arguments and used draws; its avals): the outputs without gradients."""
-        run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, self.consts))
-        return run, [_aval(v) for v in self.jaxpr.invars]
+        closed = bind(self.jaxpr, dict(enumerate(self.consts)))
+        return jaxpr_as_fun(closed), [_aval(v) for v in closed.jaxpr.invars]
 
     def halves(self):
         """((function, avals), (function, avals), kept): the outputs first, the gradients when their seeds are known.
@@ -305,9 +305,8 @@ class ExportTrace:
         """
         fixed, n = len(self.consts), len(self.state) + len(self.order)
         seeds = len(self.inputs) - n
-        jaxpr = self.jaxpr.replace(constvars=(), invars=[*self.jaxpr.constvars, *self.jaxpr.invars])
-        late = [fixed + n <= i < fixed + n + seeds for i in range(len(jaxpr.invars))]
-        early, after = split(jaxpr, late, self.n_early)
+        late = [fixed + n <= i < fixed + n + seeds for i in range(len(self.jaxpr.invars))]
+        early, after = split(self.jaxpr, late, self.n_early)
         inputs = {v: i - fixed for i, v in enumerate(early.invars)}
         values, baked, kept, results = dict(zip(early.invars, self.consts, strict=False)), {}, [], []
         for i, v in enumerate(early.outvars[self.n_early :]):

@@ -1,7 +1,8 @@
-"""What each instruction of Python 3.11 does to a frame: building values, functions, generators, exceptions, match."""
+"""What each instruction does to a frame: building values, functions, generators, exceptions, match."""
 
 import types
 
+from torchlike._transforms.interpreter.bytecode import FACTS
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, NULL, op
 from torchlike._transforms.interpreter.objects import is_iterator
 from torchlike._transforms.interpreter.reads import MISSING
@@ -157,20 +158,24 @@ def FORMAT_VALUE(i, f, flags):
     f.stack.append(i.call(format, (value, spec)))
 
 
+@op
+def CONVERT_VALUE(i, f, convert):
+    f.stack.append(i.call(convert, (i.constant(f.stack.pop()),)))
+
+
 # -- functions ---------------------------------------------------------------------------------------------------
 @op
-def MAKE_FUNCTION(i, f, flags):
+def MAKE_FUNCTION(i, f, parts):
     code = f.stack.pop()
-    closure = f.stack.pop() if flags & 8 else None
-    annotations = f.stack.pop() if flags & 4 else ()
-    keyword = f.stack.pop() if flags & 2 else None
-    defaults = f.stack.pop() if flags & 1 else None
-    function = types.FunctionType(code, f.globals, code.co_name, defaults, closure)
+    given = {part: f.stack.pop() for part in parts}
+    function = types.FunctionType(code, f.globals, code.co_name, given.get("defaults"), given.get("closure"))
     function.__qualname__ = code.co_qualname
-    function.__kwdefaults__ = keyword
-    if annotations:
-        pairs = annotations if isinstance(annotations, tuple) else tuple(x for kv in annotations.items() for x in kv)
+    function.__kwdefaults__ = given.get("kwdefaults")
+    if "annotations" in given:
+        pairs = given["annotations"]
         function.__annotations__ = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    if "annotate" in given:
+        function.__annotate__ = given["annotate"]
     f.stack.append(i.new(function))
 
 
@@ -180,28 +185,40 @@ def KW_NAMES(i, f, names):
 
 
 @op
+def POP_KW_NAMES(i, f, arg):
+    f.names = f.stack.pop()
+
+
+def _called(f, args):
+    """The function that stands below the arguments, with NULL or its first argument above it, or NULL below it."""
+    second, first = f.stack.pop(), f.stack.pop()
+    if first is NULL:
+        return second
+    if second is not NULL:
+        args.insert(0, second)
+    return first
+
+
+@op
 def CALL(i, f, n):
     given = _take(f, n)
-    second, first = f.stack.pop(), f.stack.pop()
-    if first is not NULL:
-        given.insert(0, second)
-        second = first
+    function = _called(f, given)
     kwargs = NO_KWARGS
     if f.names:
         k = len(f.names)
         kwargs = dict(zip(f.names, given[-k:], strict=True))
         del given[-k:]
-        f.names = ()
-    f.stack.append(i.call(second, tuple(given), kwargs))
+    f.names = ()
+    f.stack.append(i.call(function, tuple(given), kwargs))
 
 
 @op
-def CALL_FUNCTION_EX(i, f, flags):
-    kwargs = _mapping(i, f.stack.pop()) if flags & 1 else NO_KWARGS
-    args = tuple(_all(i, f.stack.pop()))
-    function = f.stack.pop()
-    f.stack.pop()
-    f.stack.append(i.call(function, args, kwargs))
+def CALL_FUNCTION_EX(i, f, keywords):
+    kwargs = f.stack.pop() if keywords else NULL
+    kwargs = NO_KWARGS if kwargs is NULL else _mapping(i, kwargs)
+    args = [*_all(i, f.stack.pop())]
+    function = _called(f, args)
+    f.stack.append(i.call(function, tuple(args), kwargs))
 
 
 @op
@@ -239,9 +256,37 @@ def SEND(i, f, target):
         else:
             f.stack[-1] = i.call(i.attribute(receiver, "send"), (value,))
     except StopIteration as stop:
-        f.stack.pop()
-        f.stack[-1] = stop.value
-        f.pc = target
+        finish(f, target, stop.value)
+
+
+def finish(f, target, value):
+    """Go on behind a SEND: its receiver has returned."""
+    f.stack[-1] = value
+    if not FACTS.keeps:
+        END_SEND(None, f, None)
+    f.pc = target
+
+
+@op
+def END_SEND(i, f, arg):
+    del f.stack[-2]
+
+
+@op
+def CLEANUP_THROW(i, f, arg):
+    error = f.stack.pop()
+    if not isinstance(error, StopIteration):
+        f.stack.append(error)
+        raise f.stack.pop()
+    f.stack[-2:] = [None, error.value]
+
+
+@op
+def STOPITERATION_ERROR(i, f, arg):
+    error = f.stack[-1]
+    if isinstance(error, StopIteration):
+        f.stack[-1] = RuntimeError("generator raised StopIteration")
+        f.stack[-1].__cause__ = error
 
 
 # -- exceptions, contexts ------------------------------------------------------------------------------------------
@@ -255,12 +300,15 @@ def RAISE_VARARGS(i, f, n):
     cause = f.stack.pop() if n == 2 else MISSING
     error = f.stack.pop() if n else f.handled
     if error is None:
-        raise RuntimeError("No active exception to reraise")
+        i.refuse("raises again what a caller handles")
     if isinstance(error, type):
         error = i.call(error)
     if cause is not MISSING:
         error.__cause__ = i.call(cause) if isinstance(cause, type) else cause
-    raise error
+    try:
+        raise error
+    finally:
+        error = None  # which refers to this call
 
 
 @op
@@ -307,9 +355,15 @@ def BEFORE_WITH(i, f, arg):
 
 
 @op
-def WITH_EXCEPT_START(i, f, arg):
+def LOAD_SPECIAL(i, f, name):
+    f.stack.append(_of_type(i, f.stack.pop(), name))
+    f.stack.append(NULL)
+
+
+@op
+def WITH_EXCEPT_START(i, f, leave):
     error = f.stack[-1]
-    f.stack.append(i.call(f.stack[-4], (type(error), error, error.__traceback__)))
+    f.stack.append(i.call(f.stack[-leave], (type(error), error, error.__traceback__)))
 
 
 # -- match -----------------------------------------------------------------------------------------------------------

@@ -11,12 +11,14 @@ import weakref
 from sys import getrefcount
 
 from torchlike._base.state import state
-from torchlike._core.autograd.node import Node
+from torchlike._core.autograd.node import Node, next_sequence
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.references import VARIABLE
 from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.effects import MUTATORS, base_of
 from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.native import Net, open_net
-from torchlike._transforms.interpreter.objects import OPERATORS, UNARY, subscript
+from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
 
@@ -26,13 +28,6 @@ _CACHED = type(functools.lru_cache(lambda: None))
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
-_MUTATORS = frozenset((
-    "append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard", "update", "setdefault",
-    "popitem", "move_to_end", "appendleft", "extendleft", "popleft", "rotate", "difference_update", "fill", "put",
-    "intersection_update", "symmetric_difference_update", "resize", "partition", "setfield", "setflags", "itemset",
-    "byteswap", "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__", "__iand__", "__isub__", "__ixor__",
-    "__init__", "__setstate__",
-))  # fmt: skip
 _CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
 _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
               operator.index: "__index__"}  # fmt: skip
@@ -40,6 +35,7 @@ _OPERATORS = frozenset([f for f, *_ in (*OPERATORS.values(), *UNARY.values())] +
 _ITERATE = frozenset((all, any, sum, min, max, sorted, functools.reduce, math.fsum, math.prod))
 _COLLECT = frozenset((list, tuple, set, frozenset, enumerate, zip, map, filter, collections.deque))
 _ARITHMETIC = frozenset((abs, min, max, pow, round))
+_VIEWS = frozenset(("keys", "values", "items", "__iter__", "__reversed__"))
 _KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
 
 
@@ -70,6 +66,8 @@ class Calls:
         if "cython_function" in kind.__name__:
             self._refuse_random(getattr(f, "__module__", None) or type(f.__self__).__module__)
         if kind is _CACHED:
+            if own(f.__module__):  # this library keeps only what follows from the arguments
+                return self.leaf(f, args, kwargs)
             self.refuse(f"calls {f.__qualname__}, whose results functools.lru_cache keeps")
         if kind in _GETTERS:
             return self._getter(f, args[0])
@@ -101,7 +99,7 @@ class Calls:
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
         if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
-            if args and hasattr(type(args[0]), "_unguarded"):
+            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0])):
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
@@ -124,10 +122,15 @@ class Calls:
             return not trusted(x) or any(map(self._users, x.__closure__ or ()))
         return objects and callable(x) and not isinstance(x, type) and not trusted_class(type(x))
 
+    def _steps_itself(self, cls):
+        """Whether the step of a class of optimizers is this library's."""
+        return own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
+
     def _optimizer(self, f, args, kwargs):
         """A step of this library's: its numbers are inputs, its parameters and state are guarded as a whole."""
         if not any(x is args[0] for x in self.reads.optimizers):
             self.reads.optimizers.append(args[0])
+        self.untouched(args[0])
         return self.native(f, *self.wrapped(args, kwargs), calm=True)
 
     def interpret(self, f, args, kwargs):
@@ -163,7 +166,8 @@ class Calls:
         for name, value in zip(names[n - len(defaults) : n], defaults, strict=True):
             if name not in local:
                 local[name] = value
-                self.reads.names.setdefault(id(value), name)
+                if not made:
+                    self.reads.names.setdefault(id(value), name)
         for name in names[n : n + k]:
             if name not in local and f.__kwdefaults__ is not None:
                 given = f.__kwdefaults__.get(name, MISSING) if made else self.held(f.__kwdefaults__, name, name)
@@ -183,6 +187,7 @@ class Calls:
         """Call a function whose effects are this library's to know."""
         if trust.changing(f) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
+        args = self.presented(args)
         self.seen(*args, *kwargs.values())
         calls = trust.calls_objects(getattr(f, "__module__", None) or "")
         args, kwargs = self.wrapped(args, kwargs, calls)
@@ -221,7 +226,7 @@ class Calls:
         else:
             net = Net()
             result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
-        if getrefcount(result) == 2 and type(result) not in PLAIN:
+        if getrefcount(result) == VARIABLE and type(result) not in PLAIN:
             self.made[id(result)] = result
         return result
 
@@ -241,6 +246,7 @@ class Calls:
         elif new is object.__new__:
             x = self.new(object.__new__(cls))
         else:
+            self._demand_settled(getattr(new, "__self__", None))
             self.seen(*args)
             x = self.native(new, (cls, *args), kwargs)
         if not isinstance(x, cls):
@@ -249,15 +255,23 @@ class Calls:
         if isinstance(start, types.FunctionType):
             self.call(start, (x, *args), kwargs)
         elif start is not object.__init__:
+            self._demand_settled(getattr(start, "__objclass__", None))
             self.native(start, (x, *args), kwargs)
         elif (args or kwargs) and new is object.__new__:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return x
 
+    def _demand_settled(self, cls):
+        """Refuse to make an instance of a class written in C that may read what is not its arguments'."""
+        if isinstance(cls, type) and not trust.settled_class(cls):
+            self.refuse(f"makes a {cls.__module__}.{cls.__qualname__}, which cannot be looked into")
+
     def _builtin_class(self, cls, args, kwargs):
         if cls is super:
             return super(*(args or self.frame.of_super()))
         if self.lives:
+            if cls is type and len(args) == 1 and type(args[0]) is Number:
+                return type(args[0].value)  # which is guarded
             args = tuple(args) if cls is float else tuple([self.constants(a) for a in args])
         if cls is type and len(args) == 1:
             if not self.is_made(args[0]) and not trusted_class(type(args[0])):
@@ -275,17 +289,14 @@ class Calls:
                 return self.call(method, ())
         if own(cls.__module__) or trust.trusted_name(cls.__module__):
             return self.leaf(cls, args, kwargs)
-        if cls in trust.PURE_TYPES or issubclass(cls, BaseException) or cls.__module__ in trust.PURE_MODULES | {
-            "collections", "datetime", "weakref",
-        }:  # fmt: skip
-            if cls in _COLLECT or cls.__module__ == "itertools":
-                args = self._drained(args)
-            if cls in (map, filter):
-                args, kwargs = self.wrapped(args, kwargs)
-            if cls not in (types.CellType, functools.partial, staticmethod, classmethod, property, types.MethodType):
-                self.seen(*args, *kwargs.values())
-            return self.native(cls, args, kwargs)
-        return self.refuse(f"makes a {cls.__module__}.{cls.__qualname__}, which cannot be looked into")
+        self._demand_settled(cls)
+        if cls in _COLLECT or cls.__module__ == "itertools":
+            args = self._drained(self.presented(args))
+        if cls in (map, filter):
+            args, kwargs = self.wrapped(args, kwargs)
+        if cls not in (types.CellType, functools.partial, staticmethod, classmethod, property, types.MethodType):
+            self.seen(*args, *kwargs.values())
+        return self.native(cls, args, kwargs)
 
     def _drained(self, args):
         """The arguments, with what is iterated in Python as generators of the interpreter."""
@@ -308,6 +319,8 @@ class Calls:
         special = _SPECIAL.get(f) if type(f) is types.BuiltinFunctionType else None
         if special is not None:
             return special(self, *args, **kwargs)
+        if f is next_sequence:  # this library's own count
+            return f()
         owner, name = getattr(f, "__self__", None), f.__name__
         if type(f) in _DESCRIPTORS:
             return self._method_of_c(f, args[0], name, args[1:], kwargs) if args else f()
@@ -324,14 +337,18 @@ class Calls:
             if method is not None:
                 return self.call(method, args[1:], kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
+        if module in ("_bisect", "_heapq") and args and type(args[0]) is list and not self.is_made(args[0]):
+            return self.change_first(f, args, kwargs)
         if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
             return self.combined(f, *args)
+        if self.lives and f is isinstance and type(args[0]) is Number:
+            args = (args[0].value, *args[1:])  # whose type is guarded
         if not pure and not (trust.trusted_name(module) and not trust.changing(f)):
             if module == "_warnings" and own(self.frame.globals.get("__name__", "")):
                 return self.native(f, args, kwargs)
             self._refuse_random(module)
             self.refuse(f"calls {module}.{name}, which cannot be part of a program")
-        args = self._drained(args) if f in _ITERATE else args
+        args = self._drained(self.presented(args)) if f in _ITERATE else self.presented(args)
         if f in _KEYED or trust.trusted_name(module):
             args, kwargs = self.wrapped(args, kwargs)
         if f not in (isinstance, issubclass, callable, id, hash):
@@ -344,6 +361,7 @@ class Calls:
     def _of_c_class(self, f, owner, name, args, kwargs):
         if name == "__new__" and args and isinstance(args[0], type):
             if args[0] is not type and not issubclass(args[0], type):
+                self._demand_settled(owner)
                 self.seen(*args[1:])
                 return self.native(f, args, kwargs)
         if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in ("__subclasscheck__", "mro"):
@@ -374,7 +392,7 @@ class Calls:
             self._refuse_random(type(x).__module__)
             self.refuse(f"calls {type(x).__name__}.{name}, which cannot be part of a program")
         if name in ("extend", "update", "join", "union", "extendleft", "intersection", "difference", "__init__"):
-            args = self._drained(args)
+            args = self._drained(self.presented(args))
         if name == "sort":
             args, kwargs = self.wrapped(args, kwargs)
         if name not in ("append", "add", "__setitem__", "insert"):
@@ -397,20 +415,23 @@ class Calls:
         return trust.trusted_name(module) and not module.startswith("numpy.random") or module in ("datetime", "re")
 
     def _of_container(self, f, x, name, args, kwargs):
-        if name in _MUTATORS:
-            self.change(x, f"changes {self.reads.name(x)} ({name})")
-            return _NO_RESULT
         if self.is_made(x):
             return _NO_RESULT
+        if name in MUTATORS:
+            return self.change_by(f, x, name, args, kwargs)
         if isinstance(x, dict) and args and name in ("get", "__getitem__", "__contains__"):
             if name == "__getitem__":
                 return self._entry(x, args[0])
             if name == "__contains__":
-                return self.reads.add("has", x, args[0], dict.__contains__(x, args[0]), self.reads.name(x))
+                return self.has_key(x, args[0])
             value = self.held(x, args[0])
             return (args[1] if len(args) > 1 else None) if value is MISSING else value
         if name == "__len__":
-            return self.reads.length(x)
+            return self.length(x)
+        base = base_of(x)
+        if base is not None and (name in _VIEWS or self.touched(x)):
+            self.seen(*args)
+            return self.native(getattr(base, name), (self.contents(x), *args), kwargs)
         self.reads.whole(x)
         return _NO_RESULT
 
@@ -480,4 +501,7 @@ _SPECIAL = {
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
     operator.contains: lambda i, *a: i.contains(*a), operator.truth: lambda i, x: i.truth(x),
 }  # fmt: skip
-_OBJECT = {"__getattribute__": "generic", "__setattr__": "set_generic", "__delattr__": "delete_attribute"}
+_SPECIAL |= {
+    f: lambda i, x, y, symbol=symbol: i.binary(symbol, x, y) for symbol, (f, *_) in OPERATORS.items() if f in IN_PLACE
+} | {operator.iconcat: lambda i, x, y: i.binary("+=", x, y), operator.delitem: lambda i, *a: i.delete_item(*a)}
+_OBJECT = {"__getattribute__": "generic", "__setattr__": "set_generic", "__delattr__": "delete_generic"}

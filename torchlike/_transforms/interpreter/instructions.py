@@ -1,9 +1,10 @@
-"""What each instruction of Python 3.11 does to a frame: stack, variables, operators, attributes, jumps."""
+"""What each instruction does to a frame: stack, variables, operators, attributes, jumps."""
 
 import importlib
 import sys
 import types
 
+from torchlike._transforms.interpreter.bytecode import FACTS
 from torchlike._transforms.interpreter.reads import MISSING
 
 NULL = type("Null", (), {})()
@@ -21,8 +22,7 @@ def _nothing(i, f, arg):
     pass
 
 
-for _name in ("NOP", "RESUME", "PRECALL", "MAKE_CELL_", "COPY_FREE_VARS", "EXTENDED_ARG"):
-    OPS[_name] = _nothing
+OPS["NOP"] = OPS["RESUME"] = _nothing
 
 
 # -- the stack ---------------------------------------------------------------------------------------
@@ -64,7 +64,16 @@ def LOAD_FAST(i, f, name):
 
 @op
 def STORE_FAST(i, f, name):
-    f.local[name] = f.stack.pop()
+    value = f.stack.pop()
+    if value is NULL:  # a comprehension leaves its variable as it was
+        f.local.pop(name, None)
+    else:
+        f.local[name] = value
+
+
+@op
+def LOAD_FAST_AND_CLEAR(i, f, name):
+    f.stack.append(f.local.pop(name, NULL))
 
 
 @op
@@ -76,24 +85,13 @@ def DELETE_FAST(i, f, name):
 
 @op
 def MAKE_CELL(i, f, name):
-    cell = types.CellType(f.local.pop(name)) if name in f.local else types.CellType()
-    f.cells[name] = i.new(cell)
-
-
-@op
-def LOAD_CLOSURE(i, f, name):
-    f.stack.append(f.cells[name])
+    cell = types.CellType(f.local[name]) if name in f.local else types.CellType()
+    f.local[name] = i.new(cell)
 
 
 @op
 def LOAD_DEREF(i, f, name):
-    cell = f.cells[name]
-    try:
-        value = cell.cell_contents
-    except ValueError:
-        value = MISSING
-    if not i.is_made(cell):
-        value = i.live(i.reads.add("cell", cell, None, value, name), "cell", cell, None)
+    value = i.variable(f.local[name], name)
     if value is MISSING:
         raise NameError(f"cannot access free variable {name!r} where it is not associated with a value")
     f.stack.append(value)
@@ -101,15 +99,15 @@ def LOAD_DEREF(i, f, name):
 
 @op
 def STORE_DEREF(i, f, name):
-    cell, value = f.cells[name], f.stack.pop()
-    i.change(cell, f"sets the variable {name}")
-    cell.cell_contents = value
+    i.set_cell(f.local[name], f.stack.pop(), name)
 
 
 @op
 def DELETE_DEREF(i, f, name):
-    i.change(f.cells[name], f"deletes the variable {name}")
-    del f.cells[name].cell_contents
+    cell = f.local[name]
+    if i.variable(cell, name) is MISSING:
+        raise NameError(f"cannot access free variable {name!r} where it is not associated with a value")
+    i.set_cell(cell, MISSING, name)
 
 
 @op
@@ -127,19 +125,14 @@ def _global(i, f, name):
     if not f.watched:
         value = f.globals.get(name, MISSING)
         return f.builtins.get(name, MISSING) if value is MISSING else value
-    value = i.reads.entry(f.globals, name, name)
-    if value is MISSING:
-        return i.reads.entry(f.builtins, name, name)
-    return i.live(value, "entry", f.globals, name)
-
-
-@op
-def LOAD_NAME(i, f, name):
-    LOAD_GLOBAL(i, f, (name, 0))
+    value = i.held(f.globals, name, name)
+    return i.reads.entry(f.builtins, name, name) if value is MISSING else value
 
 
 @op
 def STORE_GLOBAL(i, f, name):
+    if not f.watched:
+        i.refuse_change(f"sets the global {name}")
     i.set_item(f.globals, name, f.stack.pop())
 
 
@@ -174,13 +167,9 @@ def IMPORT_FROM(i, f, name):
 
 # -- operators -----------------------------------------------------------------------------------------
 @op
-def BINARY_OP(i, f, number):
+def BINARY_OP(i, f, symbol):
     right, left = f.stack.pop(), f.stack.pop()
-    f.stack.append(i.binary(_SYMBOLS[number], left, right))
-
-
-_PLAIN = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
-_SYMBOLS = (*_PLAIN, *(f"{s}=" for s in _PLAIN))
+    f.stack.append(i.binary(symbol, left, right))
 
 
 @op
@@ -202,6 +191,11 @@ def UNARY_POSITIVE(i, f, arg):
 @op
 def UNARY_INVERT(i, f, arg):
     f.stack.append(i.unary("~", f.stack.pop()))
+
+
+@op
+def TO_BOOL(i, f, arg):
+    f.stack.append(i.truth(f.stack.pop()))
 
 
 @op
@@ -258,6 +252,12 @@ def LOAD_METHOD(i, f, name):
 
 
 @op
+def LOAD_SUPER(i, f, given):
+    x, cls, function = f.stack.pop(), f.stack.pop(), f.stack.pop()
+    f.stack.append(i.call(function, (cls, x) if given or function is super else ()))
+
+
+@op
 def STORE_ATTR(i, f, name):
     x, value = f.stack.pop(), f.stack.pop()
     i.set_attribute(x, name, value)
@@ -272,9 +272,6 @@ def DELETE_ATTR(i, f, name):
 @op
 def JUMP_FORWARD(i, f, target):
     f.pc = target
-
-
-OPS["JUMP_BACKWARD"] = OPS["JUMP_BACKWARD_NO_INTERRUPT"] = JUMP_FORWARD
 
 
 def _jump_if(wanted):
@@ -303,9 +300,8 @@ def _jump_or_pop(wanted):
     return jump
 
 
-for _way in ("FORWARD", "BACKWARD"):
-    OPS[f"POP_JUMP_{_way}_IF_TRUE"], OPS[f"POP_JUMP_{_way}_IF_FALSE"] = _jump_if(True), _jump_if(False)
-    OPS[f"POP_JUMP_{_way}_IF_NONE"], OPS[f"POP_JUMP_{_way}_IF_NOT_NONE"] = _jump_if_none(True), _jump_if_none(False)
+OPS["POP_JUMP_IF_TRUE"], OPS["POP_JUMP_IF_FALSE"] = _jump_if(True), _jump_if(False)
+OPS["POP_JUMP_IF_NONE"], OPS["POP_JUMP_IF_NOT_NONE"] = _jump_if_none(True), _jump_if_none(False)
 OPS["JUMP_IF_TRUE_OR_POP"], OPS["JUMP_IF_FALSE_OR_POP"] = _jump_or_pop(True), _jump_or_pop(False)
 
 
@@ -319,7 +315,10 @@ def FOR_ITER(i, f, target):
     try:
         value = i.following(f.stack[-1])
     except StopIteration:
-        f.stack.pop()
+        if FACTS.keeps:
+            f.stack.append(NULL)
+        else:
+            f.stack.pop()
         f.pc = target
     else:
         f.stack.append(value)

@@ -5,6 +5,8 @@ recipe that each call follows; a comparison becomes a guard on its outcome; with
 What needs the number itself makes it a constant of the program again, with a guard on its value.
 """
 
+import collections
+import functools
 import operator
 
 from jax import lax
@@ -12,6 +14,7 @@ from jax import lax
 from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._transforms.capture.kinds import kind_of
 from torchlike._transforms.interpreter.reads import Read
 
 KINDS = {
@@ -19,9 +22,12 @@ KINDS = {
     "item": operator.getitem,
     "cell": lambda cell, _: cell.cell_contents,
     "attr": getattr,
+    "len": lambda x, _: len(x),
+    "class": lambda cls, name: vars(cls)[name],
     "slot": lambda x, descriptor: descriptor.__get__(x),
 }
 _NUMERIC = (float, int)
+_NEVER = frozenset((bool, str, type(None)))
 _WITH_TENSORS = frozenset(("+", "-", "*", "/", "+=", "-=", "*=", "/="))
 _METHODS = frozenset(("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "multiply", "divide", "true_divide"))
 
@@ -39,15 +45,19 @@ class Live:
     """The part of the interpreter that knows which numbers change.
 
     Attributes:
-        moving: {(kind, id of a holder, key)} of the numbers that have changed. lives: whether some were read.
+        moving: {(kind, id of a holder, key)} of the numbers and tensors that have changed. lives: whether numbers
+            were read that did. tensors: {place: (what stands for tensors that did, these)}.
     """
 
     def live(self, value, kind, holder, key):
         """A value that was just read, as a live number if it has changed before."""
-        if type(value) not in _NUMERIC or (kind, id(holder), key) not in self.moving:
+        if not self.moving or type(value) in _NEVER or not may_live(value):
             return value
-        if (kind, id(holder), key) in self.fixed:
+        place = kind, id(holder), key
+        if place not in self.moving or place in self.fixed:
             return value
+        if type(value) not in _NUMERIC:
+            return self._live_tensors(value, place, holder, key)
         found = self.reads.found.pop(self.reads.key(kind, holder, key), None)
         name = found.name if found is not None else "a number"
         get = KINDS[kind]
@@ -55,6 +65,54 @@ class Live:
         self._kind_of(number)
         self.lives = True
         return number
+
+    def _live_tensors(self, value, place, holder, key):
+        """A tensor, or a tuple of tensors, that another one replaces from call to call."""
+        found, kind = self.reads.found, place[0]
+        read = found[self.reads.key(kind, holder, key)]
+        if place in self.tensors:
+            self._unread(read)
+            return self.tensors[place][0]
+        get = functools.partial(KINDS[kind], holder, key)
+        stand_in = self._stand_in(value, get)
+        if stand_in is None:
+            self.fixed.add(place)
+            return value
+        self._unread(read)
+        found["kind", id(get)] = Read("kind", get, None, kind_of(value), read.name)
+        self.reads._kept.append((get, value))
+        self.tensors[place] = stand_in, value
+        return stand_in
+
+    def _unread(self, read):
+        """Forget a read, and what it noted of a tensor that was not read before under another name."""
+        del self.reads.found[self.reads.key(read.kind, read.holder, read.key)]
+        tensor = self.reads.key("tensor", read.value, None)
+        noted = self.reads.found.get(tensor)
+        if noted is not None and noted.name == read.name:
+            del self.reads.found[tensor]
+
+    def _tensors_of(self, value):
+        return value if type(value) is tuple else (value,)
+
+    def _stand_in(self, value, get):
+        if type(value) is tuple:
+            parts = [self._stand_in(t, lambda i=i: get()[i]) for i, t in enumerate(value)]
+            return None if any([t is None for t in parts]) else self.new(tuple(parts))
+        if value._ex is not None or state.capture.argument is None:
+            return None
+        stand_in = state.capture.argument(value, get)
+        if stand_in is not None:
+            self.arguments.add(id(stand_in))
+        return stand_in
+
+    def shared(self):
+        """The places of live tensors whose memory the function reads under another name too."""
+        read = {id(r.holder._storage) for r in self.reads.found.values() if r.kind == "tensor"}
+        for optimizer in self.reads.optimizers:
+            read |= {id(p._storage) for group in optimizer.param_groups for p in group["params"]}
+        values = self.tensors.items()
+        return {place for place, (_, v) in values if any([id(t._storage) in read for t in self._tensors_of(v)])}
 
     def _kind_of(self, number):
         """Guard the type of a live number, which decides about dtypes."""
@@ -76,8 +134,9 @@ class Live:
         kind = type(x)
         if kind is tuple:
             return tuple([self.constants(v) for v in x])
-        if kind is list and self.is_made(x):
-            x[:] = [self.constants(v) for v in x]
+        if (kind is list or kind is collections.deque) and self.is_made(x):
+            for i, value in enumerate(x):
+                x[i] = self.constants(value)
         elif kind is dict and self.is_made(x):
             for key, value in x.items():
                 x[key] = self.constants(value)
@@ -139,6 +198,14 @@ class Live:
                 rest, kwargs = [rest[0] * alpha], {k: v for k, v in kwargs.items() if k != "alpha"}
             args = (x, *rest)
         return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
+
+
+def may_live(value):
+    """Whether a value can be an input: a number, a tensor, a tuple of tensors."""
+    kind = type(value)
+    if kind is tuple:
+        return bool(value) and all([type(t) is Tensor for t in value])
+    return kind in _NUMERIC or kind is Tensor
 
 
 def _fits(x):

@@ -3,24 +3,24 @@
 import jax
 
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.interpreter.blocks import RETURN
-from torchlike._transforms.interpreter.bytecode import decoded
+from torchlike._transforms.interpreter.blocks import RETURN, finish
+from torchlike._transforms.interpreter.bytecode import REFUSED, decoded
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, OPS
 from torchlike._transforms.interpreter.native import door
 from torchlike._transforms.interpreter.trust import own
 
-_ENDS = (Unsupported, jax.errors.JAXTypeError, GeneratorExit)  # never shown to the function's own handlers
+_ENDS = (Unsupported, jax.errors.JAXTypeError)  # never shown to the function's own handlers
 
 
 class Frame:
     """One call of a Python function."""
 
-    __slots__ = ("decoded", "code", "ops", "stack", "local", "cells", "globals", "builtins", "pc", "handled", "names",
+    __slots__ = ("decoded", "code", "ops", "stack", "local", "globals", "builtins", "pc", "handled", "names",
                  "watched", "thrown")  # fmt: skip
 
     def __init__(self, function, local, ops):
         self.code, self.decoded, self.ops = function.__code__, decoded(function.__code__), ops
-        self.stack, self.local, self.cells, self.pc = [], local, {}, 0
+        self.stack, self.local, self.pc = [], local, 0
         self.globals, self.builtins = function.__globals__, function.__builtins__
         self.handled, self.names, self.thrown = None, (), None
         self.watched = not own(self.globals.get("__name__") or "")
@@ -37,18 +37,32 @@ class Frame:
             found = doors[line] = door(self.code, line, self.globals)
         return found
 
+    def handler(self, at):
+        """Where an exception in the instruction ``at`` goes, or None."""
+        for handler in reversed(self.decoded.handlers):
+            if handler.start <= at < handler.end:
+                return handler
+        return None
+
+    def protected(self):
+        """Whether a generator waits where it has code of the user's to run when it is closed."""
+        handler = self.handler(self.pc - 1)
+        while handler is not None and self.decoded.names[handler.target] == "CLEANUP_THROW":
+            handler = self.handler(handler.target)
+        return handler is not None and self.decoded.names[handler.target] != "STOPITERATION_ERROR"
+
     def of_super(self):
         """What ``super()`` without arguments means here."""
         first = self.code.co_varnames[0]
-        x = self.local[first] if first in self.local else self.cells[first].cell_contents
-        return self.cells["__class__"].cell_contents, x
+        x = self.local[first]
+        return self.local["__class__"].cell_contents, x.cell_contents if first in self.code.co_cellvars else x
 
 
 class Loop:
     """The part of the interpreter that runs instructions.
 
     Attributes:
-        frame: the one that runs, or None.
+        frame: the one that runs, or None. suspended: {id: frame} of generators that wait within ``try`` or ``with``.
     """
 
     def door(self):
@@ -60,7 +74,7 @@ class Loop:
         ops = _linked(function.__code__)
         frame = Frame(function, local, ops)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            frame.cells[name] = cell
+            frame.local[name] = cell
         return frame
 
     def run(self, frame):
@@ -81,12 +95,18 @@ class Loop:
                 self.frame = before
             if kind is RETURN:
                 return value
+            if frame.protected():
+                self.suspended[id(frame)] = frame
             try:
                 sent = yield value
             except BaseException as error:
+                if not self.active:  # the capture is over, and this generator is only taken away
+                    raise
                 frame.thrown = error
             else:
                 frame.stack.append(sent)
+            finally:
+                self.suspended.pop(id(frame), None)
 
     def advance(self, frame):
         """Run up to a return or yield: (which, value)."""
@@ -102,41 +122,64 @@ class Loop:
                     if done is not None:
                         return done
             except BaseException as error:
-                caught = error
-            self._unwind(frame, caught)
-            caught = None
+                if not self._handled(frame, error):
+                    frame.handled = None
+                    del frame.stack[:]
+                    raise  # no variable keeps it: its traceback refers to this call
 
     def _throw(self, frame):
+        """Go on with an exception, which what the frame yields from gets first."""
         error, frame.thrown = frame.thrown, None
-        if frame.decoded.names[frame.pc] == "RESUME" and frame.decoded.arguments[frame.pc] & 3 == 2:
-            receiver = frame.stack[-1]
-            if hasattr(receiver, "throw"):
-                value = receiver.throw(error)
-                frame.stack.append(value)
-                frame.pc -= 1  # yields what it gave
-                return
-        raise error
+        names, arguments = frame.decoded.names, frame.decoded.arguments
+        delegates = names[frame.pc] == "RESUME" and arguments[frame.pc] & 3 == 2
+        frame.stack.append(None)  # in the place of what would have been sent
+        closes = isinstance(error, GeneratorExit)
+        if delegates and closes and hasattr(frame.stack[-2], "close"):
+            self.call(self.attribute(frame.stack[-2], "close"))
+        if closes or not delegates or not hasattr(frame.stack[-2], "throw"):
+            errors, error = [error], None
+            _raise(errors)
+        try:
+            frame.stack[-1] = self.call(self.attribute(frame.stack[-2], "throw"), (error,))
+        except StopIteration as stop:
+            send = arguments[frame.pc + 1]  # where the jump after RESUME goes
+            finish(frame, arguments[send], stop.value)
+        else:
+            frame.pc -= 1  # yields what it gave
+        finally:
+            error = None
 
-    def _unwind(self, frame, error):
+    def _handled(self, frame, error):
+        """Whether the frame handles an exception: where it goes on is set then."""
         if isinstance(error, _ENDS):
-            if not hasattr(error, "_placed"):
-                error._placed = True
-                frame.door()(_raise, (error,), NO_KWARGS)
-            raise error
+            placed, error._placed, errors = hasattr(error, "_placed"), True, [error]
+            error = None
+            return False if placed else frame.door()(_raise, (errors,), NO_KWARGS)
         at = frame.pc - 1
-        for start, end, target, depth, lasti in reversed(frame.decoded.handlers):
-            if start <= at < end:
-                del frame.stack[depth:]
-                if lasti:
-                    frame.stack.append(at)
-                frame.stack.append(error)
-                frame.pc = target
-                return
-        raise error
+        handler = frame.handler(at)
+        if frame.handled is not None and error.__context__ is None and error is not frame.handled:
+            _raised_while(error, frame.handled)
+        if handler is None:
+            return False
+        del frame.stack[handler.depth :]
+        if handler.lasti:
+            frame.stack.append(at)
+        frame.stack.append(error)
+        frame.pc = handler.target
+        return True
 
 
-def _raise(error):
-    raise error
+def _raised_while(error, handled):
+    """Note that an exception was raised while another one was handled; chains of these have no circles."""
+    last = handled
+    while last.__context__ is not None and last.__context__ is not error:
+        last = last.__context__
+    last.__context__ = None
+    error.__context__ = handled
+
+
+def _raise(errors):
+    raise errors.pop()
 
 
 def _linked(code):
@@ -145,7 +188,8 @@ def _linked(code):
         made = decoded(code)
         missing = [name for name in made.names if name not in OPS]
         if missing:
-            raise Unsupported(f"contains the instruction {missing[0]}, which cannot be part of a program")
+            what = REFUSED.get(missing[0], "an instruction that is not known here")
+            raise Unsupported(f"contains {what} ({missing[0]}), which cannot be part of a program")
         ops = [(OPS[name], argument) for name, argument in zip(made.names, made.arguments, strict=True)]
         found = _programs[code] = ops
     return found

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import types
+import weakref
 
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import unseen
@@ -74,10 +75,10 @@ def _apart(frame):
 
 
 def _interruptions():
-    """The code that runs between any two instructions, whatever the function does: of the collector and of signals."""
+    """The code that runs between any two instructions of a function: of the collector, finalizers and signals."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     called = [getattr(f, "__func__", f) for f in (*gc.callbacks, *handlers)]
-    return {f.__code__ for f in called if isinstance(f, types.FunctionType)}
+    return {f.__code__ for f in (*called, weakref.finalize.__call__) if isinstance(f, types.FunctionType)}
 
 
 class open_net:

@@ -8,11 +8,13 @@ import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.interpreter.live import Number
+from torchlike._transforms.interpreter.effects import ABSENT, MUTATORS, OPEN, base_of
+from torchlike._transforms.interpreter.live import Number, may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
 
 _SLOT = types.MemberDescriptorType
+_STORED = (_SLOT, types.GetSetDescriptorType)
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _C_METHODS = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType, *_C_DESCRIPTORS)
 
@@ -65,13 +67,19 @@ class Objects:
 
     def _in_class(self, cls, name):
         for base in type.__dict__["__mro__"].__get__(cls):
-            members = type.__dict__["__dict__"].__get__(base)
-            value = members.get(name, MISSING)
-            if base.__flags__ & 1 << 9 and not self.is_made(base):  # others cannot change
-                self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
+            value = self._member(base, name)
             if value is not MISSING:
                 return value
         return MISSING
+
+    def _member(self, base, name):
+        """What a class itself defines as ``name``, or MISSING."""
+        if self.places and (value := self.place_set("class", base, name)) is not ABSENT:
+            return value
+        value = type.__dict__["__dict__"].__get__(base).get(name, MISSING)
+        if base.__flags__ & 1 << 9 and not self.is_made(base):  # others cannot change
+            self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
+        return value
 
     def method(self, x, name):
         """The method ``name`` of ``type(x)`` that is written in Python, bound to ``x``; None if there is none."""
@@ -98,18 +106,25 @@ class Objects:
             return self.bound(found.__func__, cls, type(cls))
         if kind is staticmethod:
             return found.__func__
-        if kind is _SLOT and x is not None:
-            value = found.__get__(x, cls)
-            name = f"{self.reads.name(x)}.{found.__name__}"
-            if self.is_made(x):
-                return value
-            return self.live(self.reads.add("slot", x, found, value, name), "slot", x, found)
+        if kind in _STORED and x is not None:
+            return self._slot(found, x, cls)
         get = type(found).__dict__.get("__get__") if trusted_class(kind) else self.in_class(kind, "__get__")
         if get is None or get is MISSING:
             return found
         if isinstance(get, types.FunctionType):
             return self.call(get, (found, x, cls))
         return found.__get__(x, cls)
+
+    def _slot(self, found, x, cls):
+        """What a slot, or an attribute that C computes, holds for ``x``."""
+        if self.places and (value := self.place_set("slot", x, found)) is not ABSENT:
+            return value
+        value = found.__get__(x, cls)
+        again = type(found) is _SLOT or type(value) in PLAIN or found.__get__(x, cls) is value
+        if self.is_made(x) or not again or found.__name__ == "__class__":
+            return value
+        name = f"{self.reads.name(x)}.{found.__name__}"
+        return self.live(self.reads.add("slot", x, found, value, name), "slot", x, found)
 
     def getter_of(self, found):
         """The getter of a property."""
@@ -160,7 +175,16 @@ class Objects:
                 return value
         if found is MISSING:
             raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=x)
-        return self.bound(found, x, cls)
+        return self._live_member(cls, name, found) if may_live(found) else self.bound(found, x, cls)
+
+    def _live_member(self, cls, name, value):
+        """A number or tensor that is a member of a class."""
+        for base in cls.__mro__ if self.moving else ():
+            if self.place_set("class", base, name) is not ABSENT:
+                break
+            if name in vars(base):
+                return self.live(value, "class", base, name)
+        return value
 
     def _overrides(self, found):
         """Whether a member of a class is a data descriptor."""
@@ -186,6 +210,8 @@ class Objects:
         """``d[key]`` of a dict, or MISSING."""
         if self.is_made(d):
             return dict.get(d, key, MISSING)
+        if self.changed and (value := self.entry_set(d, key)) is not ABSENT:
+            return value
         return self.live(self.reads.entry(d, key, name), "entry", d, key)
 
     def _of_tensor(self, x, cls, name):
@@ -216,7 +242,7 @@ class Objects:
         return self.native(getattr, (x, name), {})
 
     def _of_module(self, x, name):
-        value = self.reads.entry(vars(x), name, f"{x.__name__}.{name}")
+        value = self.held(vars(x), name, f"{x.__name__}.{name}")
         if value is not MISSING:
             return value
         return getattr(x, name)  # a submodule or name that is made on first use
@@ -230,7 +256,7 @@ class Objects:
             return getattr(x, name) if trusted_class(meta) or name.startswith("__") else self.bound(above, x, meta)
         found = self.in_class(x, name)
         if found is not MISSING:
-            return self.bound(found, None, x)
+            return self._live_member(x, name, found) if may_live(found) else self.bound(found, None, x)
         if above is not MISSING:
             return getattr(x, name) if meta is type else self.bound(above, x, meta)
         fallback = MISSING if meta is type else self.in_class(meta, "__getattr__")
@@ -242,15 +268,17 @@ class Objects:
         start, cls = x.__thisclass__, x.__self_class__
         mro = cls.__mro__
         for base in mro[mro.index(start) + 1 :]:
-            value = vars(base).get(name, MISSING)
-            if base.__flags__ & 1 << 9 and not self.is_made(base):
-                self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
+            value = self._member(base, name)
             if value is not MISSING:
                 return self.bound(value, None if x.__self__ is cls else x.__self__, cls)
         return getattr(x, name)
 
     def _of_builtin(self, x, name):
         """An attribute of an object that C or this library defines."""
+        if id(x) in self.owners and (value := self.entry_set(x.__dict__, name)) is not ABSENT:
+            return self._present_attribute(x, name, value)
+        if type(x) in OPEN and name in x.__dict__ and not self.is_made(x):
+            return self.held(self.members(x), name, f"{self.reads.name(x)}.{name}")
         value = getattr(x, name, MISSING)
         if value is MISSING:
             if not self.is_made(x) and type(x) not in PLAIN:
@@ -271,57 +299,10 @@ class Objects:
             return self.live(value, "attr", x, name)
         return value
 
-    def set_attribute(self, x, name, value):
-        """``x.name = value``."""
-        value = self.constant(value)
-        if isinstance(x, Tensor):
-            if hasattr(type(x), name):
-                return self.native(setattr, (x, name, value), {})
-            self.change(x, f"sets the attribute {name} of a tensor that was made outside")
-            return setattr(x, name, value)
-        cls = type(x)
-        if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
-            setter = self.in_class(cls, "__setattr__")
-            if isinstance(setter, types.FunctionType):
-                return self.call(setter, (x, name, value))
-        return self.set_generic(x, name, value)
-
-    def set_generic(self, x, name, value):
-        """``object.__setattr__(x, name, value)``."""
-        cls = type(x)
-        if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
-            found = self.in_class(cls, name)
-            if type(found) is property:
-                if found.fset is None:
-                    raise AttributeError(f"property {name!r} of {cls.__name__!r} object has no setter")
-                return self.call(found.fset, (x, value))
-            setter = MISSING if found is MISSING else self.in_class(type(found), "__set__")
-            if isinstance(setter, types.FunctionType):
-                return self.call(setter, (found, x, value))
-        if not self.is_made(x) and name != "_opt_called":
-            self._same_or_refuse(x, name, value)
-            return None
-        return object.__setattr__(x, name, value) if not isinstance(x, type) else setattr(x, name, value)
-
-    def _same_or_refuse(self, x, name, value):
-        """Setting an attribute to what it is changes nothing."""
-        try:
-            now = self.generic(x, name) if not isinstance(x, type | types.ModuleType) else self.attribute(x, name)
-        except AttributeError:
-            now = MISSING
-        if not unchanged(now, value):
-            self.refuse_change(f"sets {entry_name(self.reads.name(x), name)}")
-
-    def delete_attribute(self, x, name):
-        """``del x.name``."""
-        deleter = self.method(x, "__delattr__")
-        if deleter is not None:
-            self.call(deleter, (name,))
-        elif isinstance(x, Tensor) and hasattr(type(x), name):
-            self.native(delattr, (x, name), {})
-        else:
-            self.change(x, f"deletes {self.reads.name(x)}.{name}")
-            object.__delattr__(x, name)
+    def _present_attribute(self, x, name, value):
+        if value is MISSING:
+            raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
+        return value
 
     # -- subscripts --------------------------------------------------------------------------------
     def item(self, x, key):
@@ -337,6 +318,8 @@ class Objects:
             return self.native(subscript, (x, key), {})
         if isinstance(x, dict):
             return self._entry(x, key)
+        if self.changed and (value := self.element(x, key)) is not ABSENT:
+            return value
         if isinstance(x, list | collections.deque) and isinstance(key, int):
             value = x[key]
             return self.live(self.reads.add("item", x, key, value, f"{self.reads.name(x)}[{key}]"), "item", x, key)
@@ -351,30 +334,10 @@ class Objects:
         if fallback is not None:
             return self.call(fallback, (key,))
         if isinstance(x, collections.defaultdict) and x.default_factory is not None:
-            self.refuse_change(f"adds an entry to {self.reads.name(x)}")
+            value = self.call(x.default_factory)
+            self.put_entry(x, key, value)
+            return value
         raise KeyError(key)
-
-    def set_item(self, x, key, value):
-        """``x[key] = value``."""
-        value = self.constant(value)
-        put = self.method(x, "__setitem__")
-        if put is not None:
-            self.call(put, (key, value))
-        elif isinstance(x, Tensor) or self.is_made(x):
-            self.native(_put, (x, key, value), {})
-        else:
-            now = self.held(x, key) if isinstance(x, dict) else MISSING
-            if not unchanged(now, value):
-                self.change(x, f"sets {self.reads.name(x)}[{key!r}]")
-
-    def delete_item(self, x, key):
-        """``del x[key]``."""
-        delete = self.method(x, "__delitem__")
-        if delete is not None:
-            self.call(delete, (key,))
-        else:
-            self.change(x, f"deletes {self.reads.name(x)}[{key!r}]")
-            self.native(_delete, (x, key), {})
 
     def contains(self, x, value):
         """``value in x``."""
@@ -382,11 +345,18 @@ class Objects:
         if method is not None:
             return self.truth(self.call(method, (value,)))
         if isinstance(x, dict) and not self.is_made(x):
-            return self.reads.add("has", x, value, dict.__contains__(x, value), entry_name(self.reads.name(x), value))
+            return self.has_key(x, value)
         if not isinstance(x, Tensor) and not trusted_class(type(x)) and not is_container(x):
             return any(self.truth(self.compare("==", v, value)) for v in self.iterate(x))
+        x = self.present(x)
         self.seen(x)
         return self.native(_contains, (x, value), {})
+
+    def has_key(self, x, key):
+        """Whether a dict from outside has a key."""
+        if self.changed and (value := self.entry_set(x, key)) is not ABSENT:
+            return value is not MISSING
+        return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))
 
     # -- iteration, truth, length ------------------------------------------------------------------
     def iterate(self, x):
@@ -398,6 +368,8 @@ class Objects:
             return x
         if not isinstance(x, Tensor) and self.method(x, "__getitem__") is not None:
             return self.new(self.by_index(x))
+        if base_of(x) is not None and not self.is_made(x):
+            x = self.contents(x)
         self.seen(x)
         return self.new(self.native(iter, (x,), {}))
 
@@ -432,7 +404,7 @@ class Objects:
             if method is not None:
                 return bool(self.call(method, ()))
         if is_container(x) and not self.is_made(x):
-            return bool(self.length(x))
+            return self.truth(self.length(x))
         if type(x) in PLAIN:
             return bool(x)
         self.seen(x)
@@ -444,9 +416,17 @@ class Objects:
         if method is not None:
             return self.call(method, ())
         if is_container(x) and not self.is_made(x):
-            return self.reads.length(x)
+            return self._length_outside(x)
         self.seen(x)
         return self.native(len, (x,), {})
+
+    def _length_outside(self, x):
+        found = self.changed.get(id(x))
+        growth = 0 if found is None or not found.dirty() else found.growth()
+        if growth is None:
+            return len(self.contents(x))
+        length = self.live(self.reads.length(x), "len", x, None)
+        return self.combined(operator.add, length, growth) if type(length) is Number else length + growth
 
     def seen(self, *values):
         """Note all that containers from outside hold, because something else is going to read it."""
@@ -454,6 +434,10 @@ class Objects:
             kind = type(x)
             if kind in PLAIN or isinstance(x, Tensor) or kind is types.FunctionType:
                 continue
+            if (self.changed or self.owners) and self.touched(x):
+                self.refuse_change(f"has {self.reads.name(x)} read by a function that cannot be looked into")
+            if kind is types.BuiltinFunctionType and self._changes_outside(x):
+                self.refuse_change(f"has {x.__name__} of {self.reads.name(x.__self__)} called")
             if is_container(x):
                 self._contents(x)
             elif isinstance(x, tuple | frozenset):
@@ -466,6 +450,10 @@ class Objects:
                 self.refuse(f"reads {self.reads.name(x)}, an iterator that was made outside")
             elif hidden(kind) and not self.is_made(x):
                 self.refuse(f"reads {self.reads.name(x)}, a {kind.__name__} that was made outside")
+
+    def _changes_outside(self, f):
+        """Whether a C method changes a container from outside."""
+        return f.__name__ in MUTATORS and is_container(f.__self__) and not self.is_made(f.__self__)
 
     def _contents(self, x):
         if id(x) in self.looking:
@@ -492,11 +480,12 @@ class Objects:
                 if result is not NotImplemented:
                     return result
             elif is_container(left) and not self.is_made(left):
-                self.refuse_change(f"changes {self.reads.name(left)}")
+                return self.change_in_place(function, left, right)
             elif not self._any_method(left, name, right, reflected):
                 return self.native(function, (left, right), {})
             function, name, reflected = OPERATORS[symbol[:-1]]
         if not self._any_method(left, name, right, reflected):
+            left, right = self.present(left), self.present(right)
             self.seen(left, right)
             return self.native(function, (left, right), {})
         return self._dispatch(function, name, reflected, left, right)
@@ -538,24 +527,9 @@ class Objects:
         return self.native(function, (x,), {}) if method is None else self.call(method, ())
 
 
-def unchanged(now, value):
-    """Whether replacing ``now`` by ``value`` changes nothing."""
-    if now is value:
-        return True
-    return type(now) is type(value) and type(now) in PLAIN and now == value and repr(now) == repr(value)
-
-
 def subscript(x, key):
     """``x[key]``."""
     return x[key]
-
-
-def _put(x, key, value):
-    x[key] = value
-
-
-def _delete(x, key):
-    del x[key]
 
 
 def _contains(x, value):
@@ -584,3 +558,4 @@ def _operators():
 
 
 OPERATORS, UNARY = _operators()
+IN_PLACE = frozenset([f for symbol, (f, *_) in OPERATORS.items() if symbol[-1] == "=" and symbol not in _COMPARISONS])

@@ -108,7 +108,9 @@ class Reads:
 
 def entry_name(name, key):
     """How ``key`` of what is called ``name`` is called."""
-    return f"{name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{name}[{key!r}]"
+    if isinstance(key, str) and key.isidentifier():
+        return f"{name}.{key}"
+    return f"{name}[{key!r}]" if type(key) in PLAIN else f"{name}[a {type(key).__name__}]"
 
 
 def is_container(x):

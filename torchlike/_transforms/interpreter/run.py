@@ -8,29 +8,35 @@ import jax
 
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import Node, flatten, packed
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
+from torchlike._transforms.interpreter.changes import Again, Changes
 from torchlike._transforms.interpreter.live import Live, Number
 from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
 from torchlike._transforms.interpreter.reads import Reads
+from torchlike._transforms.interpreter.replay import Replay
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
 
-class Interpreter(Loop, Calls, Objects, Live):
+class Interpreter(Loop, Calls, Objects, Changes, Live):
     """One capture of a function.
 
     Attributes:
-        active: whether the capture goes on.
+        active: whether the capture goes on. given: ids of the containers of the arguments. patient: whether a
+            function that undoes what it relies on is left to eager code.
     """
 
-    def __init__(self, function, moving=frozenset()):
-        self.function, self.moving, self.active = function, moving, False
+    def __init__(self, function, moving=frozenset(), fixed=frozenset(), patient=False):
+        self.function, self.moving, self.patient, self.active = function, moving, patient, False
+        self.given = set()
+        self._start_changes()
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
-        self.reads, self.frame, self.lives = Reads(), None, False
-        self.fixed, self.inputs = set(), {}
+        self.reads, self.frame, self.lives, self.suspended = Reads(), None, False, {}
+        self.fixed, self.inputs, self.tensors = set(fixed), {}, {}
 
     def __call__(self, *args, **kwargs):
         """The function on arguments whose containers are new."""
@@ -38,6 +44,8 @@ class Interpreter(Loop, Calls, Objects, Live):
             raise Unsupported("runs on a version of Python whose instructions are not known here")
         self._given((args, kwargs))
         out = self.call(self.function, args, self.new(kwargs))
+        if self.suspended:
+            self.refuse("leaves a generator within try or with, whose end runs when nobody holds it")
         if self.lives:
             out = jax.tree.map(self.constants, out, is_leaf=lambda x: type(x) is Number)
         self._check(out)
@@ -50,7 +58,25 @@ class Interpreter(Loop, Calls, Objects, Live):
 
     def __exit__(self, *exc):
         self.active, state.interpreter = False, self._before
+        self.left = remembered(self.made.values())
         self.made.clear()
+        self.tensors.clear()
+        self._start_changes()
+
+    def owns(self, t):
+        """Whether a tensor was made in the capture: it is neither from outside nor an argument."""
+        return id(t) not in self.arguments and state.capture.owns(t)
+
+    def effects(self, out):
+        """What calls of the program do to Python objects at their end, None if it is nothing; there is no more then."""
+        self.sealed = "after it has returned"
+        if self.tensors and (shared := self.shared()):
+            raise Again(fixed=shared)
+        ops = self.operations()
+        if not ops:
+            return None
+        self.anticipate()
+        return Replay(self, ops, out)
 
     def _given(self, x):
         """Note containers of the arguments, which were made for this capture, and the tensors in them."""
@@ -59,6 +85,7 @@ class Interpreter(Loop, Calls, Objects, Live):
         elif isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(x):
             if type(x) in (tuple, list, dict, collections.OrderedDict) or isinstance(packed(x), Node):
                 self.new(x)
+                self.given.add(id(x))
                 if hasattr(x, "__dict__"):
                     self.new(vars(x))
                 for value in _parts(x):

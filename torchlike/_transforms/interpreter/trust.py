@@ -3,6 +3,7 @@
 import contextvars
 import datetime
 import functools
+import io
 import itertools
 import operator
 import os
@@ -42,8 +43,9 @@ PURE_TYPES = frozenset((
     bool, int, float, complex, str, bytes, bytearray, tuple, list, dict, set, frozenset, slice, range, enumerate, zip,
     map, filter, reversed, object, type, property, staticmethod, classmethod, memoryview, types.SimpleNamespace,
     types.MappingProxyType, types.MethodType, functools.partial, types.FunctionType, types.CellType,
-    operator.itemgetter, operator.attrgetter, operator.methodcaller,
+    operator.itemgetter, operator.attrgetter, operator.methodcaller, io.StringIO, io.BytesIO,
 ))  # fmt: skip
+_CLASSES = ("collections", "datetime", "weakref", "array", "_queue")  # whose classes in C are pure too
 ALTERNATE = frozenset((  # constructors: class methods of C types that make values of their arguments alone
     dict.fromkeys, int.from_bytes, float.fromhex, bytes.fromhex, bytearray.fromhex, str.maketrans, bytes.maketrans,
     itertools.chain.from_iterable,
@@ -94,6 +96,14 @@ def trusted_class(cls):
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
         return True
     return trusted_name(cls.__module__) or cls.__module__ in ("functools", "_thread", "re", "_weakref")
+
+
+@functools.lru_cache(4096)
+def settled_class(cls):
+    """Whether a class written in C makes its instances of their arguments alone."""
+    if cls in PURE_TYPES or issubclass(cls, BaseException) or trusted_name(cls.__module__):
+        return True
+    return cls.__module__ in PURE_MODULES or cls.__module__ in _CLASSES
 
 
 def calls_objects(module):

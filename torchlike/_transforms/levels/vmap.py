@@ -48,6 +48,12 @@ class Batched(values.LevelValue):
 
     weak_type = False
 
+    def run(self, op, static, values):
+        return run_values(op, static, values)
+
+    def one_by_one(self, f, tensors):
+        return _one_by_one(f, *tensors)
+
     @property
     def shape(self):
         shape = self.inner._layout.shape
@@ -95,7 +101,7 @@ class Batched(values.LevelValue):
 
 @functools.lru_cache(None)
 def _caster(dtype):
-    return Derived("to", "ToCopyBackward", lambda x: x.astype(dtype))
+    return Derived("to", "ToCopyBackward", lambda x: x.astype(dtype), ("mapped to", dtype))
 
 
 class LevelStorage(Storage):
@@ -276,6 +282,9 @@ class BatchView(Kernel):
         super().__init__(base.name, base.node)
         self.base, self.dim = base, dim
 
+    def identity(self):
+        return self.base.part(("view", self.dim))
+
     def prepare(self, inner, example, args):
         """As of the example, whose view the function is to see."""
         layout, static, ints, *rest = self.base.prepare(example, *args)
@@ -366,10 +375,7 @@ def _tensor(v):
     return wrap(v)
 
 
-values.RUN.append(run_values)
-
-
-def one_by_one(f, *tensors):
+def _one_by_one(f, *tensors):
     """``f(*tensors)`` for one example after the other, which give results of one shape."""
     value = max((t._storage.value for t in tensors if values.mapped(t)), key=lambda v: v.level.depth)
     level = value.level
@@ -386,9 +392,6 @@ def one_by_one(f, *tensors):
             )
         whole = FUNCTIONS["stack"](rows)
     return lift(whole, 0, level)
-
-
-values.EACH.append(one_by_one)
 
 
 @unseen

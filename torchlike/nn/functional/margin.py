@@ -43,7 +43,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
-    return call(similarity.pairwise_distance, (x1, x2, float(eps)), (float(p), bool(keepdim)))
+    op = similarity.pairwise_distance
+    return call(op, (x1, x2, float(eps)), op.exactly((float(p), bool(keepdim))))
 
 
 def _plain(target):
@@ -53,7 +54,7 @@ def _plain(target):
 
 def pdist(input, p=2):
     """The p-norm distances of all pairs of rows of [N, M]: [N * (N - 1) / 2]."""
-    return call(similarity.pdist, (input,), (float(p),))
+    return call(similarity.pdist, (input,), similarity.pdist.exactly((float(p),)))
 
 
 @function("margin_ranking_loss")
@@ -97,7 +98,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @function("triplet_margin_loss")
 def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
     op = similarity.triplet_margin_loss[bool(swap)][reduction]
-    return call(op, (anchor, positive, negative, float(margin), float(eps)), (float(p),))
+    return call(op, (anchor, positive, negative, float(margin), float(eps)), op.exactly((float(p),)))
 
 
 def triplet_margin_loss(
@@ -172,7 +173,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.dim() != 1:
         raise ValueError(f"weight must be one-dimensional, got shape {list(weight.shape)}")
     _tensors("multi_margin_loss", input=input, target=target)
-    return call(ops.multi_margin_loss, (input, target, margin, weight), (p, mode))
+    return call(ops.multi_margin_loss, (input, target, margin, weight), ops.multi_margin_loss.exactly((p, mode)))
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):

@@ -1,7 +1,6 @@
 """What users call: a registered operator that runs a C++ function."""
 
 import inspect
-import math
 from typing import Any
 
 import jax
@@ -15,29 +14,6 @@ from torchlike._decl.op import Op
 from torchlike._library import registry
 from torchlike.library import CustomOpDef
 from torchlike.utils.cpp_extension._operator import Function
-
-
-class _MinusZero(float):
-    """The constant -0.0, which is no 0.0: another program."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return other.__class__ is _MinusZero
-
-    def __hash__(self) -> int:
-        return -1
-
-
-def _exact(value: Any) -> Any:
-    """A constant of a program as what is equal to no other constant."""
-    if isinstance(value, tuple):
-        return tuple(map(_exact, value))
-    return _MinusZero(value) if value.__class__ is float and value == 0 and math.copysign(1, value) < 0 else value
-
-
-def _call(op: Op, inputs: tuple, static: tuple) -> Any:
-    return call(op, inputs, _exact(static))
 
 
 def _named(function: Any, name: str) -> Any:
@@ -58,8 +34,6 @@ class CppFunction(CustomOpDef):
         schema = function.schema.text
         super().__init__(function.namespace, function.name, schema[schema.index("(") :], direct)
         self._direct, self._op = direct, operator
-        if any(a.kind == "float" for a in operator.static):
-            direct.__globals__["call"] = _call
         self._bind = _named(_compiled(operator, "method", True, {}), function.name)
         self._on_cpu = jax.default_backend() == "cpu"
         self.__name__ = self.__qualname__ = function.name
@@ -88,7 +62,7 @@ class CppFunction(CustomOpDef):
         """The rule of vmap: the operator that jax makes of this one."""
         _, op, inputs, static, _ = self._bind(*args, **kwargs)
         dims = dict(zip([a.name for a in op.schema.args], in_dims, strict=False))
-        mapped = op.vmap(_exact(static), tuple([dims.get(a.name) for a in op.dynamic]))
+        mapped = op.vmap(static, tuple([dims.get(a.name) for a in op.dynamic]))
         return call(mapped, inputs, ()), 0
 
     def __repr__(self) -> str:

@@ -1,0 +1,95 @@
+"""The inputs of a program that are no tensors, read anew at each call: those of an optimizer are one array."""
+
+import jax
+import numpy as np
+
+from torchlike._core.conversion.convert import item
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.recording import DynamicInput
+
+
+class Numbers:
+    """Numbers, in the order of the program; what is the same as in the last call is not sent again.
+
+    Args:
+        dynamic: (array of the first call, getter) of each. The numbers of optimizers, of one dtype, travel in one
+            array, because each input of a program costs a call as much as a small kernel.
+
+    Attributes:
+        first: the inputs of the first call.
+    """
+
+    def __init__(self, dynamic):
+        self._places = _places(dynamic)
+        self._together = {}  # {input: numbers in it}
+        for i, (place, within) in enumerate(self._places):
+            if within is not None:
+                self._together.setdefault(place, []).append(i)
+        tables = {}
+        self._getters = []
+        for i, (_, getter) in enumerate(dynamic):
+            if isinstance(getter, DynamicInput):
+                tables.setdefault(getter.source, []).append((i, getter.key))
+            else:
+                self._getters.append((i, getter))
+        self._tables = list(tables.items())
+        self._dtypes = [array.dtype for array, _ in dynamic]
+        self.first = [None] * len({place for place, _ in self._places})
+        for (array, _), (place, within) in zip(dynamic, self._places, strict=True):
+            if within is None:
+                self.first[place] = array
+        for place, members in self._together.items():
+            self.first[place] = self._packed([dynamic[i][0] for i in members], members)
+        self._state = [None] * len(dynamic), self.first
+
+    def spread(self, inputs):
+        """The numbers, in their order, of the inputs that the program is given."""
+        return [inputs[place] if within is None else inputs[place][within] for place, within in self._places]
+
+    def __call__(self):
+        held, inputs = self._state  # other threads call too
+        changed = {}
+        for source, entries in self._tables:
+            table = source()
+            for i, key in entries:
+                if table[key] is not held[i]:
+                    changed[i] = table[key]
+        for i, getter in self._getters:
+            value = getter()
+            if value is not held[i] or isinstance(value, jax.Array):
+                changed[i] = value
+        return self._sent(list(held), list(inputs), changed) if changed else inputs
+
+    def _sent(self, held, inputs, changed):
+        """The inputs with those numbers that have changed."""
+        stale = set()
+        for i, value in changed.items():
+            value = item(value) if isinstance(value, Tensor) else value  # read anew each time: it changes in place
+            before, held[i] = held[i], value
+            if type(value) is type(before) is float and repr(value) == repr(before):  # 0.0 == -0.0
+                continue
+            place, within = self._places[i]
+            if within is None:
+                inputs[place] = value if isinstance(value, jax.Array) else jax.device_put(value)
+            else:
+                stale.add(place)
+        for place in stale:
+            members = self._together[place]
+            inputs[place] = self._packed([held[i] for i in members], members)
+        self._state = held, inputs
+        return inputs
+
+    def _packed(self, values, members):
+        return jax.device_put(np.array([np.asarray(v) for v in values], self._dtypes[members[0]]))
+
+
+def _places(dynamic):
+    """For each number (input, position in it); None for the position of a number that is an input of its own."""
+    kinds = [array.dtype if isinstance(g, DynamicInput) and array.ndim == 0 else None for array, g in dynamic]
+    inputs, counts, places = {}, {}, []
+    for i, kind in enumerate(kinds):
+        together = kind is not None and kinds.count(kind) > 1
+        place = inputs.setdefault(kind if together else i, len(inputs))
+        places.append((place, counts.get(place, 0) if together else None))
+        counts[place] = counts.get(place, 0) + 1
+    return places
