@@ -41,6 +41,10 @@ class Batch(Kernel):
         return self.base.part(("batch", self.static, self.in_dims, self.out_dim, self.size))
 
     @property
+    def autocast(self):
+        return self.base.autocast
+
+    @property
     def checked(self):
         return self.base.checked
 
@@ -144,7 +148,9 @@ def tangent(op, static, which):
     key = ("tangent", static, which)
     found = op.derived.get(key)
     if found is None:
-        found = op.derived[key] = Derived(f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key))
+        found = op.derived[key] = Derived(
+            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast
+        )
     return found
 
 

@@ -5,6 +5,9 @@ the gradients of the outputs to gradients of the inputs. Plans are cached by the
 the call, so their cost is paid once per kernel compilation.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import jax
 import jax.numpy as jnp
 from jax.interpreters.partial_eval import dce_jaxpr
@@ -77,6 +80,7 @@ class Kernel:
     formulas: dict | None = None
     schema = tangents = result_names = operator = node_of = edges_of = backward = None
     closed = None
+    autocast: Mapping[str, str] = MappingProxyType({})
     full_name = ""
     dynamic: tuple = ()
     lists = False
@@ -122,7 +126,8 @@ class Kernel:
         found = self.derived.get(key)
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
-            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function, self.part(key))
+            name, part = f"{self.name}_{key[0]}", self.part(key)
+            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast)
         return found
 
     def part(self, key):
@@ -149,13 +154,15 @@ class Derived(Kernel):
 
     ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
     ``closed``: what tracing it for the kinds of values that its plan is of gives, where that is known.
+    ``autocast``: as a declaration's.
     """
 
-    __slots__ = ("function", "plan", "origin", "closed")
+    __slots__ = ("function", "plan", "origin", "closed", "autocast")
 
-    def __init__(self, name, node, function, origin=None):
+    def __init__(self, name, node, function, origin=None, autocast=Kernel.autocast):
         super().__init__(name, node)
         self.function, self.plan, self.origin, self.closed = function, None, origin, None
+        self.autocast = autocast
 
     def identity(self):
         return self.origin
