@@ -27,6 +27,7 @@ from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
 from torchlike._core.dispatch.layers import CAPTURE
+from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
@@ -189,6 +190,7 @@ class Fields:
         if t._ex is not None:
             _put_back(t._ex, self.copy or {})
         t._ex, t._acc = self.extras, self.sink
+        CHANGED.mark = []
 
 
 def _copied(d):
