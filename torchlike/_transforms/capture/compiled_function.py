@@ -87,8 +87,8 @@ class CompiledFunction:
                 return self(*args, **kwargs)
         leaves, tree = flatten_call(args, kwargs)
         aliases = _aliases(leaves)
-        modes = state.grad, state.inference, state.autocast, state.active & AUTOCAST, get_default_dtype()
-        key = (tree, tuple(map(kind_of, leaves)), aliases, modes)
+        modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
+        key = (tree, tuple(map(kind_of, leaves)), aliases, *modes)
         try:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
