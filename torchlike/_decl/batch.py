@@ -6,7 +6,7 @@ of kinks and of saved results holds under vmap too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -48,6 +48,10 @@ class Batch(Kernel):
 
     def identity(self) -> Identity:
         return self.base.part(("batch", self.static, self.in_dims, self.out_dim, self.size))
+
+    @property
+    def autocast(self) -> Mapping[str, str]:
+        return self.base.autocast
 
     @property
     def checked(self) -> Callable[..., Any] | None:
@@ -153,7 +157,9 @@ def tangent(op: Kernel, static: Static, which: Indices) -> Kernel:
     key = ("tangent", static, which)
     found = op.derived.get(key)
     if found is None:
-        found = op.derived[key] = Derived(f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key))
+        found = op.derived[key] = Derived(
+            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast
+        )
     return found
 
 

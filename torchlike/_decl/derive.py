@@ -8,6 +8,7 @@ the call, so their cost is paid once per kernel compilation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
@@ -101,6 +102,7 @@ class Kernel:
     edges_of: Callable[..., Any] | None = None
     backward: Any = None
     closed: ClosedJaxpr | None = None
+    autocast: Any = MappingProxyType({})
     full_name: Any = ""
     dynamic: tuple[Arg, ...] = ()
     lists = False
@@ -146,7 +148,8 @@ class Kernel:
         found = self.derived.get(key)
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
-            found = self.derived[key] = Derived(f"{self.name}_{key[0]}", self.node, function, self.part(key))
+            name, part = f"{self.name}_{key[0]}", self.part(key)
+            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast)
         return found
 
     def part(self, key: Any) -> Identity:
@@ -173,14 +176,23 @@ class Derived(Kernel):
 
     ``plan``: the plan that a backward belongs to, else None. ``origin``: its identity.
     ``closed``: what tracing it for the kinds of values that its plan is of gives, where that is known.
+    ``autocast``: as a declaration's.
     """
 
-    __slots__ = ("function", "plan", "origin", "closed")
+    __slots__ = ("function", "plan", "origin", "closed", "autocast")
     plan: Plan | None
 
-    def __init__(self, name: str, node: str, function: Forward, origin: Identity = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        node: str,
+        function: Forward,
+        origin: Identity = None,
+        autocast: Mapping[str, str] = Kernel.autocast,
+    ) -> None:
         super().__init__(name, node)
         self.function, self.plan, self.origin, self.closed = function, None, origin, None
+        self.autocast = autocast
 
     def identity(self) -> Identity:
         return self.origin

@@ -9,6 +9,20 @@ from torchlike._core.tensor import views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
 
 
+class Changes:
+    """``mark`` is another object after each change of geometry, history or extras of a tensor that was there before.
+
+    Who has looked at such fields need not look again while the mark is the one that was there before the first look.
+    A mutator sets it last, with no call in between: neither a signal nor another thread comes between the two.
+    """
+
+    __slots__ = ("mark",)
+
+
+CHANGED = Changes()
+CHANGED.mark = []
+
+
 def enter(cell):
     """Tell the capture of this thread, if there is one, that a storage or version counter is read or will change."""
     capture = state.capture
@@ -86,6 +100,7 @@ def reshape(t, view):
         change(t)
     _unlike_recorded(t)
     t._view, t._cache = view, None
+    CHANGED.mark = []
 
 
 def become(t, storage, view):
@@ -94,6 +109,7 @@ def become(t, storage, view):
         change(t)
     _unlike_recorded(t)
     t._storage, t._view, t._cache = storage, view, None
+    CHANGED.mark = []
 
 
 def _unlike_recorded(t):
@@ -117,6 +133,7 @@ def set_history(t, edge, requires_grad):
     if CAPTURES:
         change(t)
     t._edge, t._rg = edge, requires_grad
+    CHANGED.mark = []
 
 
 def current(diff, t, version=None):
@@ -154,4 +171,5 @@ def extras_of(t):
         change(t)
     if t._ex is None:
         t._ex = {}
+        CHANGED.mark = []
     return t._ex
