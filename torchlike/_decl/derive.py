@@ -333,6 +333,7 @@ class Plan:
 
     kernel: Derived | None
     route: Indices | None
+    op: Kernel | None
     node_class: Any
     shown: dict[str, Any] | None
     frees: bool | None
