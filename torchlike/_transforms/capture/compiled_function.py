@@ -12,7 +12,7 @@ import jax
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE
-from torchlike._base.state import state
+from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
@@ -87,7 +87,8 @@ class CompiledFunction:
                 return self(*args, **kwargs)
         leaves, tree = flatten_call(args, kwargs)
         aliases = _aliases(leaves)
-        key = (tree, tuple(map(kind_of, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
+        key = (tree, tuple(map(kind_of, leaves)), aliases, *modes)
         try:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:

@@ -7,7 +7,7 @@ import numpy as np
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype, get_default_dtype
-from torchlike._base.state import state
+from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Array
 from torchlike._transforms.capture.structure import exactly
@@ -46,6 +46,7 @@ def same_kind(key, leaves):
     if key[2] is not None or not all([x.__class__ is Tensor and x._view is x._ex is None for x in leaves]):
         return None
     space = {"Tensor": Tensor, "Array": Array, "state": state, "default": get_default_dtype, "dtype": key[5]}
+    space["autocast"] = key[6]
     names, terms = [f"x{i}" for i in range(len(leaves))], []
     for i, (name, (_, shape, element, grad, leaf, no_grad, _)) in enumerate(zip(names, key[1], strict=True)):
         space |= {f"shape{i}": shape, f"element{i}": element}
@@ -57,6 +58,7 @@ def same_kind(key, leaves):
         ]
         terms += [f"{name}._storage is not {other}._storage" for other in names[:i]]
     terms.append(f"state.grad is {key[3]} and state.inference is {key[4]} and default() is dtype")
+    terms.append(f"state.autocast == autocast and state.active & {AUTOCAST} == {key[7]}")
     unpack = f"    {', '.join(names)}, = args\n" if names else ""
     lines = f"def same(args):\n    if len(args) != {len(names)}: return False\n{unpack}    return {' and '.join(terms)}"
     exec(compile(lines, "<torchlike kinds>", "exec"), space)

@@ -407,13 +407,14 @@ class Overlay:
 
 
 class capturing:
-    """The context in which ``state.capture`` is ``capture``."""
+    """The context in which ``state.capture`` is ``capture``; casts that autocast keeps are its own."""
 
     def __init__(self, capture):
         self.capture = capture
 
     def __enter__(self):
         self._before = state.capture, state.recorder, state.active & BIT
+        self._casts, state.autocast_casts = state.autocast_casts, None
         self.capture.outer = state.capture
         state.capture, state.recorder = self.capture, None
         state.active |= BIT
@@ -424,6 +425,7 @@ class capturing:
         CAPTURES.remove(self.capture)
         state.capture, state.recorder, bit = self._before
         state.active = (state.active & ~BIT) | bit
+        state.autocast_casts = self._casts
 
 
 @CAPTURE.install
