@@ -212,7 +212,7 @@ def seed(root: Any) -> Any:
 
 def _task() -> tuple | None:
     """The kind of task for a backward that begins now, and its seed, if it is shown."""
-    return (ShownTask, seed) if wanted() else None
+    return (ShownTask, seed) if state.dispatch_modes or layer.wrappers_alive() else None
 
 
 DISPATCH.task = _task

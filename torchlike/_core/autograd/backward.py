@@ -16,6 +16,7 @@ from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
+from torchlike._executor.pending import Array
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Edge, Shape, TensorOrTensors
@@ -132,8 +133,9 @@ def _scalar_seed(root: Any) -> Any:
     """The gradient 1 of a real 0-dim tensor that is no view, the usual loss; None for any other root."""
     if root.__class__ is Tensor and root._view is None:
         value = root._storage.value
-        if value.shape == () and value.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
-            return immediate.one((), value.dtype)
+        like = value.aval if value.__class__ is Array else value
+        if like.shape == () and like.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
+            return immediate.one((), like.dtype)
     return None
 
 
@@ -230,7 +232,7 @@ def backward(
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
-    if any(level.functional for level in state.levels):
+    if state.levels and any(level.functional for level in state.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported: call backward() outside of "
             "functorch transforms, or torch.autograd.grad inside."

@@ -25,6 +25,7 @@ from torchlike._core.dispatch.inplace import call_inplace, demand_writable
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of, set_grad, write
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
@@ -41,6 +42,7 @@ plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
 
 adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
+_NOBODY: frozenset = frozenset()
 
 
 def kind_of_task() -> tuple[Any, Any]:
@@ -85,8 +87,8 @@ def run(
 def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
     roots = (edge,)
-    task = _Task(roots, keep, False, True, ())
-    task.deliver(*edge, task.fitting(*edge, seed))
+    task, (node, nr) = _Task(roots, keep, False, True, ()), edge
+    task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
     (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
 
 
@@ -159,8 +161,9 @@ class _Task:
         self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any]
     ) -> None:
         self.node: Node | None
-        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], frozenset()
-        self.depth = 0 if state.task is None else state.task.depth + 1
+        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], _NOBODY
+        outer = state.task
+        self.depth = 0 if outer is None else outer.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
         self.awaited = awaited = _count_edges(roots)
@@ -236,7 +239,7 @@ class _Task:
                 continue
             else:
                 results = self.step(node, grads) or repeat(None)
-            for edge, grad in zip(node._edges, results, strict=False):
+            for edge, grad in zip(node._edges, results):  # noqa: B905  (the keyword costs as much as two rounds)
                 if edge is None:
                     continue
                 target, nr = edge
@@ -392,11 +395,10 @@ class _Task:
     def accumulate_into(self, leaf: Tensor, grad: Any) -> None:
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
         with adding:
-            old = grad_of(leaf)
+            old = grad_of(leaf) if CAPTURES else leaf._grad
             if old is None:
-                set_grad(
-                    leaf, fresh(grad) if leaf._view is None and not self.create else self.first_gradient(leaf, grad)
-                )
+                plain = leaf._view is None and not self.create
+                set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
                 set_grad(leaf, call(add, (old, grad, None), ()))
             else:
@@ -430,7 +432,7 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
 
 def _count_edges(roots: Sequence[Any]) -> dict[Any, int]:
     """{node: number of edges into it} over the graph below the roots."""
-    awaited = dict.fromkeys([node for node, _ in roots], 0)
+    awaited = {roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     for node in stack:  # which grows
         for edge in node._edges:
@@ -441,7 +443,8 @@ def _count_edges(roots: Sequence[Any]) -> dict[Any, int]:
                 awaited[target] += 1
             elif target is not None:
                 awaited[target] = 1
-                stack.append(target)
+                if target._edges:
+                    stack.append(target)
     return awaited
 
 

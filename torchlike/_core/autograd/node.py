@@ -175,7 +175,8 @@ class AccumulateGrad(Node):
         self.variable = variable
         self._edges = ()
         self._seq = LEAF_SEQUENCE
-        hooks = (variable._ex or {}).get("tensor_hooks")
+        ex = variable._ex
+        hooks = None if ex is None else ex.get("tensor_hooks")
         self._ex = {"tensor_hooks": hooks} if hooks else None
 
     def _outs(self) -> tuple[Any, ...]:

@@ -35,12 +35,12 @@ _DUNDERS = {
 
 def _binary(op: Op, kernel: Kernel, runner: Callable[..., Any]) -> Callable[..., Any]:
     """A Python operator: NotImplemented for what is neither a tensor nor a number."""
-    tail = (None,) * (len(op.dynamic) - 2)
+    tail = len(op.dynamic) - 2  # arguments that an operator does not give: at most one, ``alpha``
     equality = op.operator == "=="
 
     def padded(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
-            return runner(kernel, (self, other, *tail), ())
+            return runner(kernel, (self, other, None), ())
         return NotImplemented
 
     def plain(self: Tensor, other: Any) -> Any:

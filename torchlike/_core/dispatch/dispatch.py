@@ -16,16 +16,16 @@ from torchlike._core.dispatch.layers import DISPATCH, LAYERS, Call, Form
 from torchlike._core.tensor import memory_order as layouts
 from torchlike._core.tensor.arguments import KIND, plain
 from torchlike._core.tensor.mutation import current, set_history
-from torchlike._core.tensor.tensor import alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
 from torchlike._executor import immediate, plans
 from torchlike._executor.failure import translate
+from torchlike._executor.pending import Array
 
 if TYPE_CHECKING:
     from torchlike._core.autograd.operator_node import OpNode
-    from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.typed import Inputs
     from torchlike._decl.derive import Kernel, Plan
     from torchlike._decl.typed import Static, Values
@@ -40,7 +40,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     values = []
     record = strided = False
     for t in inputs:
-        kind = _get(t.__class__)
+        kind = 1 if t.__class__ is Tensor else _get(t.__class__)
         if kind == 1:
             if t._view is None:
                 values.append(t._storage.value)
@@ -104,8 +104,11 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
 def plan_for(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) -> Plan | None:
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
     key: Any = [static]
-    for t, v in zip(inputs, values, strict=False):
-        if _get(t.__class__) == 1:
+    for t, v in zip(inputs, values):  # noqa: B905  (the keyword costs as much as two rounds)
+        if v.__class__ is Array:
+            key.append(v.aval)
+            key.append(t._rg)
+        elif _get(t.__class__) == 1:
             key.append(v.aval if v.__class__ is not immediate.Abstract else v)
             key.append(t._rg)
         else:
@@ -177,7 +180,7 @@ def _node(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNode
     for i in plan.inputs:
         t = inputs[i]
         saved.append(t)
-        versions.append(t._vc.version if _get(t.__class__) == 1 else None)
+        versions.append(t._vc.version if t.__class__ is Tensor or _get(t.__class__) == 1 else None)
     for i in plan.outputs:
         t = alias(outs[i])
         saved.append(t)
