@@ -185,7 +185,7 @@ def _through(node: OpNode, grads: list) -> Any:
     return out if plan.route is None else plan.routed(arguments, out)
 
 
-def _copy_slices(node: CopySlices, grads: list) -> list:
+def _copy_slices(node: CopySlices, grads: list) -> Any:
     """The gradient of a base that a view was written into: the view's part is what the inner call makes of it."""
     layout = (node._ex or {}).get("layout")
     inner = node.inner

@@ -38,7 +38,7 @@ def as_tuple(out: Any) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else (out,)
 
 
-def into(name: str, out: jax.Array, like: jax.Array) -> jax.Array:
+def into(name: str, out: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
     """A result about to replace ``like``: PyTorch's checks of shape and castability, then the cast."""
     if out.shape != like.shape:
         raise RuntimeError(
@@ -333,6 +333,10 @@ class Plan:
 
     kernel: Derived | None
     route: Indices | None
+    op: Kernel | None
+    node_class: Any
+    shown: dict[str, Any] | None
+    frees: bool | None
     source: tuple[Forward, Sequence[Aval]] | None
     numbers: Indices
     apart: Indices
