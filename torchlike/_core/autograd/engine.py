@@ -39,20 +39,18 @@ def kind_of_task():
     return DISPATCH.task() or (_Task, None)
 
 
-def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):
+def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), ends=()):
     """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
     Args:
         grads: one for each root: tensors with ``create``, else plain values.
         keep: retain saved tensors. create: record the backward itself.
         accumulate: whether leaves receive ``.grad``.
-        captures: edges whose gradient is wanted; only nodes that lead to them run. hooks: whether those of these
-            nodes run.
+        captures: edges whose gradient is wanted; only nodes that lead to them run. ends: nodes at which it ends:
+            neither they nor their hooks run, whatever they lead to.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
-    task = kind_of_task()[0](roots, keep, create, accumulate, captures)
-    if not hooks:
-        task.mute = frozenset(task.wanted)
+    task = kind_of_task()[0](roots, keep, create, accumulate, captures, ends)
     if state.levels:  # their values are computed by dispatch
         task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
@@ -130,19 +128,21 @@ class _Task:
     """One backward pass: what is still awaited, what has arrived.
 
     ``create``: whether gradients travel as tensors through dispatch. ``record``: whether they get history by it.
+    ``ends``: the nodes that are not run, whatever they lead to.
     """
 
     __slots__ = (
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
-        "id", "depth", "node", "callbacks", "mute", "__weakref__",
+        "id", "depth", "node", "callbacks", "ends", "__weakref__",
     )  # fmt: skip
 
-    def __init__(self, roots, keep, create, accumulate, captures):
-        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], frozenset()
+    def __init__(self, roots, keep, create, accumulate, captures, ends=()):
+        self.id, self.node, self.callbacks = next(_task_ids), None, []
         self.depth = 0 if state.task is None else state.task.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
-        self.awaited = awaited = _count_edges(roots)
+        self.ends = frozenset(ends)
+        self.awaited = awaited = _count_edges(roots, self.ends)
         if captures:
             for node, nr in captures:
                 if node is not None:
@@ -197,9 +197,13 @@ class _Task:
         pushed, release = len(ready), not self.keep
         while ready:
             node = heappop(ready)[2]
+            grads = buffers.pop(node, None)
             if not plain:
                 self.node = None
-            grads = buffers.pop(node, None)
+                if node in self.ends:
+                    if grads is not None and node in self.wanted:
+                        self.capture(node, self.wanted[node], grads)
+                    continue
             if needed is not None and node not in needed:
                 results = repeat(None)
             elif grads is None:
@@ -237,7 +241,7 @@ class _Task:
     def touch(self, roots):
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
         for node in {node: None for node, _ in roots}:
-            if node not in self.needed and node._ex is not None and node not in self.mute:
+            if node not in self.needed and node._ex is not None and node not in self.ends:
                 self.before(node, node._ex, self.buffers[node])
 
     def step(self, node, grads):
@@ -253,7 +257,7 @@ class _Task:
     def _step(self, node, grads):
         if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
             grads = [self.in_grad_dtype(node.variable, grads[0])]
-        ex = None if node in self.mute else node._ex
+        ex = node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
         if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
@@ -407,12 +411,12 @@ def _broadcasts(shape, to):
     return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
 
 
-def _count_edges(roots):
-    """{node: number of edges into it} over the graph below the roots."""
+def _count_edges(roots, ends=()):
+    """{node: number of edges into it} over the graph below the roots, down to ``ends``."""
     awaited = dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     for node in stack:  # which grows
-        for edge in node._edges:
+        for edge in node._edges if node not in ends else ():
             if edge is None:
                 continue
             target = edge[0]

@@ -8,6 +8,7 @@ import numpy as np
 
 from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
+from torchlike._core.tensor.tensor import value_of
 from torchlike._transforms.capture.overlay import Overlay
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
@@ -132,6 +133,11 @@ class Capture(Overlay):
             self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
         if id(t._storage) not in self.own:
             self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
+
+    def numbers(self, t):
+        """The numbers of ``t``, which are asked for."""
+        self.reads(t)
+        return value_of(t)
 
     def adopt(self, storage):
         """Let the program read and write ``storage``, made while tracing, as if it had been there before."""

@@ -10,7 +10,7 @@ import types
 import weakref
 from sys import getrefcount
 
-from torchlike._base.state import state
+from torchlike._base.state import CAPTURE, state
 from torchlike._core.autograd.node import Node, next_sequence
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
@@ -197,7 +197,7 @@ class Calls:
 
     def is_calm(self, values):
         """Whether an operator on these values calls no code of the user's."""
-        if state.active or state.pack is not None:
+        if state.active & ~CAPTURE or state.pack is not None:
             return False
         return all([type(v) in _CALM or own(type(v).__module__) for v in values])
 
@@ -337,8 +337,10 @@ class Calls:
             if method is not None:
                 return self.call(method, args[1:], kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
-        if module in ("_bisect", "_heapq") and args and type(args[0]) is list and not self.is_made(args[0]):
-            return self.change_first(f, args, kwargs)
+        if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
+            if not self.is_made(args[0]):
+                return self.change_first(f, args, kwargs)
+            self.change(args[0], f"changes a list ({f.__name__})")
         if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
             return self.combined(f, *args)
         if self.lives and f is isinstance and type(args[0]) is Number:
@@ -416,6 +418,8 @@ class Calls:
 
     def _of_container(self, f, x, name, args, kwargs):
         if self.is_made(x):
+            if name in MUTATORS:
+                self.change(x, f"changes a container ({name})")
             return _NO_RESULT
         if name in MUTATORS:
             return self.change_by(f, x, name, args, kwargs)

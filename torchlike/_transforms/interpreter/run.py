@@ -34,6 +34,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.function, self.moving, self.patient, self.active = function, moving, patient, False
         self.given = set()
         self._start_changes()
+        self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
         self.reads, self.frame, self.lives, self.suspended = Reads(), None, False, {}
         self.fixed, self.inputs, self.tensors = set(fixed), {}, {}
