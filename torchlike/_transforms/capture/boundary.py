@@ -57,10 +57,10 @@ class CompiledFunctionBackward(nodes.Node):
     )
 
 
-def explore(roots, start):
+def explore(roots, start, older=()):
     """(sinks, freed): the edges at which the graph below ``roots`` leaves the trace, and whether it was freed.
 
-    Nodes numbered below ``start`` existed before; leaves are sinks too.
+    Nodes numbered below ``start``, and those of ``older``, existed before; leaves are sinks too.
     """
     sinks, seen, stack = {}, set(), [edge for edge in roots if edge is not None]
     freed = False
@@ -69,7 +69,7 @@ def explore(roots, start):
         node = edge[0]
         if node is None:
             continue
-        if isinstance(node, nodes.AccumulateGrad) or node._seq < start:
+        if isinstance(node, nodes.AccumulateGrad) or node._seq < start or node in older:
             sinks[edge] = None
             continue
         if node in seen:

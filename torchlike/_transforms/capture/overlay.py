@@ -33,6 +33,8 @@ from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
 
 Tracer = jax.core.Tracer
+# A context in which jax computes at once although it traces; constants in traces that begin within are none of its.
+untraced = getattr(jax.core, "eval_context", jax.ensure_compile_time_eval)
 
 # The value that storage number ``number`` of a capture has when the program is called: no array, but a place for one.
 read_p = Primitive("read_storage")
@@ -218,9 +220,7 @@ def _put_back(d, before):
             d[key] = value
 
 
-UNCOMPILED = (
-    "that could not be compiled; the function was run again in eager code, which made another one in its place"
-)
+UNCOMPILED = "that could not be compiled; the function was run again in eager code, which made another one in its place"
 
 
 class Abandoned:
@@ -243,7 +243,7 @@ def _computed(value):
     """The array of a value; what another thread has recorded is computed outside of the trace."""
     if value.__class__ is not Pending or value.array is not None:
         return settled(value)
-    with jax.ensure_compile_time_eval():
+    with untraced():
         return settled(value)
 
 

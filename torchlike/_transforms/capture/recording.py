@@ -150,11 +150,14 @@ class Capture(Overlay):
 
     def examine(self, bad, op, static, values):
         """Remember a value check of ``op``, whose flag is known when the program has run."""
-        error = op.examine(static, values)[1]
+        flag, error = op.examine(static, values)
+        if error is None and not isinstance(flag, jax.core.Tracer) and not flag:
+            return  # all that is checked is a constant
         try:
             error = error() if callable(error) else error
         except jax.errors.JAXTypeError:  # the message would show the offending value
-            error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
+            error = None
+        error = RuntimeError(f"{op.name}(): its arguments have values that it refuses") if error is None else error
         error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)

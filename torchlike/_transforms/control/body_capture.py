@@ -10,7 +10,7 @@ from torchlike._core.tensor.mutation import become
 from torchlike._core.tensor.tensor import Tensor, dtype_of, value_of, wrap
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._transforms.capture.boundary import explore
-from torchlike._transforms.capture.overlay import Cell
+from torchlike._transforms.capture.overlay import Cell, untraced
 from torchlike._transforms.capture.recording import Capture
 
 NUMBERS = "needs the numbers of a tensor (item, tolist, numpy, bool), which are known only when its program runs"
@@ -44,6 +44,7 @@ class BodyCapture(Capture):
     def __init__(self, title, random):
         super().__init__(nodes.next_sequence())
         self.title, self.random, self.tensors, self.pinned, self.seeds = title, random, {}, set(), {}
+        self.refreshed: set = set()
 
     # -- what the thread tells -------------------------------------------------------------------
     def input(self, value, getter):
@@ -88,10 +89,14 @@ class BodyCapture(Capture):
         if id(t) in self.tensors or self.owns(t):
             return
         self.tensors[id(t)] = t
-        if t._diff is not None:
-            if state.grad:
+        if t._diff is not None and state.grad:
+            edge = t._edge
+            if self.outer is not None and self.outer.repeats:
+                self.outer.read_by(t)
+            else:
                 self._outside(refresh, t)
-            self.tensors.setdefault(id(t._diff.base), t._diff.base)
+            if t._edge is not edge:  # this history is from outside, though it is made only now
+                self.refreshed.add(t._edge[0])
 
     def numbers(self, t):
         """The numbers of a tensor from outside, which are those of this call, if no body or program around has it."""
@@ -100,11 +105,11 @@ class BodyCapture(Capture):
         if cell is None:
             value = value_of(t)
             return self.refuse(NUMBERS) if isinstance(value, jax.core.Tracer) else value
-        if self.outer is not None:
-            self.outer.reads(t)
         if cell.value is not cell.before:
             self.refuse(NUMBERS)
-        with jax.ensure_compile_time_eval():
+        if self.outer is not None:
+            return self._outside(self.outer.numbers, t)
+        with untraced():
             value = self._outside(lambda storage: settled(storage.value), t._storage)
             if isinstance(value, jax.core.Tracer):
                 self.refuse(NUMBERS)
@@ -139,7 +144,7 @@ class BodyCapture(Capture):
     # -- gradients -------------------------------------------------------------------------------
     def leaving(self, roots):
         """(the edges at which the graph below these edges leaves the body, whether it was freed)."""
-        sinks, freed = explore(roots, self.start)
+        sinks, freed = explore(roots, self.start, self.refreshed)
         return [e for e in sinks if not self._is_ours(e[0])], freed
 
     def _is_ours(self, node):

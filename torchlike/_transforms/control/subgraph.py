@@ -21,13 +21,14 @@ from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._decl import rules
 from torchlike._executor import immediate
 from torchlike._transforms.capture.overlay import capturing
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.split import with_reads
 from torchlike._transforms.control.body_capture import NUMBERS, BodyCapture
+from torchlike._transforms.control.while_loops import copied
 from torchlike._transforms.interpreter.run import Interpreter
 
 _GONE = "as a part of a program; return it from the function"
@@ -316,11 +317,11 @@ class Level:
 
     @functools.cached_property
     def run(self):
-        forward = jaxpr_as_fun(ClosedJaxpr(_inlined(self.forward.jaxpr), self.forward.consts))
+        forward = jaxpr_as_fun(self.forward)
         if not any(self.requires):
             return forward
         run = jax.custom_vjp(forward)
-        run.defvjp(lambda *xs: (run(*xs), xs), self._pull)
+        run.defvjp(lambda *xs: (run(*xs), copied(xs)), self._pull)
         return run
 
     @classmethod
@@ -370,27 +371,6 @@ class Level:
             requires = [i in wanted for i in range(n)] + [True] * len(roots)
             self.next = Level(self.body, self.backward, replay, requires)
         return self.next
-
-
-def _early(inline):
-    """What inlines a call while it is traced: an enumeration's member in newer versions of jax."""
-    return True if isinstance(inline, bool) else type(inline).JAX_EARLY
-
-
-def _inlined(jaxpr):
-    """``jaxpr`` with its kernels to be inlined.
-
-    A call of a kernel with constants only, in a function with its own derivative, in a scan that is
-    differentiated twice: jax 0.10 counts some gradients twice.
-    """
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if "inline" in eqn.params:
-            inner = eqn.params["jaxpr"]
-            inner = inner.replace(jaxpr=_inlined(inner.jaxpr))
-            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": _early(eqn.params["inline"])})
-        eqns.append(eqn)
-    return jaxpr.replace(eqns=eqns)
 
 
 def _closed(jaxpr, n, values, n_outs):

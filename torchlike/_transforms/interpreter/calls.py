@@ -7,6 +7,7 @@ import inspect
 import math
 import operator
 import types
+import warnings
 import weakref
 from sys import getrefcount
 
@@ -25,6 +26,7 @@ from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted
 _NONE: dict = {}
 _NO_RESULT = object()
 _CACHED = type(functools.lru_cache(lambda: None))
+_told: weakref.WeakSet = weakref.WeakSet()  # cached functions of which a warning has told
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
@@ -68,11 +70,13 @@ class Calls:
         if kind is _CACHED:
             if own(f.__module__):  # this library keeps only what follows from the arguments
                 return self.leaf(f, args, kwargs)
-            self.refuse(f"calls {f.__qualname__}, whose results functools.lru_cache keeps")
+            return self._ignoring_cache(f, args, kwargs)
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            self.refuse("reads a weak reference, which a program would keep alive")
+            if self.function is not None:
+                self.refuse("reads a weak reference, which a program would keep alive")
+            return f()  # no program remembers what this body reads
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
@@ -82,6 +86,17 @@ class Calls:
         if found is MISSING:
             raise TypeError(f"{kind.__name__!r} object is not callable")
         return self.call(self.bound(found, f, kind), args, kwargs)
+
+    def _ignoring_cache(self, f, args, kwargs):
+        """A call of a user's cached function, as PyTorch's compiler makes it: of the function itself."""
+        if f not in _told:
+            _told.add(f)
+            text = (
+                f"torch.compile ignores the functools.lru_cache of {f.__qualname__} and calls the function itself: "
+                "what it does, or gives otherwise in later calls, happens in the compiled function too"
+            )
+            self.native(warnings.warn, (text,), {})
+        return self.call(f.__wrapped__, args, kwargs)
 
     def _getter(self, f, x):
         kind, given = f.__reduce__()[:2]
