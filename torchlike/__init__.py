@@ -22,10 +22,12 @@ with _setup.PAUSED:
     from torchlike.interop.lazy import on_first_use
 
 if TYPE_CHECKING:  # what is imported when it is first used
+    from torchlike import amp as amp
     from torchlike import autograd as autograd
     from torchlike import backends as backends
     from torchlike import compiler as compiler
     from torchlike import conventions as conventions
+    from torchlike import cpu as cpu
     from torchlike import cuda as cuda
     from torchlike import export as export
     from torchlike import func as func

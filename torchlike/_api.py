@@ -20,6 +20,7 @@ import torchlike._functions.view_copies
 import torchlike._aten.layer
 import torchlike._aten.engine
 import torchlike._aten.wrapper_subclass
+import torchlike._core.autocast.layer
 import torchlike._later
 import torchlike._functions.recurrent
 import torchlike.nn.functional
@@ -35,6 +36,34 @@ from torchlike._base.state import (
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
+)
+from torchlike._core.autocast.context import autocast
+from torchlike._core.autocast.deprecated import (
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    get_autocast_ipu_dtype,
+    get_autocast_xla_dtype,
+    is_autocast_cpu_enabled,
+    is_autocast_ipu_enabled,
+    is_autocast_xla_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_gpu_dtype,
+    set_autocast_ipu_dtype,
+    set_autocast_ipu_enabled,
+    set_autocast_xla_dtype,
+    set_autocast_xla_enabled,
+)
+from torchlike._core.autocast.settings import (
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
 )
 from torchlike._core.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from torchlike._core.autograd.inference_mode import is_inference
@@ -86,13 +115,19 @@ globals().update(bind.FUNCTIONS)
 globals().update(TYPED)
 
 __all__ = [
-    "Generator", "Size", "Tag", "Tensor", "arange", "as_tensor", "can_cast", "channels_last", "channels_last_3d",
-    "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo", "from_dlpack",
-    "from_jax_array", "from_numpy", "full", "get_default_dtype", "iinfo", "inf", "inference_mode",
-    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference",
-    "is_inference_mode_enabled", "is_warn_always_enabled", "layout", "memory_format", "nan", "newaxis", "no_grad",
-    "ones", "ops", "pi", "preserve_format", "promote_types", "set_default_device", "set_warn_always",
-    "set_default_dtype", "set_grad_enabled", "set_printoptions", "strided", "tensor", "zeros",
+    "Generator", "Size", "Tag", "Tensor", "arange", "as_tensor", "autocast", "autocast_decrement_nesting",
+    "autocast_increment_nesting", "can_cast", "channels_last", "channels_last_3d", "clear_autocast_cache",
+    "contiguous_format", "default_generator", "device", "dtype", "e", "empty", "enable_grad", "finfo",
+    "from_dlpack", "from_jax_array", "from_numpy", "full", "get_autocast_cpu_dtype", "get_autocast_dtype",
+    "get_autocast_gpu_dtype", "get_autocast_ipu_dtype", "get_autocast_xla_dtype", "get_default_dtype", "iinfo",
+    "inf", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled", "is_autocast_enabled", "is_autocast_ipu_enabled", "is_autocast_xla_enabled",
+    "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_warn_always_enabled", "layout",
+    "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types",
+    "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
+    "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
+    "set_autocast_xla_dtype", "set_autocast_xla_enabled", "set_default_device", "set_default_dtype",
+    "set_grad_enabled", "set_printoptions", "set_warn_always", "strided", "tensor", "zeros",
     *ALIASES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip
 

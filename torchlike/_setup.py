@@ -1,9 +1,12 @@
 """Settings of jax that torchlike needs, made once at import unless the user has decided otherwise."""
 
 import ctypes
+import functools
 import gc
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 from torchlike._base import cache
 
@@ -30,6 +33,7 @@ class _Paused:
 PAUSED = _Paused()
 with PAUSED:
     import jax
+    from jax._src import compilation_cache
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of <malloc.h>
 
@@ -48,6 +52,32 @@ def enable_cache():
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    if hasattr(compilation_cache, "get_file_cache"):  # jax's own; a version without it keeps to its own ways
+        compilation_cache.get_file_cache = _whole_entries(compilation_cache.get_file_cache, str(folder))
+
+
+def _whole_entries(open_cache, folder):
+    """``open_cache`` with entries of one folder that appear whole.
+
+    jax writes an entry where it is read, and other threads and processes find a part of it: a warning, and for ever
+    if the writer was killed. Where the user limits the cache, jax locks it instead.
+    """
+
+    def open_whole(path):
+        found = open_cache(path)
+        if path == folder and found is not None and not getattr(found[0], "eviction_enabled", True):
+            found[0].put = functools.partial(_put_whole, type(found[0]), Path(path))
+        return found
+
+    return open_whole
+
+
+def _put_whole(kind, folder, key, value):
+    """Write an entry beside the others and move it in, also over one that could not be read."""
+    with tempfile.TemporaryDirectory(prefix="writing-", dir=folder) as beside:
+        kind(beside, max_size=-1).put(key, value)
+        for file in Path(beside).iterdir():
+            file.replace(folder / file.name)
 
 
 def keep_memory():

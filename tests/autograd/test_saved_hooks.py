@@ -527,7 +527,8 @@ def test_hooks_disabled(t):
         with disable("nor here"):
             seen.append(said(use))
         seen.append(said(use))
-        x.exp().grad_fn._raw_saved_result.register_hooks(same, same)
+        y = x.exp()  # kept: PyTorch crashes later if hooks are registered for a result that is gone
+        y.grad_fn._raw_saved_result.register_hooks(same, same)
     seen.append(use())
     with hooks(t, same):
         seen.append(said(lambda: disable("too late").__enter__()))

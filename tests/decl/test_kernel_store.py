@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.lru_cache import LRUCache
 
 import torchlike as torch
+from torchlike import _setup
 from torchlike._core.dispatch import dispatch
 from torchlike._decl import settings
 from torchlike._decl.op import REGISTRY
@@ -37,11 +39,11 @@ def kept(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted():
-    """{event: how often}, of what jax does meanwhile."""
-    seen = dict.fromkeys(EVENTS.values(), 0)
+    """{event: how often}, of what jax does meanwhile in this thread."""
+    seen, thread = dict.fromkeys(EVENTS.values(), 0), threading.get_ident()
 
     def listener(event, duration, **attributes):
-        if event in EVENTS:
+        if event in EVENTS and threading.get_ident() == thread:
             seen[EVENTS[event]] += 1
 
     jax.monitoring.register_event_duration_secs_listener(listener)
@@ -510,3 +512,42 @@ def test_zeros_and_ones_are_the_same_however_they_are_made():
         assert all(a.tolist() == [[number] * 3] * 2 and not a.weak_type and not a._committed for a in found)
         assert len({a.aval for a in found}) == len({a.sharding for a in found}) == 1
         assert jax.make_jaxpr(lambda make=make: make((2,), np.dtype(np.int32)))().out_avals[0].shape == (2,)
+
+
+# -- jax's own entries, of whole programs ----------------------------------------------------------------
+@pytest.fixture
+def entries(tmp_path):
+    """What jax opens for torchlike's folder."""
+    return _setup._whole_entries(lambda path: (LRUCache(path, max_size=-1), path), str(tmp_path))(str(tmp_path))[0]
+
+
+def test_entries_are_read_whole_or_not_at_all(entries):
+    value, seen = bytes(50_000_000), []
+    writer = threading.Thread(target=lambda: entries.put("program", value))
+    writer.start()
+    while not (seen and seen[-1]):
+        seen.append(len(entries.get("program") or b""))
+    writer.join()
+    assert set(seen) <= {0, len(value)}
+
+
+def test_a_damaged_entry_is_replaced_and_nothing_else_is_left(entries, tmp_path):
+    entries.put("program", b"a part")
+    entries.put("program", b"the whole")
+    assert entries.get("program") == b"the whole"
+    assert [file.is_file() for file in tmp_path.iterdir()] == [True]
+
+
+def test_folders_and_limits_of_the_user_are_left_to_jax(tmp_path):
+    limited, own = LRUCache(str(tmp_path), max_size=1000), LRUCache(str(tmp_path), max_size=-1)
+    assert "put" not in vars(_setup._whole_entries(lambda path: (limited, path), "f")("f")[0])
+    assert "put" not in vars(_setup._whole_entries(lambda path: (own, path), "f")("g")[0])
+    assert _setup._whole_entries(lambda path: None, "f")("f") is None
+
+
+def test_jax_opens_its_entries_that_way(tmp_path):
+    program = "import torchlike, jax; from jax._src import compilation_cache as c; jax.jit(lambda x: x + 1)(1.0); "
+    program += "print('put' in vars(c._cache))"
+    environment = {**os.environ, "TORCHLIKE_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr

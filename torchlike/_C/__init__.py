@@ -15,6 +15,18 @@ from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403
 from torchlike._C._torch_function import __all__ as _torch_function_names
+from torchlike._core.autocast.settings import autocast_decrement_nesting as autocast_decrement_nesting
+from torchlike._core.autocast.settings import autocast_increment_nesting as autocast_increment_nesting
+from torchlike._core.autocast.settings import clear_autocast_cache as clear_autocast_cache
+from torchlike._core.autocast.settings import get_autocast_dtype as get_autocast_dtype
+from torchlike._core.autocast.settings import is_any_enabled as _is_any_autocast_enabled
+from torchlike._core.autocast.settings import is_autocast_available as _is_autocast_available
+from torchlike._core.autocast.settings import is_autocast_cache_enabled as is_autocast_cache_enabled
+from torchlike._core.autocast.settings import is_autocast_enabled as is_autocast_enabled
+from torchlike._core.autocast.settings import set_autocast_cache_enabled as set_autocast_cache_enabled
+from torchlike._core.autocast.settings import set_autocast_dtype as set_autocast_dtype
+from torchlike._core.autocast.settings import set_autocast_enabled as set_autocast_enabled
+from torchlike._core.autocast.settings import supported_devices as _autocast_supported_devices
 from torchlike._core.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from torchlike._core.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from torchlike._core.autograd.anomaly import switch as set_anomaly_enabled
@@ -38,9 +50,12 @@ __getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
     "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
-    "_DisableTorchDispatch", "_InferenceMode", "_WeakTensorRef", "_autograd", "_current_autograd_node",
-    "_current_graph_task_execution_order", "_current_graph_task_id", "_disabled_torch_dispatch_impl", "_functions",
+    "_DisableTorchDispatch", "_InferenceMode", "_WeakTensorRef", "_autocast_supported_devices", "_autograd",
+    "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
+    "_disabled_torch_dispatch_impl", "_functions", "_is_any_autocast_enabled", "_is_autocast_available",
     "_is_multithreading_enabled", "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node",
-    "device", "dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "parse_schema", "set_anomaly_enabled", *_torch_function_names,
+    "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "device", "dtype",
+    "get_autocast_dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
+    "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "parse_schema", "set_anomaly_enabled",
+    "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", *_torch_function_names,
 ]  # fmt: skip

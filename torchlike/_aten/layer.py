@@ -13,7 +13,7 @@ from torchlike._core.dispatch.inplace import check_writable, rebase
 from torchlike._core.dispatch.layers import DISPATCH, Call
 from torchlike._core.dispatch.out import parts
 from torchlike._core.tensor.arguments import KIND, plain
-from torchlike._core.tensor.mutation import bump, set_history
+from torchlike._core.tensor.mutation import CHANGED, bump, set_history
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor.immediate import Abstract
@@ -160,6 +160,7 @@ def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
         out._diff = diff
     elif out._storage is like._storage:
         out._diff = diff
+    CHANGED.mark = []  # it may be a tensor that the user had before
     if layer.has_dispatch(type(t)) and like._edge is not None:
         layer.count(like._edge[0])
     return out

@@ -135,11 +135,14 @@ def invoke(func: OpOverload, args: tuple, kwargs: dict) -> Any:
         return kernel(func, args, kwargs)
     types = tuple([type(t) for t in overloaded])
     _pending.depth += 1
+    autocast = state.active & flags.AUTOCAST
+    state.active &= ~flags.AUTOCAST
     try:
         with below_autograd():
             out = _handled(func, types, args, kwargs, modes, overloaded)
     finally:
         _pending.depth -= 1
+        state.active |= autocast
     if out is not NotImplemented:
         return out if isinstance(out, Tensor) and func._returns_one else _checked(func, out)
     tried = [f"  - mode object {modes[-1]!r}"] if modes else []

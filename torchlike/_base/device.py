@@ -175,6 +175,11 @@ def _local_devices(platform: str) -> list[jax.Device]:
         return []
 
 
+def is_present(kind: str) -> bool:
+    """Whether jax has a device of this type here."""
+    return kind in _PLATFORM and bool(_local_devices(_PLATFORM[kind]))
+
+
 def _accelerator() -> str:
     for kind in ("cuda", "tpu"):
         if _local_devices(_PLATFORM[kind]):

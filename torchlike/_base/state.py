@@ -20,7 +20,9 @@ class State(threading.local):
     user's Python code while a function is captured. ``function_modes``,
     ``dispatch_modes``: the modes that are active, the innermost last. ``overrides_off``: 1 where
     ``__torch_function__`` of subclasses is off, 2 where that of modes is too. ``levels``: the function transforms
-    (vmap, jvp) and dual levels that are active, the innermost last.
+    (vmap, jvp) and dual levels that are active, the innermost last. ``autocast``: on which devices autocast is on,
+    and its dtypes; None as long as nothing was set. ``autocast_nesting``: how many contexts of it are entered;
+    ``autocast_casts``: the weights that were cast in them.
     """
 
     grad: bool | None = True
@@ -29,7 +31,7 @@ class State(threading.local):
     inference = False
     pack: tuple | None = None
     pack_refused: str | None = None
-    task = None
+    task: Any = None
     selective: Any = None
     capture: Any = None
     multithreading = True
@@ -40,6 +42,9 @@ class State(threading.local):
     dispatch_modes: tuple = ()
     overrides_off = 0
     levels: tuple = ()
+    autocast: Any = None
+    autocast_nesting = 0
+    autocast_casts: dict | None = None
     first_recorder: Any = staticmethod(lambda: None)
 
     def __init__(self):

@@ -15,6 +15,7 @@ from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
+from torchlike._core.autocast.settings import current
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit
 from torchlike._transforms.capture.recording import Unsupported as NotRepeatable
@@ -149,6 +150,7 @@ class Situation:
         self.tree, self.texts = tree, [_text(x) for x in leaves]
         grad, dtype = is_grad_enabled(), get_default_dtype()
         self.modes = [f"grad mode {grad}", f"inference mode {state.inference}", f"dtype {dtype}"]
+        self.modes.append(f"autocast {current()}")
 
     def difference(self, before: "Situation") -> str:
         """What is not as it was ``before``."""
@@ -159,7 +161,7 @@ class Situation:
                 return f"{self._argument(i)} ({then} before, {now} now)"
         for now, then in zip(self.modes, before.modes, strict=True):
             if now != then:
-                return f"the {now.rpartition(' ')[0]}"
+                return f"the {now.partition(' ')[0]} mode" if " mode " in now else f"the {now.partition(' ')[0]}"
         return "which arguments share memory, or another property of an argument,"
 
     def _argument(self, i: int) -> str:

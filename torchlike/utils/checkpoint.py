@@ -9,6 +9,7 @@ from typing import Any
 
 from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
+from torchlike._core.autocast.settings import restored
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import saved_tensors
 from torchlike._core.autograd.node import requires_grad
@@ -222,14 +223,15 @@ def _where(t: Tensor) -> str:
 
 
 def _again(function: Callable, inputs: list, kwargs: dict, context: AbstractContextManager, rng: Any) -> Callable:
-    """The call as a function without arguments, under the random state and context of its recomputation."""
+    """The call as a function without arguments, under the random state, autocast and context of its recomputation."""
+    autocast = restored()
 
     def run() -> None:
         arguments = [x.tensor() if isinstance(x, _Input) else x for x in inputs]
         with fork_rng() if rng is not None else contextlib.nullcontext():
             if rng is not None:
                 set_rng_state(rng)
-            with context:
+            with autocast, context:
                 function(*arguments, **kwargs)
 
     return run
@@ -281,7 +283,8 @@ def checkpoint(
         use_reentrant: False: saved tensors are replaced one by one, everything that autograd can do
             works (``grad``, ``inputs=``, nesting, keyword arguments, double backward). True: the call
             is one node whose backward runs a backward of its own; needs an input that requires grad.
-        preserve_rng_state: (keyword, default True) give the recomputation the random numbers of the forward.
+        preserve_rng_state: (keyword, default True) give the recomputation the random numbers of the forward. Its
+            autocast is that of the forward anyhow.
         context_fn: gives two contexts, for the forward and for the recomputation.
         determinism_check: "default": the recomputation must save tensors of the same shapes, dtypes
             and devices, else CheckpointError; "none": only as many.

@@ -5,19 +5,20 @@ import functools
 import threading
 import warnings
 import weakref
+from operator import is_
 
 import jax
 
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE
-from torchlike._base.state import state
+from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
 from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.guards import Guards
-from torchlike._transforms.capture.kinds import kind_of
+from torchlike._transforms.capture.kinds import kind_of, same_kind
 from torchlike._transforms.capture.program import Moved, Program
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import flatten_call
@@ -39,8 +40,11 @@ class CompiledFunction:
     """A function that runs as one program; see ``torch.compile``.
 
     Attributes:
-        programs: {kind of arguments: [(guards, program)]}. eager: why it is no single program any more,
-            or None. broken: whether it then runs in pieces. lines: where they end.
+        programs: {kind of arguments: [(guards, program)]}.
+        kinds: {kind: whether arguments are of it, as straight code, or None}. latest: that of the latest call, with its
+            programs, or None.
+        eager: why it is no single program any more, or None. broken: whether it then runs in pieces. lines: where
+            they end.
     """
 
     _interpreted = "function"  # what a capture of another function runs in place of this object
@@ -60,6 +64,7 @@ class CompiledFunction:
         self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
         self.changes, self.moving, self.fixed = 0, set(), set()
         self.lines, self.spent = set(), 0
+        self.latest, self.kinds = None, {}
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -72,17 +77,28 @@ class CompiledFunction:
         if self.eager is not None:
             return self.function(*args, **kwargs)
         cut()
+        latest = self.latest
+        if latest is not None and not kwargs and latest[0](args):
+            try:
+                for guards, program in latest[1]:
+                    if guards.hold() and program.holds(args):
+                        return program([*args], (args, kwargs))
+            except Moved:
+                return self(*args, **kwargs)
         leaves, tree = flatten_call(args, kwargs)
         aliases = _aliases(leaves)
-        key = (tree, tuple(map(kind_of, leaves)), aliases, state.grad, state.inference, get_default_dtype())
+        modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
+        key = (tree, tuple(map(kind_of, leaves)), aliases, *modes)
         try:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
             return self(*args, **kwargs)
 
     def _run(self, key, leaves, tree, args, kwargs):
-        for guards, program in self.programs.get(key, ()):
+        found = self.programs.get(key, ())
+        for guards, program in found:
             if guards.hold() and program.holds(leaves):
+                self._remember(key, leaves, None if kwargs or not _are(leaves, args) else found)
                 return program(leaves, (args, kwargs))
         with self.compiling:
             failed = None
@@ -95,6 +111,13 @@ class CompiledFunction:
         if error is None:
             return result
         return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
+
+    def _remember(self, key, leaves, found):
+        """Let the next call look here first."""
+        if key not in self.kinds:
+            self.kinds[key] = None if found is None else same_kind(key, leaves)
+        same = self.kinds[key]
+        self.latest = None if same is None else (same, found)
 
     def _new(self, key, leaves, tree, failed, given):
         """(what the first call of a new program returns, why there is none)."""
@@ -192,6 +215,11 @@ def _reason(error):
     if isinstance(error, jax.errors.JAXTypeError):
         return "it needs the value of a tensor while it is traced (item, bool, numpy, a shape that depends on values)"
     return f"{type(error).__name__}: {error}"
+
+
+def _are(leaves, args):
+    """Whether the arguments are the leaves themselves, in no containers."""
+    return len(leaves) == len(args) and all(map(is_, leaves, args))
 
 
 def _aliases(leaves):

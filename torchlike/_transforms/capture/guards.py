@@ -6,12 +6,13 @@ may mean nothing. Most compare by identity; a number that was set again is as go
 
 import array
 import collections
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter, is_
 from typing import NamedTuple
 
 import numpy as np
 
+from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.kinds import kind_of
 from torchlike._transforms.interpreter.live import KINDS, may_live
@@ -22,7 +23,7 @@ _STATE = "the state of an optimizer"
 _fields = ("_rg", "_storage", "_view", "_edge", "_ex")
 _read = attrgetter(*_fields)
 _SHOWN = {"_rg": "requires_grad", "_edge": "grad_fn", "_ex": "the hooks"}
-_MANY = 32  # tensors from which on a loop for each field is quicker than one over all tensors
+_MANY = 32  # elements from which on a loop in C is quicker than straight code
 _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, frozenset, collections.deque)
 _ERRORS = (KeyError, ValueError, IndexError, AttributeError, TypeError, RuntimeError)
 
@@ -82,32 +83,32 @@ class Guards:
         terms += _class_terms([p.read for p in self.parts if p.read.kind == "class"], writer)
         tensors = [r.holder for r in self.tensors]
         self._tensor_values = list(map(_read, tensors))
-        if len(tensors) >= _MANY:
-            terms.append(f"{writer.bind(_Fields(tensors, self._tensor_values).hold)}()")
-        elif tensors:
-            names = [writer.bind(x) for x in (list, map, _read, tensors, self._tensor_values)]
-            terms.append("{}({}({}, {})) == {}".format(*names))
+        owned = [t for part in self.parts if isinstance(part, _State) for t in part.owned]
+        if tensors or owned:
+            fields = writer.bind(_Fields(tensors, self._tensor_values, owned))
+            terms.append(f"{fields}.mark is {writer.bind(CHANGED)}.mark or {fields}.hold()")
         for getter, value in self.checks:
             terms.append(f"{writer.bind(getter)}() == {writer.bind(value)}")
         return writer.function(terms)
 
 
 class _Fields:
-    """The fields of many tensors, field by field: the loops that take the least for each."""
+    """The fields of tensors, and the storages of others.
 
-    def __init__(self, tensors, values):
-        self.tensors = tensors
-        self.rg, self.storage, self.view, self.edge, self.ex = map(list, zip(*values, strict=True))
+    Attributes:
+        mark: of the changes of tensors, when all was as it had been; see ``Changes``.
+    """
+
+    def __init__(self, tensors, values, owned):
+        self.mark, self.tensors, self.values = None, tensors, values
+        self.owned, self.storages = owned, [t._storage for t in owned]
 
     def hold(self):
-        tensors = self.tensors
-        return (
-            [t._storage for t in tensors] == self.storage
-            and [t._rg for t in tensors] == self.rg
-            and [t._view for t in tensors] == self.view
-            and [t._edge for t in tensors] == self.edge
-            and [t._ex for t in tensors] == self.ex
-        )
+        mark = CHANGED.mark  # before the look: what changes meanwhile sets another one
+        if list(map(_read, self.tensors)) != self.values or [t._storage for t in self.owned] != self.storages:
+            return False
+        self.mark = mark
+        return True
 
 
 class _Writer:
@@ -125,14 +126,24 @@ class _Writer:
         return found
 
     def function(self, terms):
-        """The condition as a function without arguments."""
-        errors = self.bind(_ERRORS)
-        lines = ["def hold(", *[f" {n}={n}," for n in self.bound], "):", " try:", "  return ("]
-        lines += [f"   ({term}) and" for term in terms]
-        lines += ["   True)", f" except {errors}:", "  return False"]
+        """The condition as a function without arguments; terms are expressions, or lists of lines that may return."""
+        lines = ["try:"]
+        for found, group in groupby(terms, key=type):
+            if found is list:
+                lines += [f" {line}" for part in group for line in part]
+            else:
+                lines += [" if not (", *[f"   ({term}) and" for term in group], "   True): return False"]
+        lines += [" return True", f"except {self.bind(_ERRORS)}:", " return False"]
         space = dict(self.bound)
+        lines = ["def hold(", *[f" {n}={n}," for n in self.bound], "):", *[f" {line}" for line in lines]]
         exec(compile("\n".join(lines), "<torchlike guards>", "exec"), space)
         return space["hold"]
+
+    def parts(self, source, values, otherwise="True"):
+        """Lines that return False unless the elements of ``source`` are ``values``, or ``otherwise`` is false."""
+        names = [f"v{i}" for i in range(len(values))]
+        same = [f"{name} is not {self.bind(value)}" for name, value in zip(names, values, strict=True)]
+        return [f"{', '.join(names)}, = {source}", f"if ({' or '.join(same)}) and {otherwise}: return False"]
 
 
 def alike(now, before):
@@ -202,6 +213,11 @@ class _Content(NamedTuple):
         if not self.before:
             return f"not {x}"
         half = len(self.before) // 2
+        if len(self.before) < _MANY and isinstance(self.read.holder, dict):
+            keys, values = self.before[:half], self.before[half:]
+            return writer.parts(x, keys, f"not {slow}") + writer.parts(f"{x}.values()", values, f"not {slow}")
+        if len(self.before) < _MANY:
+            return writer.parts(x, self.before, f"not {slow}")
         parts = {"keys": self.before[:half], "values": self.before[half:], "all": self.before}
         names = {k: writer.bind(v) for k, v in parts.items() if f"{{{k}}}" in self.source}
         helpers = {"n": len(parts["keys"]) if isinstance(self.read.holder, dict) else len(self.before)}
@@ -399,6 +415,10 @@ class _State:
 
     def holds(self):
         """Whether it is as it was."""
+        return self._same() and [t._storage for t in self.owned] == self.storages
+
+    def _same(self):
+        """Whether it holds the same objects."""
         state = self.read.holder
         return (
             len(state) == len(self.keys)
@@ -406,7 +426,6 @@ class _State:
             and all(map(is_, state.values(), self.states))
             and list(map(len, self.states)) == self.lengths
             and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
-            and [t._storage for t in self.owned] == self.storages
         )
 
     def _values(self):
@@ -417,8 +436,20 @@ class _State:
         return _STATE
 
     def term(self, writer):
-        """The condition."""
-        return f"{writer.bind(self.holds)}()"
+        """The condition but for the storages, which are checked with the fields of other tensors."""
+        same = writer.bind(self._same)
+        if len(self.held) >= _MANY:
+            return f"{same}()"
+        state = writer.bind(self.read.holder)
+        if not self.keys:
+            return f"not {state}"
+        lines = writer.parts(state, self.keys) + writer.parts(f"{state}.values()", self.states)
+        for view, values in zip(self.views, map(list, self.views), strict=True):
+            if values:
+                lines += writer.parts(writer.bind(view), values, f"not {same}()")
+            else:
+                lines.append(f"if {writer.bind(view)}: return False")
+        return lines
 
 
 _PARTS["states"] = _State

@@ -6,8 +6,10 @@ import types
 import numpy as np
 
 from torchlike._base.device import device
-from torchlike._base.dtypes import dtype
+from torchlike._base.dtypes import dtype, get_default_dtype
+from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._executor.pending import Array
 from torchlike._transforms.capture.structure import exactly
 
 _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType, types.BuiltinFunctionType)
@@ -34,6 +36,33 @@ def kind_of(x):
     if isinstance(x, frozenset):
         return type(x), frozenset(zip(x, exactly(x), strict=True))
     return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
+
+
+def same_kind(key, leaves):
+    """``same(args)``: whether a call has this key, as straight code; None where an argument is no plain tensor.
+
+    ``key``: of ``CompiledFunction``. ``same`` may deny what is true, for values that are not computed yet.
+    """
+    if key[2] is not None or not all([x.__class__ is Tensor and x._view is x._ex is None for x in leaves]):
+        return None
+    space = {"Tensor": Tensor, "Array": Array, "state": state, "default": get_default_dtype, "dtype": key[5]}
+    space["autocast"] = key[6]
+    names, terms = [f"x{i}" for i in range(len(leaves))], []
+    for i, (name, (_, shape, element, grad, leaf, no_grad, _)) in enumerate(zip(names, key[1], strict=True)):
+        space |= {f"shape{i}": shape, f"element{i}": element}
+        terms += [
+            f"{name}.__class__ is Tensor and {name}._view is {name}._ex is None and {name}._rg is {grad}",
+            f"({name}._edge is None) is {leaf} and ({name}._grad is None) is {no_grad}",
+            f"(v := {name}._storage.value).__class__ is Array",
+            f"(v := v.aval).shape == shape{i} and v.dtype == element{i}",
+        ]
+        terms += [f"{name}._storage is not {other}._storage" for other in names[:i]]
+    terms.append(f"state.grad is {key[3]} and state.inference is {key[4]} and default() is dtype")
+    terms.append(f"state.autocast == autocast and state.active & {AUTOCAST} == {key[7]}")
+    unpack = f"    {', '.join(names)}, = args\n" if names else ""
+    lines = f"def same(args):\n    if len(args) != {len(names)}: return False\n{unpack}    return {' and '.join(terms)}"
+    exec(compile(lines, "<torchlike kinds>", "exec"), space)
+    return space["same"]
 
 
 def _hooks(extras):

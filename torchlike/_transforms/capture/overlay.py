@@ -27,6 +27,7 @@ from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
 from torchlike._core.dispatch.layers import CAPTURE
+from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
@@ -195,6 +196,7 @@ class Fields:
         if t._ex is not None:
             _put_back(t._ex, self.copy or {})
         t._ex, t._acc = self.extras, self.sink
+        CHANGED.mark = []
 
 
 def _copied(d):
@@ -418,13 +420,14 @@ class Overlay:
 
 
 class capturing:
-    """The context in which ``state.capture`` is ``capture``."""
+    """The context in which ``state.capture`` is ``capture``; casts that autocast keeps are its own."""
 
     def __init__(self, capture):
         self.capture = capture
 
     def __enter__(self):
         self._before = state.capture, state.recorder, state.active & BIT
+        self._casts, state.autocast_casts = state.autocast_casts, None
         self.capture.outer = state.capture
         state.capture, state.recorder = self.capture, None
         state.active |= BIT
@@ -435,6 +438,7 @@ class capturing:
         CAPTURES.remove(self.capture)
         state.capture, state.recorder, bit = self._before
         state.active = (state.active & ~BIT) | bit
+        state.autocast_casts = self._casts
 
 
 @CAPTURE.install

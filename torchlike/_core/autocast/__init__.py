@@ -1,0 +1,1 @@
+"""Autocast: the dtypes that operators compute in, chosen for each call."""

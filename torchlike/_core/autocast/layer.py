@@ -1,0 +1,124 @@
+"""Autocast as a layer of dispatch: the inputs of a call are cast as the class of its operator says.
+
+Only calls that make new tensors are; what is changed in place, or written into, keeps its dtype. The casts are calls
+themselves: gradients flow through them, and dispatch modes see them.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._base.dtypes import FROM_NP, dtype, float32, float64
+from torchlike._base.state import state, switch_grad
+from torchlike._core.autocast.settings import Settings
+from torchlike._core.dispatch.dispatch import call as dispatch
+from torchlike._core.dispatch.layers import AUTOCAST, Call
+from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._ops.cast import to_copy
+
+_FLOATING = frozenset(d for d in FROM_NP.values() if d.is_floating_point) - {float64}  # what is ever cast
+_TYPES = {"xla": frozenset(("xla", "tpu"))}  # of devices, by what autocast calls them
+_NUMBER = 2  # in KIND
+
+
+@AUTOCAST.install
+def _layer(call: Call) -> Any:
+    classes = call.op.autocast
+    if not classes or not call.form.fresh:
+        return call.run()
+    inputs = call.inputs
+    settings: Settings = state.autocast
+    for kind in settings.on:
+        cls = classes.get("cpu" if kind == "cpu" else "cuda")
+        if cls is not None:
+            inputs = _CASTS[cls](call, inputs, kind, settings)
+    return call.run(inputs)
+
+
+def eligible(x: Any, kind: str) -> bool:
+    """Whether autocast on devices of type ``kind`` may cast ``x``."""
+    if KIND.get(x.__class__) == _NUMBER or not isinstance(x, Tensor) or x.dtype not in _FLOATING:
+        return False
+    found = x.device.type
+    return found == kind or kind in _TYPES and found in _TYPES[kind]
+
+
+def _lower(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    """The inputs in the lower precision."""
+    target = settings.lower(kind)
+    return tuple([lowered(x, target, settings.cache) if eligible(x, kind) else x for x in inputs])
+
+
+def _single(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    """The inputs in float32, unless the call says in which dtype to compute."""
+    if kind != "cpu" and _chosen(call):
+        return inputs
+    return tuple([cast(x, float32) if eligible(x, kind) else x for x in inputs])
+
+
+def _widest(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    """The inputs in the widest of their dtypes."""
+    target = low = settings.lower(kind)
+    for x in inputs:
+        if eligible(x, kind):
+            if float32 in (found := x.dtype, target):
+                target = float32
+            elif found is not low:
+                raise RuntimeError(
+                    f"{call.op.name}: Unexpected floating ScalarType {found} under autocast to {low} where inputs are "
+                    f"cast to the widest dtype; give it tensors of {low} or torch.float32, or a float32 one first"
+                )
+    return tuple([cast(x, target) if eligible(x, kind) else x for x in inputs])
+
+
+def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    if kind == "xla":
+        return _single(call, inputs, kind, settings)
+    raise RuntimeError(
+        f"{call.op.name}: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their "
+        "gradients overflow in lower precision. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss, which take "
+        "what you give to the sigmoid and are safe, or compute the loss outside of autocast."
+    )
+
+
+_CASTS: dict[str, Callable[[Call, tuple, str, Settings], tuple]] = {
+    "lower_precision_fp": _lower, "fp32": _single, "promote": _widest, "banned": _refuse,
+}  # fmt: skip
+
+
+def _chosen(call: Call) -> bool:
+    """Whether a call names the dtype that it computes in."""
+    static = call.op.declaration.static
+    return any(a.kind == "dtype" and x is not None for a, x in zip(static, call.static, strict=False))
+
+
+def cast(x: Tensor, target: dtype) -> Tensor:
+    """``x`` in another dtype."""
+    return x if x.dtype is target else dispatch(to_copy, (x,), (target,))
+
+
+def lowered(x: Tensor, target: dtype, keep: bool) -> Tensor:
+    """``x`` in the lower precision: a weight is cast once in the outermost context, if ``keep`` says so.
+
+    A weight is a leaf of float32 that requires grad and is no view. The cast that is kept has history, whoever asks
+    for it first.
+    """
+    if x.dtype is target:
+        return x
+    weight = x.dtype is float32 and x._rg and x._edge is None and x._diff is None
+    if not (weight and keep) or state.inference or state.grad is None:
+        return dispatch(to_copy, (x,), (target,))
+    casts = state.autocast_casts
+    if casts is None:
+        casts = state.autocast_casts = {}
+    found = casts.get((id(x), target))
+    if found is None:
+        before = switch_grad(True)
+        try:
+            found = casts[id(x), target] = x, dispatch(to_copy, (x,), (target,))
+        finally:
+            switch_grad(before)
+    return found[1]
+
+
+__all__ = ["cast", "eligible", "lowered"]

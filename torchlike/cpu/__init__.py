@@ -1,0 +1,11 @@
+"""torch.cpu: the CPU, by the names of torch.cuda."""
+
+from torchlike.cpu._devices import current_device as current_device
+from torchlike.cpu._devices import device_count as device_count
+from torchlike.cpu._devices import is_available as is_available
+from torchlike.cpu._devices import is_initialized as is_initialized
+from torchlike.cpu._devices import set_device as set_device
+from torchlike.cpu._devices import synchronize as synchronize
+from torchlike.interop.lazy import on_first_use
+
+__getattr__, __dir__ = on_first_use(__name__)

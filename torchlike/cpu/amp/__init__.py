@@ -1,0 +1,3 @@
+"""torch.cpu.amp: an earlier name of torch.amp, for CPUs."""
+
+from torchlike.cpu.amp.autocast_mode import autocast as autocast
