@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
@@ -496,7 +496,7 @@ class Again(Exception):
         moving: {(kind, id of a holder, key)}. fixed: of those that can be no inputs.
     """
 
-    def __init__(self, moving: Collection[Any] = frozenset(), fixed: Collection[Any] = frozenset()) -> None:
+    def __init__(self, moving: Set[Any] = frozenset(), fixed: Set[Any] = frozenset()) -> None:
         super().__init__()
         self.moving, self.fixed = moving, fixed
 
