@@ -267,7 +267,10 @@ class Trace:
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
         # hooks of tensors from outside run when their gradients arrive there
-        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False)
+        found = engine.run(
+            self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges,
+            ends=[node for node, _ in self.edges],
+        )  # fmt: skip
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:
