@@ -42,7 +42,7 @@ class Batch(Kernel):
 
     @property
     def autocast(self):
-        return self.base.autocast
+        return self.base.autocast_of(self.static)
 
     @property
     def checked(self):
@@ -149,7 +149,7 @@ def tangent(op, static, which):
     found = op.derived.get(key)
     if found is None:
         found = op.derived[key] = Derived(
-            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast
+            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast_of(static)
         )
     return found
 

@@ -98,6 +98,14 @@ class Kernel:
         """The operator that this is a form of; itself where it is none."""
         return self
 
+    def autocast_of(self, static):
+        """{device: class} of a call: what the static arguments decide is decided."""
+        return {kind: c if c.__class__ is str else self._chosen_class(c, static) for kind, c in self.autocast.items()}
+
+    def _chosen_class(self, choose, static):
+        bound = dict(zip([a.name for a in self.declaration.static], static, strict=False))
+        return choose(*[bound[name] for name in choose.__code__.co_varnames[: choose.__code__.co_argcount]])
+
     def identity(self):
         """What names this operator in every process, of tuples, texts and numbers; None if nothing does."""
         return None
@@ -127,7 +135,7 @@ class Kernel:
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
             name, part = f"{self.name}_{key[0]}", self.part(key)
-            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast)
+            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast_of(key[1]))
         return found
 
     def part(self, key):

@@ -17,8 +17,9 @@ from torchlike._decl.schema import Schema, SchemaError
 
 REGISTRY: dict[str, "Op"] = {}
 EXTENSIONS: dict[str, "Op"] = {}  # operators of other namespaces, by namespace::name
-# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast.
-AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
+# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast; to the lower
+# precision or that of the states (``hx``, ``cx``), where that is wider.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -250,7 +251,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
-            ``AUTOCAST``; nothing where it says nothing.
+            ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -317,8 +318,9 @@ def _marks(saved):
 
 def _autocast(classes):
     """{device: class}."""
-    by_device = dict.fromkeys(("cpu", "cuda"), classes) if isinstance(classes, str) else classes or {}
-    unknown = {*by_device.values()} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
+    both = isinstance(classes, str) or callable(classes)
+    by_device = dict.fromkeys(("cpu", "cuda"), classes) if both else classes or {}
+    unknown = {c for c in by_device.values() if not callable(c)} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
     if unknown:
         raise SchemaError(f"autocast: {sorted(unknown)} is none of {sorted(AUTOCAST)}, by cpu or cuda")
     return by_device
@@ -393,7 +395,7 @@ def _demand_consistent(op, registry, prefix):
 
 
 def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved="", backward=None,
-         aten=None):  # fmt: skip
+         aten=None, autocast=None):  # fmt: skip
     """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`.
 
     ``backward(grad, shape, *arguments)``: its adjoint in PyTorch's words, where those are not what jax's are.
@@ -403,7 +405,7 @@ def view(schema, *, prepare, write, vjp=None, node=None, variants="function meth
     def declare(read):
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.autocast, new.operator = {}, None
+        new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),
