@@ -185,7 +185,7 @@ def _through(node: OpNode, grads: list) -> Any:
     return out if plan.route is None else plan.routed(arguments, out)
 
 
-def _copy_slices(node: CopySlices, grads: list) -> list:
+def _copy_slices(node: CopySlices, grads: list) -> Any:
     """The gradient of a base that a view was written into: the view's part is what the inner call makes of it."""
     layout = (node._ex or {}).get("layout")
     inner = node.inner
@@ -212,7 +212,7 @@ def seed(root: Any) -> Any:
 
 def _task() -> tuple | None:
     """The kind of task for a backward that begins now, and its seed, if it is shown."""
-    return (ShownTask, seed) if wanted() else None
+    return (ShownTask, seed) if state.dispatch_modes or layer.wrappers_alive() else None
 
 
 DISPATCH.task = _task

@@ -31,7 +31,7 @@ class State(threading.local):
     inference = False
     pack: tuple | None = None
     pack_refused: str | None = None
-    task = None
+    task: Any = None
     selective: Any = None
     capture: Any = None
     multithreading = True

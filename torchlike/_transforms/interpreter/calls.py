@@ -1,5 +1,7 @@
 """Calls: of functions that are interpreted, of classes, of C functions whose effects are known, and of all others."""
 
+from __future__ import annotations
+
 import collections
 import contextvars
 import functools
@@ -8,7 +10,9 @@ import math
 import operator
 import types
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
 from torchlike._core.autograd.node import Node, next_sequence
@@ -21,6 +25,9 @@ from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
+
+if TYPE_CHECKING:
+    from torchlike._transforms.interpreter.run import Interpreter
 
 _NONE: dict = {}
 _NO_RESULT = object()
@@ -43,7 +50,7 @@ class Calls:
     """The part of the interpreter that calls."""
 
     # -- entry -------------------------------------------------------------------------------------
-    def call(self, f, args=(), kwargs=_NONE):
+    def call(self, f: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> Any:
         """``f(*args, **kwargs)``."""
         kind = type(f)
         if kind is types.FunctionType:
@@ -56,7 +63,7 @@ class Calls:
             return self._construct(f, args, kwargs)
         return self._object(f, kind, args, kwargs)
 
-    def _object(self, f, kind, args, kwargs):
+    def _object(self, f: Any, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if kind is Interpreted:
             return self.call(f.__wrapped__, args, kwargs)
         if kind is functools.partial:
@@ -83,7 +90,7 @@ class Calls:
             raise TypeError(f"{kind.__name__!r} object is not callable")
         return self.call(self.bound(found, f, kind), args, kwargs)
 
-    def _getter(self, f, x):
+    def _getter(self, f: Any, x: Any) -> Any:
         kind, given = f.__reduce__()[:2]
         if kind is operator.itemgetter:
             found = [self.item(x, key) for key in given]
@@ -95,7 +102,7 @@ class Calls:
         return found[0] if len(found) == 1 else tuple(found)
 
     # -- functions in Python -------------------------------------------------------------------------
-    def _function(self, f, args, kwargs):
+    def _function(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
         if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
@@ -103,7 +110,7 @@ class Calls:
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
-    def _users(self, cell):
+    def _users(self, cell: Any) -> bool:
         """Whether a closure's cell holds functions or objects whose code is interpreted."""
         try:
             value = cell.cell_contents
@@ -112,7 +119,7 @@ class Calls:
         values = value if isinstance(value, list | tuple) else (value,)
         return any([not trusted(v) if isinstance(v, types.FunctionType) else self.is_watched(v, True) for v in values])
 
-    def is_watched(self, x, objects=False):
+    def is_watched(self, x: Any, objects: bool = False) -> bool:
         """Whether a function, method or partial (also an object that is called) has code that is interpreted."""
         if isinstance(x, functools.partial):
             return self.is_watched(x.func, True)
@@ -122,18 +129,18 @@ class Calls:
             return not trusted(x) or any(map(self._users, x.__closure__ or ()))
         return objects and callable(x) and not isinstance(x, type) and not trusted_class(type(x))
 
-    def _steps_itself(self, cls):
+    def _steps_itself(self, cls: type) -> bool:
         """Whether the step of a class of optimizers is this library's."""
         return own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
 
-    def _optimizer(self, f, args, kwargs):
+    def _optimizer(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A step of this library's: its numbers are inputs, its parameters and state are guarded as a whole."""
         if not any(x is args[0] for x in self.reads.optimizers):
             self.reads.optimizers.append(args[0])
         self.untouched(args[0])
         return self.native(f, *self.wrapped(args, kwargs), calm=True)
 
-    def interpret(self, f, args, kwargs):
+    def interpret(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a Python function instruction by instruction."""
         if not self.is_made(f):
             self.reads.add("code", f, None, None, f.__qualname__)
@@ -146,7 +153,7 @@ class Calls:
         door = self.door()
         return self.run(frame) if door is None else door(self.run, (frame,), _NONE)
 
-    def _bound(self, f, args, kwargs):
+    def _bound(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         code, made = f.__code__, self.is_made(f)
         n, k = code.co_argcount, code.co_kwonlyargcount
         names = code.co_varnames
@@ -183,7 +190,7 @@ class Calls:
         return local
 
     # -- what runs as it is --------------------------------------------------------------------------
-    def leaf(self, f, args, kwargs):
+    def leaf(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call a function whose effects are this library's to know."""
         if trust.changing(f) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
@@ -195,28 +202,30 @@ class Calls:
         calm = ours and self.is_calm((*args, *kwargs.values()))
         return self.native(f, args, kwargs, calm)
 
-    def is_calm(self, values):
+    def is_calm(self, values: Iterable[Any]) -> bool:
         """Whether an operator on these values calls no code of the user's."""
         if state.active or state.pack is not None:
             return False
         return all([type(v) in _CALM or own(type(v).__module__) for v in values])
 
-    def wrapped(self, args, kwargs, objects=False):
+    def wrapped(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], objects: bool = False
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The arguments with functions that are interpreted when something else calls them."""
         if not any(map(callable, args)) and not any(map(callable, kwargs.values())):
             return args, kwargs
         return tuple([self.wrap(a, objects) for a in args]), {k: self.wrap(v, objects) for k, v in kwargs.items()}
 
-    def wrap(self, f, objects=False):
+    def wrap(self, f: Any, objects: bool = False) -> Any:
         """A function (or object) that is interpreted when something else calls it."""
         if not self.is_watched(f, objects):
             return f
         found = self.wrappers.get(id(f))
         if found is None:
-            found = self.wrappers[id(f)] = Interpreted(f, self)
+            found = self.wrappers[id(f)] = Interpreted(f, self)  # type: ignore[arg-type]
         return found
 
-    def native(self, f, args, kwargs, calm=False):
+    def native(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], calm: bool = False) -> Any:
         """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
         if self.lives:
             args, kwargs = self.numbers_of(f, args, kwargs)
@@ -231,7 +240,7 @@ class Calls:
         return result
 
     # -- classes -------------------------------------------------------------------------------------
-    def _construct(self, cls, args, kwargs):
+    def _construct(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         meta = type(cls)
         if meta is not type and not trusted_class(meta):
             made_by = self.in_class(meta, "__call__")
@@ -261,12 +270,12 @@ class Calls:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return x
 
-    def _demand_settled(self, cls):
+    def _demand_settled(self, cls: Any) -> None:
         """Refuse to make an instance of a class written in C that may read what is not its arguments'."""
         if isinstance(cls, type) and not trust.settled_class(cls):
             self.refuse(f"makes a {cls.__module__}.{cls.__qualname__}, which cannot be looked into")
 
-    def _builtin_class(self, cls, args, kwargs):
+    def _builtin_class(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if cls is super:
             return super(*(args or self.frame.of_super()))
         if self.lives:
@@ -298,15 +307,15 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(cls, args, kwargs)
 
-    def _drained(self, args):
+    def _drained(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, with what is iterated in Python as generators of the interpreter."""
         return tuple([self.drain(a) if self.method(a, "__iter__") is not None else a for a in args])
 
-    def drain(self, x):
+    def drain(self, x: Any) -> Any:
         """The values of an iterable as a generator."""
         return self.new(self._drain(self.iterate(x)))
 
-    def _drain(self, iterator):
+    def _drain(self, iterator: Any) -> Iterator[Any]:
         while True:
             try:
                 value = self.following(iterator)
@@ -315,7 +324,7 @@ class Calls:
             yield value
 
     # -- functions in C --------------------------------------------------------------------------------
-    def _written_in_c(self, f, args, kwargs):
+    def _written_in_c(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         special = _SPECIAL.get(f) if type(f) is types.BuiltinFunctionType else None
         if special is not None:
             return special(self, *args, **kwargs)
@@ -330,7 +339,9 @@ class Calls:
             return self._of_c_class(f, owner, name, args, kwargs)
         return self._method_of_c(f, owner, name, args, kwargs)
 
-    def _of_c_module(self, f, owner, name, args, kwargs):
+    def _of_c_module(
+        self, f: Any, owner: types.ModuleType | None, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         module = f.__module__ or getattr(owner, "__name__", "")
         if f in _FUNCTIONS and args:
             method = self.method(args[0], _FUNCTIONS[f])
@@ -355,10 +366,10 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(f, args, kwargs)
 
-    def _all_numbers(self, values):
+    def _all_numbers(self, values: Iterable[Any]) -> bool:
         return any([type(v) is Number for v in values]) and all([type(v) in (Number, float, int) for v in values])
 
-    def _of_c_class(self, f, owner, name, args, kwargs):
+    def _of_c_class(self, f: Any, owner: type, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if name == "__new__" and args and isinstance(args[0], type):
             if args[0] is not type and not issubclass(args[0], type):
                 self._demand_settled(owner)
@@ -371,7 +382,7 @@ class Calls:
             return self.native(f, args, kwargs)
         return self.refuse(f"calls {owner.__name__}.{name}, which cannot be part of a program")
 
-    def _method_of_c(self, f, x, name, args, kwargs):
+    def _method_of_c(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A method that C defines, of ``x``."""
         simple = _OBJECT.get(name)
         if simple is not None and not isinstance(x, type | Tensor):
@@ -399,11 +410,11 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(f, args if hasattr(f, "__self__") else (x, *args), kwargs)
 
-    def _refuse_random(self, module):
+    def _refuse_random(self, module: str) -> None:
         if module.split(".")[0] in ("_random", "random") or module.startswith("numpy.random"):
             self.refuse("draws from random or numpy.random, which a program would not do again; use torch.rand")
 
-    def _harmless(self, x, name):
+    def _harmless(self, x: Any, name: str) -> bool:
         """Whether a C method of ``x`` changes nothing that was there before, and depends on nothing else."""
         if type(x) in PLAIN or self.is_made(x) or isinstance(x, tuple | frozenset | slice | str | int | float):
             return True
@@ -414,7 +425,7 @@ class Calls:
             return name in ("__instancecheck__", "__subclasscheck__", "mro", "__subclasses__", "__or__", "__call__")
         return trust.trusted_name(module) and not module.startswith("numpy.random") or module in ("datetime", "re")
 
-    def _of_container(self, f, x, name, args, kwargs):
+    def _of_container(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if self.is_made(x):
             return _NO_RESULT
         if name in MUTATORS:
@@ -435,13 +446,13 @@ class Calls:
         self.reads.whole(x)
         return _NO_RESULT
 
-    def _variable(self, f, x, name, args):
+    def _variable(self, f: Any, x: Any, name: str, args: tuple[Any, ...]) -> Any:
         if name != "get":
             self.refuse(f"sets the context variable {x.name}")
         return self.reads.add("variable", x, args, x.get(*args), x.name)
 
     # -- functions of the language -----------------------------------------------------------------------
-    def get(self, x, name, *default):
+    def get(self, x: Any, name: str, *default: Any) -> Any:
         """``getattr``."""
         try:
             return self.attribute(x, name)
@@ -450,7 +461,7 @@ class Calls:
                 raise
             return default[0]
 
-    def has(self, x, name):
+    def has(self, x: Any, name: str) -> bool:
         """``hasattr``."""
         try:
             self.attribute(x, name)
@@ -458,7 +469,7 @@ class Calls:
             return False
         return True
 
-    def next_or(self, x, *default):
+    def next_or(self, x: Any, *default: Any) -> Any:
         """``next``."""
         try:
             return self.following(x)
@@ -467,11 +478,11 @@ class Calls:
                 raise
             return default[0]
 
-    def iterate_from(self, x, *sentinel):
+    def iterate_from(self, x: Any, *sentinel: Any) -> Any:
         """``iter``."""
         return self.native(iter, (self.wrap(x), *sentinel), {}) if sentinel else self.iterate(x)
 
-    def variables(self, *x):
+    def variables(self, *x: Any) -> Any:
         """``vars``."""
         return self.attribute(x[0], "__dict__") if x else self.refuse("calls vars() of its own variables")
 
@@ -479,11 +490,11 @@ class Calls:
 class Interpreted:
     """A function that is interpreted while its capture lasts, whoever calls it."""
 
-    def __init__(self, function, interpreter):
+    def __init__(self, function: Callable[..., Any], interpreter: Interpreter) -> None:
         functools.update_wrapper(self, function, updated=())
         self._interpreter = interpreter
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._interpreter.active:
             return self.__wrapped__(*args, **kwargs)
         for x in args:
@@ -495,7 +506,7 @@ class Interpreted:
 
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *_DESCRIPTORS))
-_SPECIAL = {
+_SPECIAL: dict[Any, Any] = {
     getattr: Calls.get, hasattr: Calls.has, setattr: lambda i, *a: i.set_attribute(*a), len: lambda i, x: i.length(x),
     delattr: lambda i, *a: i.delete_attribute(*a), iter: Calls.iterate_from, next: Calls.next_or, vars: Calls.variables,
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
