@@ -67,10 +67,9 @@ LEVELS = 1  # a function transform: vmap, jvp, or a dual level
 SELECTIVE = 2  # a checkpoint that keeps the results of some operators
 AUTOCAST = 4
 INFERENCE = 8
-LIFTING = 16  # the body of a loop or branch is traced
-REMAT = 32  # a checkpointed region runs again
-DISPATCH = 64  # a TorchDispatchMode is active
-CAPTURE = 128  # a function is captured: what its calls read becomes inputs of a program
+REMAT = 16  # a checkpointed region runs again
+DISPATCH = 32  # a TorchDispatchMode is active
+CAPTURE = 64  # a function is captured: what its calls read becomes inputs of a program
 
 
 class Context:

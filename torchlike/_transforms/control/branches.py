@@ -10,7 +10,7 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
 from torchlike._decl.derive import Derived
-from torchlike._transforms.control.subgraph import Body
+from torchlike._transforms.control.subgraph import Body, interpreted
 from torchlike._transforms.control.while_loops import repeat_while
 
 _NUMBER = (bool, int)
@@ -38,7 +38,7 @@ class Returned:
     def __call__(self, tensors):
         n, rest = len(tensors) + len(self.given), iter(tensors)
         arguments = [self.given[i] if i in self.given else next(rest) for i in range(n)]
-        leaves, self.tree = leaves_of(self.returned(self.function(*jax.tree.unflatten(self.structure, arguments))))
+        leaves, self.tree = leaves_of(self.returned(self.run(*jax.tree.unflatten(self.structure, arguments))))
         self.constants = {}
         for i, x in enumerate(leaves):
             if not isinstance(x, Tensor):
@@ -49,6 +49,11 @@ class Returned:
                     )
                 self.constants[i] = x
         return [x for x in leaves if isinstance(x, Tensor)]
+
+    @property
+    def run(self):
+        """The function as a body calls it."""
+        return interpreted(self.function)
 
     def returned(self, out):
         """What is made of the function's result before it is taken apart."""

@@ -10,7 +10,7 @@ from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl import derive
 from torchlike._executor import immediate
 from torchlike._transforms.control.branches import Returned, demand_same, leaves_of, operator, run, split_captured
-from torchlike._transforms.control.subgraph import Body
+from torchlike._transforms.control.subgraph import Body, interpreted
 
 
 def _moved(t, dim):
@@ -128,7 +128,7 @@ class _Step(Returned):
             jax.tree.unflatten(s, part)
             for s, part in zip(self.structures, (tensors[: self.n], tensors[self.n :]), strict=True)
         )
-        out = self.function(carry, x)
+        out = self.run(carry, x)
         if not isinstance(out, tuple | list) or len(out) != 2:
             raise RuntimeError(
                 f"{self.title}: improper combine_fn number of returns: Expect combine_fn to return a tuple "
@@ -186,7 +186,7 @@ def map(f, xs, *args):
     def function(tensors):
         rest = iter(tensors[len(sliced) :])
         others = [constants[len(sliced) + i] if len(sliced) + i in constants else next(rest) for i in range(len(more))]
-        return f(jax.tree.unflatten(tree, tensors[: len(sliced)]), *jax.tree.unflatten(more_tree, others))
+        return interpreted(f)(jax.tree.unflatten(tree, tensors[: len(sliced)]), *jax.tree.unflatten(more_tree, others))
 
     step = _Mapped(function)
     body = Body("map", step, [*(_slice(x) for x in sliced), *fixed], random=False)
@@ -259,7 +259,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     n = len(sliced)
 
     def combine(tensors):
-        out = combine_fn(jax.tree.unflatten(tree, tensors[:n]), jax.tree.unflatten(tree, tensors[n:]))
+        out = interpreted(combine_fn)(jax.tree.unflatten(tree, tensors[:n]), jax.tree.unflatten(tree, tensors[n:]))
         leaves, found = leaves_of(out)
         if found != tree or not all(isinstance(x, Tensor) for x in leaves):
             raise AssertionError(

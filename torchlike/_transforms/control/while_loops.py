@@ -26,6 +26,15 @@ def repeat_while(test, step, check, carry, constants, flags):
     return _steps(test, step, check, carry, constants, flags)[:2]
 
 
+def copied(residuals):
+    """Residuals that are no arguments themselves; XLA drops the copies.
+
+    jax 0.10 mixes up residuals that are arguments where a function with its own derivative is in a scan that is
+    differentiated twice: it counts gradients twice, silently, or gives some computations the values of others.
+    """
+    return jax.tree.map(jnp.copy, residuals)
+
+
 def _steps(test, step, check, carry, constants, flags):
     """The last state, the flags and the number of steps."""
 
@@ -40,7 +49,7 @@ def _steps(test, step, check, carry, constants, flags):
 
 def _while_forward(test, step, check, carry, constants, flags):
     last, seen, count = _steps(test, step, check, carry, constants, flags)
-    return (last, seen), (count, carry, constants)
+    return (last, seen), copied((count, carry, constants))
 
 
 def _while_backward(test, step, check, kept, cotangents):
@@ -58,7 +67,7 @@ def counted(step, count, carry, constants):
 
 
 def _forward(step, count, carry, constants):
-    return counted(step, count, carry, constants), (count, carry, constants)
+    return counted(step, count, carry, constants), copied((count, carry, constants))
 
 
 def _backward(step, kept, cotangents, depth=1):
