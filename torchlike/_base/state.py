@@ -22,7 +22,7 @@ class State(threading.local):
     ``__torch_function__`` of subclasses is off, 2 where that of modes is too. ``levels``: the function transforms
     (vmap, jvp) and dual levels that are active, the innermost last. ``autocast``: on which devices autocast is on,
     and its dtypes; None as long as nothing was set. ``autocast_nesting``: how many contexts of it are entered;
-    ``autocast_casts``: the weights that were cast in them.
+    ``autocast_entered``: they, the innermost last; ``autocast_casts``: the weights that were cast in them.
     """
 
     grad: bool | None = True
@@ -44,6 +44,7 @@ class State(threading.local):
     levels: tuple = ()
     autocast: Any = None
     autocast_nesting = 0
+    autocast_entered: tuple = ()
     autocast_casts: dict | None = None
     first_recorder: Any = staticmethod(lambda: None)
 

@@ -16,6 +16,7 @@ import jax
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
+from torchlike._core.autocast.settings import autocast_state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
@@ -81,6 +82,8 @@ class Trace:
         self.root_of: dict[int, int] = {}
         self._specs: dict = {}
 
+        autocast = autocast_state()[:3]
+
         def body() -> tuple[Any, ...]:
             self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
@@ -89,6 +92,8 @@ class Trace:
             now, structure = flatten(given)
             if structure != tree or not all(map(is_, now, arguments)):
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
+            if autocast_state()[:3] != autocast:
+                self.record.refuse("leaves autocast on or off, or its dtype, otherwise than it was")
             self._describe(out, function, containers(given))
             return tuple(self.slots)
 

@@ -30,6 +30,7 @@ import jax
 from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
+from torchlike._core.autocast.settings import autocast_state, set_autocast_state
 from torchlike._core.dispatch.layers import CAPTURE
 from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
@@ -427,14 +428,15 @@ class Overlay:
 
 
 class capturing:
-    """The context in which ``state.capture`` is ``capture``; casts that autocast keeps are its own."""
+    """The context in which ``state.capture`` is ``capture``; in the end autocast is as it was."""
 
     def __init__(self, capture: Any) -> None:
         self.capture = capture
 
     def __enter__(self) -> Any:
         self._before = state.capture, state.recorder, state.active & BIT
-        self._casts, state.autocast_casts = state.autocast_casts, None
+        self._autocast = autocast_state()
+        state.autocast_casts = None
         self.capture.outer = state.capture
         state.capture, state.recorder = self.capture, None
         state.active |= BIT
@@ -445,7 +447,7 @@ class capturing:
         CAPTURES.remove(self.capture)
         state.capture, state.recorder, bit = self._before
         state.active = (state.active & ~BIT) | bit
-        state.autocast_casts = self._casts
+        set_autocast_state(self._autocast)
 
 
 @CAPTURE.install
