@@ -153,7 +153,7 @@ class Capture(Overlay):
         self.flags.append(bad)
         self.errors.append(error)
 
-    def concrete(self, value):
+    def concrete(self, value, device=None):
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
-            return jax.device_put(np.array(value))
+            return jax.device_put(np.array(value), device)

@@ -27,6 +27,8 @@ _NO_RESULT = object()
 _CACHED = type(functools.lru_cache(lambda: None))
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
+_OF_GRADIENTS = frozenset(("_step_unless", "_unscale", "_nonfinite"))  # by a GradScaler
+_OF_OPTIMIZERS = _OF_GRADIENTS | {"step", "zero_grad"}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
 _CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
 _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
@@ -98,8 +100,8 @@ class Calls:
     def _function(self, f, args, kwargs):
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
-        if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
-            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0])):
+        if f.__name__ in _OF_OPTIMIZERS and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
+            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0]), f.__name__):
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
@@ -122,9 +124,9 @@ class Calls:
             return not trusted(x) or any(map(self._users, x.__closure__ or ()))
         return objects and callable(x) and not isinstance(x, type) and not trusted_class(type(x))
 
-    def _steps_itself(self, cls):
-        """Whether the step of a class of optimizers is this library's."""
-        return own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
+    def _steps_itself(self, cls, name):
+        """Whether the step of a class of optimizers is this library's, unless another function is not concerned."""
+        return name in _OF_GRADIENTS or own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
 
     def _optimizer(self, f, args, kwargs):
         """A step of this library's: its numbers are inputs, its parameters and state are guarded as a whole."""
