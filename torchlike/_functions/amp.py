@@ -15,7 +15,7 @@ from torchlike._ops import amp as kernels
 _UNSCALE, _UPDATE = "_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"
 
 
-@function()
+@function(_UNSCALE)
 def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
     """Multiply tensors by ``inv_scale``, in place; ``found_inf`` becomes 1 where one of them is not finite.
 
@@ -45,7 +45,7 @@ def _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale):
     return None
 
 
-@function()
+@function(_UPDATE)
 def _amp_update_scale_(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
     """Change a scale, in place, as a step went: it shrinks after one that failed, and grows after many that did not.
 

@@ -1,5 +1,6 @@
 """What a scaler does that is not traced: to start, and to find out how an optimizer takes a step."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,8 @@ from torchlike._base.device import default_device, jax_device
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import full
 from torchlike._core.tensor.tensor import wrap
+from torchlike._functions.amp import _amp_update_scale_
+from torchlike._transforms.capture.recording import DynamicInput
 
 
 def start(scaler: Any, device: Any) -> None:
@@ -30,6 +33,23 @@ def start(scaler: Any, device: Any) -> None:
         for t in made:
             capture.adopt(t._storage)
     scaler._scale, scaler._growth_tracker = made
+
+
+_FACTORS = "_growth_factor", "_backoff_factor", "_growth_interval"
+
+
+def rescale(scaler: Any, found: Any) -> None:
+    """Change the scale as the steps went; while that is traced, by factors that every later call reads anew."""
+    factors, capture = [getattr(scaler, name) for name in _FACTORS], state.capture
+    if capture is not None:
+        members = functools.partial(_members, scaler)
+        pairs = zip(factors, _FACTORS, strict=True)
+        factors = [capture.input(float(value), DynamicInput(members, name)) for value, name in pairs]
+    _amp_update_scale_(scaler._scale, scaler._growth_tracker, found, *factors)
+
+
+def _members(scaler: Any) -> dict[str, Any]:
+    return scaler.__dict__
 
 
 def decides_on_device(optimizer: Any, args: tuple, kwargs: dict[str, Any]) -> bool:

@@ -14,11 +14,10 @@ from torchlike._core.conversion.factories import full
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.amp import (
     _amp_foreach_non_finite_check_and_unscale_,
-    _amp_update_scale_,
     nonfinite,
     unscale_by,
 )
-from torchlike.amp._traced import decides_on_device, start, takes_scaler
+from torchlike.amp._traced import decides_on_device, rescale, start, takes_scaler
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -110,11 +109,13 @@ class GradScaler:
             raise AssertionError(f"The growth factor must be > 1.0. GradScaler got {growth_factor}")
         if not backoff_factor < 1.0:
             raise AssertionError(f"The backoff factor must be < 1.0. GradScaler got {backoff_factor}")
-        self._init_scale, self._scale = init_scale, None
+        self._init_scale = init_scale
+        self._scale: Any = None  # tensors, once something has been scaled
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
-        self._init_growth_tracker, self._growth_tracker = 0, None
-        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+        self._init_growth_tracker = 0
+        self._growth_tracker: Any = None
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
     # -- losses --------------------------------------------------------------------------------------
     def scale(self, outputs: Any) -> Any:
@@ -268,7 +269,10 @@ class GradScaler:
         if kept["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
         found = self._combined(kept["found_inf_per_device"].values())
-        scale = None if kept["stage"] is OptState.UNSCALED else self._get_scale_async()
+        if kept["stage"] is OptState.UNSCALED:
+            scale = getattr(optimizer, "grad_scale", None)
+        else:  # a copy, times what others have scaled by
+            scale = self._scale * getattr(optimizer, "grad_scale", 1)
         if decides_on_device(optimizer, args, kwargs):
             return optimizer._step_unless(found, scale)
         optimizer.grad_scale, optimizer.found_inf = scale, found
@@ -301,8 +305,7 @@ class GradScaler:
                 raise AssertionError(
                     "No inf checks were recorded prior to update. Call step() or unscale_() of each optimizer first"
                 )
-            factors = self._growth_factor, self._backoff_factor, self._growth_interval
-            _amp_update_scale_(scale, tracker, self._combined(found), *factors)
+            rescale(self, self._combined(found))
         self._per_optimizer_states.clear()
 
     def _set_scale(self, scale: Tensor, new_scale: Any) -> None:
