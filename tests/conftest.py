@@ -36,6 +36,9 @@ from torchlike._executor.recorded import cut
 
 CASES = 30
 
+# Many tests call what must fail, and jax takes milliseconds for leaving its own frames out of each traceback.
+jax.config.update("jax_traceback_filtering", "off")
+
 hypothesis.settings.register_profile(
     "torchlike",
     derandomize=True,  # the same cases in every run: what fails, fails again
@@ -67,11 +70,12 @@ torch.set_num_threads(1)
 # Every test runs in both kinds of execution; TORCHLIKE_EXECUTION chooses one.
 EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.environ else ["immediate", "recorded"]
 # These run once: they call no operator, or do so in other processes, which say how they execute, or a compiler takes
-# their time: ours, PyTorch's or that of C++; so do the tests of compiled functions.
+# their time: ours, PyTorch's or that of C++; or they choose; so do the tests of compiled functions.
 ONCE = frozenset((
     "test_aten", "test_benchmarks", "test_cpp_extension_build", "test_declarations", "test_derive", "test_device",
-    "test_docs", "test_dtypes", "test_first_use", "test_geometry", "test_imports", "test_layers", "test_layout",
-    "test_opcheck", "test_operators_page", "test_promotion", "test_run", "test_schema",
+    "test_docs", "test_dtypes", "test_first_use", "test_geometry", "test_imports", "test_kernel_store",
+    "test_layers", "test_layout", "test_opcheck", "test_operators_page", "test_promotion", "test_run",
+    "test_schema",
 ))  # fmt: skip
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.

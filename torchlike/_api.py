@@ -107,7 +107,7 @@ from torchlike._functions.legacy import TYPED
 convert.install()
 _autograd.install()
 prints_as_tensor(Tensor)
-Tensor.__repr__ = represented
+Tensor.__repr__ = represented  # type: ignore[assignment]
 newaxis = None
 subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))

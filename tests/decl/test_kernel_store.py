@@ -39,11 +39,11 @@ def kept(tmp_path, monkeypatch):
 
 @pytest.fixture
 def counted():
-    """{event: how often}, of what jax does meanwhile."""
-    seen = dict.fromkeys(EVENTS.values(), 0)
+    """{event: how often}, of what jax does meanwhile in this thread."""
+    seen, thread = dict.fromkeys(EVENTS.values(), 0), threading.get_ident()
 
     def listener(event, duration, **attributes):
-        if event in EVENTS:
+        if event in EVENTS and threading.get_ident() == thread:
             seen[EVENTS[event]] += 1
 
     jax.monitoring.register_event_duration_secs_listener(listener)

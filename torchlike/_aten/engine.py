@@ -1,6 +1,5 @@
 """A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -40,8 +39,8 @@ class ShownTask(engine._Task):
 
     __slots__ = ("holders",)
 
-    def __init__(self, roots: Sequence, keep: bool, create: bool, accumulate: bool, captures: Sequence) -> None:
-        super().__init__(roots, keep, create, accumulate, captures)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.create = True  # gradients are tensors
         self.holders: dict[int, int] = {}  # how many buffers hold a gradient
 
@@ -68,6 +67,10 @@ class ShownTask(engine._Task):
             self.node = None
             if isinstance(node, _Delayed):
                 pairs = [(node.edge, node.later.compute())]
+            elif node in self.ends:
+                if node in self.buffers and node in self.wanted:
+                    self.capture(node, self.wanted[node], self.buffers.pop(node))
+                continue
             else:
                 pairs = list(zip(node._edges, self._results(node), strict=False))
             for edge, grad in pairs:
@@ -185,7 +188,7 @@ def _through(node: OpNode, grads: list) -> Any:
     return out if plan.route is None else plan.routed(arguments, out)
 
 
-def _copy_slices(node: CopySlices, grads: list) -> list:
+def _copy_slices(node: CopySlices, grads: list) -> Any:
     """The gradient of a base that a view was written into: the view's part is what the inner call makes of it."""
     layout = (node._ex or {}).get("layout")
     inner = node.inner
@@ -212,7 +215,7 @@ def seed(root: Any) -> Any:
 
 def _task() -> tuple | None:
     """The kind of task for a backward that begins now, and its seed, if it is shown."""
-    return (ShownTask, seed) if wanted() else None
+    return (ShownTask, seed) if state.dispatch_modes or layer.wrappers_alive() else None
 
 
 DISPATCH.task = _task

@@ -122,7 +122,8 @@ def viewable(t: Any, shape: list[int]) -> bool:
 
 def arguments(op: Op, inputs: tuple, static: tuple) -> dict[str, Any]:
     """{argument: value} in the order of the schema, from what dispatch is given."""
-    named, i = {}, 0
+    named: dict[str, Any] = {}
+    i = 0
     lens = iter(static[len(op.static)]) if op.lists else iter(())
     for a in op.dynamic:
         if a.is_list:

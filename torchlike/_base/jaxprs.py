@@ -1,6 +1,7 @@
 """Names of ``jax.extend``, without importing it: it imports Pallas, which takes a fortieth of ``import jax``."""
 
 import sys
+from typing import TYPE_CHECKING
 
 try:
     from jax._src.core import Jaxpr, Literal, Primitive, jaxpr_as_fun
@@ -9,6 +10,9 @@ except ImportError:  # jax has moved them
     from jax.extend.core import Jaxpr, Literal, Primitive, jaxpr_as_fun
     from jax.extend.random import threefry_2x32
 
-ClosedJaxpr = getattr(sys.modules[Jaxpr.__module__], "ClosedJaxpr", Jaxpr)  # one class in newer versions
+if TYPE_CHECKING:
+    from jax._src.core import ClosedJaxpr
+else:
+    ClosedJaxpr = getattr(sys.modules[Jaxpr.__module__], "ClosedJaxpr", Jaxpr)  # one class in newer versions
 
 __all__ = ["ClosedJaxpr", "Jaxpr", "Literal", "Primitive", "jaxpr_as_fun", "threefry_2x32"]

@@ -4,6 +4,11 @@ Both are operators again. The derivative of a mapped operator is the mapped deri
 of kinks and of saved results holds under vmap too.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +17,14 @@ from torchlike._base import rng
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Derived, Kernel, Plan, as_tuple
 
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import Jaxpr
+    from torchlike._decl.typed import Aval, Avals, Dims, Forward, Identity, Indices, Static, Value, Values
+
 SPLIT = "split"  # in the place of a mapped axis: the words of a draw, of which each example gets words of its own
 
 
-def batched(op, static, in_dims, out_dim=0, size=None):
+def batched(op: Kernel, static: Static, in_dims: Dims, out_dim: int = 0, size: int | None = None) -> Batch:
     """The operator ``op`` with ``static`` over the mapped axes ``in_dims`` (an int, None or SPLIT for each input).
 
     Args:
@@ -33,54 +42,54 @@ class Batch(Kernel):
 
     __slots__ = ("base", "static", "in_dims", "out_dim", "size")
 
-    def __init__(self, base, static, in_dims, out_dim, size):
+    def __init__(self, base: Kernel, static: Static, in_dims: Dims, out_dim: int, size: int | None) -> None:
         super().__init__(base.name, base.node)
         self.base, self.static, self.in_dims, self.out_dim, self.size = base, static, in_dims, out_dim, size
 
-    def identity(self):
+    def identity(self) -> Identity:
         return self.base.part(("batch", self.static, self.in_dims, self.out_dim, self.size))
 
     @property
-    def autocast(self):
-        return self.base.autocast
+    def autocast(self) -> Mapping[str, str | None]:
+        return self.base.autocast_of(self.static)
 
     @property
-    def checked(self):
+    def checked(self) -> Callable[..., Any] | None:
         return self.base.checked
 
     @property
-    def nondiff(self):
+    def nondiff(self) -> frozenset[int]:
         return self.base.nondiff
 
-    def _mapped(self, function, out_dim):
+    def _mapped(self, function: Forward, out_dim: int) -> Forward:
         """``function`` of one example's values, over the mapped axes."""
         axes = tuple(0 if d == SPLIT else d for d in self.in_dims)
 
-        def run(*values):
+        def run(*values: Value) -> Any:
             parts = [_parts(v, self.size) if d == SPLIT else v for v, d in zip(values, self.in_dims, strict=True)]
             return jax.vmap(function, in_axes=axes, out_axes=out_dim, axis_size=self.size)(*parts)
 
         return run
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         return self._mapped(self.base.forward(self.static), self.out_dim)
 
-    def verdict(self, static):
+    def verdict(self, static: Static) -> Forward:
         """Whether the check of any example fails."""
         flags = self._flags()
         return lambda *values: jnp.any(flags(*values))
 
-    def _flags(self):
+    def _flags(self) -> Forward:
         """Whether the check fails, for each example."""
         verdict = self.base.verdict(self.static)
 
-        def one(*values):
+        def one(*values: Value) -> jax.Array:
             bad = verdict(*values)
             return jnp.any(jnp.asarray(False if bad is None else bad))
 
         return self._mapped(one, 0)
 
-    def examine(self, static, values):
+    def examine(self, static: Static, values: Values) -> tuple[Any, Any]:
         """(flag, error) of the first example whose check fails."""
         flags = np.asarray(self._flags()(*values))
         first = int(np.argmax(flags))
@@ -88,7 +97,7 @@ class Batch(Kernel):
         one = [v if d is None or d == SPLIT else jnp.take(v, first, d) for v, d in pairs]
         return flags.any(), self.base.examine(self.static, one)[1]
 
-    def derivative(self, static, avals, wanted):
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         ones = [a if d is None or d == SPLIT else _without(a, d) for a, d in zip(avals, self.in_dims, strict=True)]
         plan = self.base.derivative(self.static, ones, wanted)
         if plan is None:
@@ -102,16 +111,16 @@ class Batch(Kernel):
             new.kernel = Derived(f"{self.name}_backward", self.node + "Backward", self._back(plan))
         return new
 
-    def _back(self, plan):
+    def _back(self, plan: Plan) -> Forward:
         """The mapped gradients; those of an input that all examples share are summed."""
         dims = [self.in_dims[i] for i in plan.inputs] + [self.out_dim] * (len(plan.outputs) + len(plan.diff))
         wanted = [self.in_dims[i] for i in plan.wanted]
 
-        def one(*arguments):
+        def one(*arguments: Value) -> tuple[jax.Array, ...]:
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
             return tuple(plan.routed(arguments, found))
 
-        def back(*arguments):
+        def back(*arguments: Value) -> tuple[jax.Array, ...]:
             found = jax.vmap(one, in_axes=tuple(dims), out_axes=0)(*arguments)
             return tuple(
                 jnp.sum(g, 0, dtype=g.dtype) if d is None else jnp.moveaxis(g, 0, d)
@@ -120,18 +129,18 @@ class Batch(Kernel):
 
         return back
 
-    def jvp(self, static, tangents):
+    def jvp(self, static: Static, tangents: Indices) -> Batch:
         inner = self.base.jvp(self.static, tangents)
         return batched(inner, (), self.in_dims + tuple(self.in_dims[i] for i in tangents), self.out_dim, self.size)
 
 
-def _parts(words, n):
+def _parts(words: jax.Array, n: Any) -> jax.Array:
     """The words of ``n`` draws, from those of one."""
     keys = jax.random.key_data(jax.random.split(rng.key(words), n))
     return jnp.concatenate([keys, jnp.zeros_like(keys)], 1)
 
 
-def _without(aval, dim):
+def _without(aval: Aval, dim: int) -> Aval:
     """What one example's value is like."""
     if aval is None:
         return None
@@ -143,18 +152,18 @@ def _without(aval, dim):
 # -- forward mode ------------------------------------------------------------------------------------
 
 
-def tangent(op, static, which):
+def tangent(op: Kernel, static: Static, which: Indices) -> Kernel:
     """The operator (inputs..., tangents of the inputs ``which``) -> tangents of the outputs."""
     key = ("tangent", static, which)
     found = op.derived.get(key)
     if found is None:
         found = op.derived[key] = Derived(
-            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast
+            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast_of(static)
         )
     return found
 
 
-def _one_way(jaxpr):
+def _one_way(jaxpr: Jaxpr) -> bool:
     """Whether jax can differentiate it backwards only."""
     for equation in jaxpr.eqns:
         inner = [getattr(p, "jaxpr", p) for p in equation.params.values()]
@@ -165,7 +174,7 @@ def _one_way(jaxpr):
     return False
 
 
-def _dots(op, static, which):
+def _dots(op: Kernel, static: Static, which: Indices) -> Forward:
     formulas = op.declaration.formulas
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
@@ -174,7 +183,7 @@ def _dots(op, static, which):
     else:
         whole = derive.jvp_function(op.forward(static), which)
 
-    def run(*values):
+    def run(*values: Value) -> Any:
         avals = [derive.aval(v) for v in values[: len(values) - len(which)]]
         plan = op.derivative(static, avals, which)
         if plan is not None and plan.refuses:
@@ -188,7 +197,7 @@ def _dots(op, static, which):
     return run
 
 
-def unsupported(op):
+def unsupported(op: Kernel) -> NotImplementedError:
     """The error of an operator without forward mode."""
     return NotImplementedError(
         f"Trying to use forward AD with {op.name} that does not support it because it has not been implemented yet. "
@@ -196,13 +205,13 @@ def unsupported(op):
     )
 
 
-def smooth(op):
+def smooth(op: Kernel) -> bool:
     """Whether outputs of the operator can have tangents at all."""
     while isinstance(op, Batch):
         op = op.base
     return op.declaration.formulas != {}
 
 
-def diff_outputs(op, dtypes):
+def diff_outputs(op: Kernel, dtypes: Iterable[np.dtype]) -> Indices:
     """Indices of the outputs, of these dtypes, that have tangents."""
     return tuple(i for i, d in enumerate(dtypes) if rules.differentiable(d) and i not in op.nondiff)

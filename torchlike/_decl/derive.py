@@ -5,8 +5,11 @@ the gradients of the outputs to gradients of the inputs. Plans are cached by the
 the call, so their cost is paid once per kernel compilation.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -18,17 +21,24 @@ from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
 
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._decl.op import Op
+    from torchlike._decl.schema import Arg
+    from torchlike._decl.typed import Aval, Avals, Dims, Formula, Forward, Identity, Indices, Static, Value, Values
 
-def map_outputs(f, out):
+
+def map_outputs(f: Callable[[Any], Any], out: Any) -> Any:
     """Apply ``f`` to a result or to each of a tuple (or list) of results."""
     return tuple(map(f, out)) if isinstance(out, tuple | list) else f(out)
 
 
-def as_tuple(out):
+def as_tuple(out: Any) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else (out,)
 
 
-def into(name, out, like):
+def into(name: str, out: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
     """A result about to replace ``like``: PyTorch's checks of shape and castability, then the cast."""
     if out.shape != like.shape:
         raise RuntimeError(
@@ -44,7 +54,7 @@ def into(name, out, like):
     return out.astype(like.dtype)
 
 
-def aval(x):
+def aval(x: Value) -> Aval:
     """Shape and dtype of a runtime value; numbers are weakly typed scalars, None stays None."""
     if x is None:
         return None
@@ -74,78 +84,100 @@ class Kernel:
         "_other",
         "__weakref__",
     )
-    checked = None
+    name: str
+    node: str
+    returns: Any
+    kernels: dict[Static, Any]
+    plans: dict[Any, Plan | None]
+    derived: dict[Any, Any]
+    checked: Any = None
     strides = False
     # What only declared operators have.
-    formulas: dict | None = None
-    schema = tangents = result_names = operator = node_of = edges_of = backward = None
-    closed = None
-    autocast: Mapping[str, str] = MappingProxyType({})
-    full_name = ""
-    dynamic: tuple = ()
+    formulas: dict[tuple[str, ...], Formula] | None = None
+    schema: Any = None
+    tangents: dict[str, Formula] | str | None = None
+    result_names: tuple[str, ...] | None = None
+    operator: str | None = None
+    node_of: Callable[..., str] | None = None
+    edges_of: Callable[..., Any] | None = None
+    backward: Any = None
+    closed: ClosedJaxpr | None = None
+    autocast: Any = MappingProxyType({})
+    full_name: Any = ""
+    dynamic: tuple[Arg, ...] = ()
     lists = False
     kept: dict[str, str] = {}
     apart: frozenset[str] = frozenset()
-    nondiff: frozenset[int] = frozenset()
+    nondiff: Any = frozenset()
 
-    def __init__(self, name, node):
+    def __init__(self, name: str, node: str) -> None:
         self.name, self.node, self.returns = name, node, None
         self.kernels, self.plans, self.derived = {}, {}, {}
         self._other = {}
 
     @property
-    def declaration(self):
+    def declaration(self) -> Any:
         """The operator that this is a form of; itself where it is none."""
         return self
 
-    def identity(self):
+    def autocast_of(self, static: Static) -> dict[str, str | None]:
+        """{device: class} of a call: what the static arguments decide is decided."""
+        return {kind: c if isinstance(c, str) else self._chosen_class(c, static) for kind, c in self.autocast.items()}
+
+    def _chosen_class(self, choose: Any, static: Static) -> str | None:
+        if choose is None:
+            return None
+        bound = dict(zip([a.name for a in self.declaration.static], static, strict=False))
+        return choose(*[bound[name] for name in choose.__code__.co_varnames[: choose.__code__.co_argcount]])
+
+    def identity(self) -> Identity:
         """What names this operator in every process, of tuples, texts and numbers; None if nothing does."""
         return None
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         """The traceable function from runtime values (positional) to a result or a tuple."""
         raise NotImplementedError(self.name)
 
-    def derivative(self, static, avals, wanted):
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         """The plan that differentiates one call, or None where nothing is differentiable."""
         return default_plan(self, static, avals, wanted)
 
-    def jvp(self, static, tangents):
+    def jvp(self, static: Static, tangents: Indices) -> Kernel:
         """The operator (inputs..., tangents of the inputs with these indices) -> (outputs..., tangents...)."""
         return self._derive(("jvp", static, tangents), jvp_function)
 
-    def vmap(self, static, in_dims, out_dims=0):
+    def vmap(self, static: Static, in_dims: Dims, out_dims: int = 0) -> Kernel:
         """The operator over inputs with a mapped axis (``in_dims``: an int or None for each)."""
         return self._derive(("vmap", static, in_dims, out_dims), vmap_function)
 
-    def vjp(self, static, avals, wanted):
+    def vjp(self, static: Static, avals: Avals, wanted: Indices) -> Kernel | None:
         """The operator (saved values, gradients) -> gradients of the ``wanted`` inputs; see Plan."""
         return self.derivative(static, avals, wanted).kernel
 
-    def _derive(self, key, make):
+    def _derive(self, key: tuple[Any, ...], make: Callable[..., Forward]) -> Kernel:
         found = self.derived.get(key)
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
             name, part = f"{self.name}_{key[0]}", self.part(key)
-            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast)
+            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast_of(key[1]))
         return found
 
-    def part(self, key):
+    def part(self, key: Any) -> Identity:
         """The identity of what is derived from this operator, where ``key`` tells it from the rest."""
         identity = self.identity()
         return None if identity is None else (identity, key)
 
-    def reset(self):
+    def reset(self) -> None:
         """Forget every compiled kernel: a setting that kernels read while traced has changed."""
         for cache in (self.kernels, self.plans, self.derived, self._other):
             cache.clear()
 
-    def select(self, old, new):
+    def select(self, old: dtype, new: dtype) -> None:
         """Swap the caches when the default dtype, which kernels read while traced, changes."""
         self._other[old] = self.kernels, self.plans, self.derived
         self.kernels, self.plans, self.derived = self._other.pop(new, None) or ({}, {}, {})
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
 
@@ -158,33 +190,41 @@ class Derived(Kernel):
     """
 
     __slots__ = ("function", "plan", "origin", "closed", "autocast")
+    plan: Plan | None
 
-    def __init__(self, name, node, function, origin=None, autocast=Kernel.autocast):
+    def __init__(
+        self,
+        name: str,
+        node: str,
+        function: Forward,
+        origin: Identity = None,
+        autocast: Mapping[str, str | None] = Kernel.autocast,
+    ) -> None:
         super().__init__(name, node)
         self.function, self.plan, self.origin, self.closed = function, None, origin, None
         self.autocast = autocast
 
-    def identity(self):
+    def identity(self) -> Identity:
         return self.origin
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         function = self.function
 
-        def run(*values):
+        def run(*values: Value) -> Any:
             out = function(*values)
             return tuple(map(rules.strong, out)) if isinstance(out, tuple | list) else rules.strong(out)
 
         return run
 
 
-def jvp_function(forward, tangents):
+def jvp_function(forward: Forward, tangents: Indices) -> Forward:
     """(inputs, tangents) -> (outputs..., output tangents...) by jax.jvp; see Kernel.jvp."""
 
-    def run(*values):
+    def run(*values: Value) -> tuple[jax.Array, ...]:
         n = len(values) - len(tangents)
         inputs = list(values[:n])
 
-        def f(*xs):
+        def f(*xs: Value) -> tuple[jax.Array, ...]:
             filled = list(inputs)
             for i, x in zip(tangents, xs, strict=True):
                 filled[i] = x
@@ -196,17 +236,17 @@ def jvp_function(forward, tangents):
     return run
 
 
-def formula_jvp(kernel, static, tangents):
+def formula_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forward:
     """As :func:`jvp_function` for an operator with formulas: its own for tangents, or what follows from the others."""
     declared = kernel.declaration.tangents
     return (_declared_jvp if isinstance(declared, dict) else _transposed_jvp)(kernel, static, tangents)
 
 
-def _transposed_jvp(kernel, static, tangents):
+def _transposed_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forward:
     """As :func:`jvp_function` from explicit formulas: the adjoint of the gradient is the derivative."""
     forward = kernel.forward(static)
 
-    def run(*values):
+    def run(*values: Value) -> tuple[jax.Array, ...]:
         n = len(values) - len(tangents)
         inputs, dots = values[:n], values[n:]
         plan = kernel.derivative(static, [aval(v) for v in inputs], tangents)
@@ -216,7 +256,7 @@ def _transposed_jvp(kernel, static, tangents):
             return (*out, *zeros)
         saved = [inputs[i] for i in plan.inputs] + [out[i] for i in plan.outputs]
 
-        def back(*grads):
+        def back(*grads: jax.Array) -> tuple[jax.Array, ...]:
             arguments = [*saved, *grads]
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
             return tuple(plan.routed(arguments, found))
@@ -234,7 +274,7 @@ def _transposed_jvp(kernel, static, tangents):
     return run
 
 
-def _elementwise(kernel, values):
+def _elementwise(kernel: Kernel, values: Values) -> bool:
     """Whether each element of the one result is a function of those at its place, all real."""
     first = values[0]
     return (
@@ -244,14 +284,14 @@ def _elementwise(kernel, values):
     )
 
 
-def _declared_jvp(kernel, static, tangents):
+def _declared_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forward:
     """As :func:`jvp_function` from the formulas for tangents of the first output."""
     op, forward = kernel.declaration, kernel.forward(static)
     names = [a.name for a in op.dynamic]
     fixed = dict(zip((a.name for a in op.static), static, strict=False))
     results = op.result_names or ("result",)
 
-    def run(*values):
+    def run(*values: Value) -> tuple[jax.Array, ...]:
         n = len(values) - len(tangents)
         out = as_tuple(forward(*values[:n]))
         bound = {**fixed, **dict(zip(names, values, strict=False)), **dict(zip(results, out, strict=False))}
@@ -266,7 +306,7 @@ def _declared_jvp(kernel, static, tangents):
     return run
 
 
-def vmap_function(forward, in_dims, out_dims):
+def vmap_function(forward: Forward, in_dims: Dims, out_dims: int) -> Forward:
     """``forward`` over a mapped axis of the inputs; see Kernel.vmap."""
     return jax.vmap(forward, in_axes=in_dims, out_axes=out_dims)
 
@@ -301,7 +341,29 @@ class Plan:
         "source", "recipe", "explicit",
     )  # fmt: skip
 
-    def __init__(self, name, inputs, outputs, names, wanted, outs, diff):
+    kernel: Derived | None
+    route: Indices | None
+    op: Kernel | None
+    node_class: Any
+    shown: dict[str, Any] | None
+    frees: bool | None
+    source: tuple[Forward, Sequence[Aval]] | None
+    numbers: Indices
+    apart: Indices
+    tensors: Indices
+    static: Static
+    avals: Avals
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Indices,
+        outputs: Indices,
+        names: tuple[str, ...],
+        wanted: Indices,
+        outs: tuple[jax.ShapeDtypeStruct, ...],
+        diff: Indices,
+    ) -> None:
         self.name = name
         self.inputs, self.outputs, self.names = inputs, outputs, names
         self.wanted, self.outs, self.diff = wanted, outs, diff
@@ -312,14 +374,14 @@ class Plan:
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()
 
-    def routed(self, arguments, results):
+    def routed(self, arguments: Values, results: Values) -> Values:
         """All gradients: those the kernel computed and those passed through."""
         if self.route is None:
             return results
         return [arguments[r] if r >= 0 else results[-1 - r] for r in self.route]
 
 
-def _plan_outputs(kernel, static, avals):
+def _plan_outputs(kernel: Kernel, static: Static, avals: Avals) -> tuple[tuple[jax.ShapeDtypeStruct, ...], Indices]:
     compiled = getattr(kernel.kernels.get(static), "results", None)
     found = compiled and compiled(avals)
     if found is None:
@@ -332,7 +394,7 @@ def _plan_outputs(kernel, static, avals):
     return outs, diff
 
 
-def default_plan(kernel, static, avals, wanted):
+def default_plan(kernel: Kernel, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
     """jax.vjp of the kernel; dead-code elimination on its jaxpr tells which inputs it reads."""
     forward = kernel.forward(static)
     outs, diff = _plan_outputs(kernel, static, avals)
@@ -341,12 +403,12 @@ def default_plan(kernel, static, avals, wanted):
     present = [i for i, a in enumerate(avals) if a is not None]
     kept, outputs = _kept(kernel, wanted, len(outs))
 
-    def back(*values):
+    def back(*values: Value) -> tuple[jax.Array, ...]:
         inputs = [None] * len(avals)
         for i, v in zip(present, values, strict=False):
             inputs[i] = v
 
-        def f(*xs):
+        def f(*xs: Value) -> tuple[jax.Array, ...]:
             filled = list(inputs)
             for i, x in zip(wanted, xs, strict=True):
                 filled[i] = x
@@ -367,7 +429,7 @@ def default_plan(kernel, static, avals, wanted):
     return plan
 
 
-def _kept(kernel, wanted, n_outs):
+def _kept(kernel: Kernel, wanted: Indices, n_outs: int) -> tuple[set[int], Indices]:
     """Indices of the inputs and of the results to save whether or not the derivative reads them.
 
     Numbers, which nodes show, and what PyTorch's own derivative reads: there a change in place is an error.
@@ -381,12 +443,12 @@ def _kept(kernel, wanted, n_outs):
     return inputs, tuple(i for i, n in enumerate(_results(op, n_outs)) if n in marks) if marks else ()
 
 
-def _results(op, n):
+def _results(op: Op, n: int) -> tuple[str, ...]:
     """The names of the results in formulas and ``_saved_<name>``."""
     return op.result_names or ("result", *(f"result{i}" for i in range(1, n)))
 
 
-def _mark(plan, kernel):
+def _mark(plan: Plan, kernel: Kernel) -> None:
     op = kernel.declaration
     if op.lists:
         return
@@ -395,14 +457,14 @@ def _mark(plan, kernel):
     plan.apart = tuple(p for p, a in known if a.name in op.apart)
 
 
-def _names(kernel, indices):
+def _names(kernel: Kernel, indices: Iterable[int]) -> tuple[str, ...]:
     dynamic = kernel.declaration.dynamic
     if any(a.is_list for a in dynamic):
         dynamic = ()
     return tuple(dynamic[i].name if i < len(dynamic) else str(i) for i in indices)
 
 
-def formula_plan(op, static, avals, wanted, kernel=None):
+def formula_plan(op: Op, static: Static, avals: Avals, wanted: Indices, kernel: Kernel | None = None) -> Plan | None:
     """A plan from explicit formulas: what they name is what is saved."""
     kernel = kernel or op
     outs, diff = _plan_outputs(kernel, static, avals)
@@ -427,7 +489,7 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     fixed = op.group(avals, static[len(op.static)] if op.lists else None)
     policy = rules.POLICIES[op.dtype]
 
-    def back(*values):
+    def back(*values: Value) -> tuple[jax.Array, ...]:
         given = _spread(values[: len(inputs)], inputs, len(avals))
         have = op.group(given, static[len(op.static)] if op.lists else None)
         have |= dict(zip((a.name for a in op.static), static, strict=False))
@@ -458,16 +520,18 @@ def formula_plan(op, static, avals, wanted, kernel=None):
     return plan
 
 
-def _turn(formula, have):
+def _turn(formula: Formula, have: Mapping[str, Any]) -> int:
     """Where a formula stands among those of a call; see ``turn`` of :func:`op.op`."""
     turn = getattr(formula, "turn", None)
     return 0 if turn is None else turn(**{p: have[p] for p in turn.__code__.co_varnames[: turn.__code__.co_argcount]})
 
 
-def _refusing_plan(op, wanted, outs, diff, error):
+def _refusing_plan(
+    op: Op, wanted: Indices, outs: tuple[jax.ShapeDtypeStruct, ...], diff: Indices, error: Exception
+) -> Plan:
     """The plan of a call whose backward raises; see rules.undefined."""
 
-    def back(*grads):
+    def back(*grads: jax.Array) -> NoReturn:
         raise error
 
     plan = Plan(op.name, (), (), (), wanted, outs, diff)
@@ -476,14 +540,14 @@ def _refusing_plan(op, wanted, outs, diff, error):
     return plan
 
 
-def _spread(grads, diff, n):
+def _spread(grads: Values, diff: Indices, n: int) -> list[Value]:
     full = [None] * n
     for i, g in zip(diff, grads, strict=True):
         full[i] = g
     return full
 
 
-def _finish(plan, kernel, closed, weak):
+def _finish(plan: Plan, kernel: Kernel, closed: ClosedJaxpr, weak: Sequence[bool]) -> None:
     """Find gradients that merely pass through, and make the rest an operator of its own."""
     invars = {v: i for i, v in enumerate(closed.jaxpr.invars)}
     route, computed = [], []

@@ -1,8 +1,15 @@
 """Whether formulas are traced by name: for a ``__torch_dispatch__``, which is to see PyTorch's operators in them."""
 
+from __future__ import annotations
+
 import threading
+from typing import TYPE_CHECKING
 
 import jax
+
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._decl.typed import Aval, Forward
 
 
 class _Naming(threading.local):
@@ -12,12 +19,12 @@ class _Naming(threading.local):
 _naming = _Naming()
 
 
-def naming():
+def naming() -> bool:
     """Whether words keep their names in what this thread traces now; see ``words``."""
     return _naming.on
 
 
-def named_trace(function, *avals):
+def named_trace(function: Forward, *avals: Aval) -> ClosedJaxpr:
     """The jaxpr of ``function`` with words in it."""
     before, _naming.on = _naming.on, True
     try:

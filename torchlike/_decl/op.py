@@ -6,19 +6,40 @@ selects a compiled kernel. Checks of shapes and dtypes inside a kernel run while
 call that was seen before pays nothing for them.
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
 from torchlike._decl.schema import Schema, SchemaError
 
-REGISTRY: dict[str, "Op"] = {}
-EXTENSIONS: dict[str, "Op"] = {}  # operators of other namespaces, by namespace::name
-# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast.
-AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
+if TYPE_CHECKING:
+    import jax
+
+    from torchlike._decl.schema import Arg
+    from torchlike._decl.typed import (
+        Autocast,
+        Avals,
+        Backward,
+        Formula,
+        Forward,
+        Identity,
+        Indices,
+        Saved,
+        Static,
+        Value,
+        Values,
+    )
+
+REGISTRY: dict[str, Op] = {}
+EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::name
+# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast; to the lower
+# precision or that of the states (``hx``, ``cx``), where that is wider.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -52,24 +73,24 @@ class Op(Kernel):
     )  # fmt: skip
 
     @property
-    def full_name(self):
+    def full_name(self) -> str:
         return self.schema.full_name
 
-    def identity(self):
+    def identity(self) -> Identity:
         module = self.kernel.__module__ or "torchlike."  # kernels that are made as text have none
         own = REGISTRY.get(self.full_name) is self and module.startswith("torchlike.")
         return ("op", self.full_name) if own else None
 
-    def exactly(self, static):
+    def exactly(self, static: Static) -> Static:
         """``static`` with what tells its numbers from those that equal them: it is the key of kernels and plans."""
         return (*static, *[exact(x) for a, x in zip(self.static, static, strict=False) if a.name in self.inexact])
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
         lens = static[len(self.static)] if self.lists else None
         policy = rules.POLICIES[self.dtype]
 
-        def run(*values):
+        def run(*values: Value) -> Any:
             bound = self.group(values, lens)
             self._validate(bound)
             policy(bound, self.policy_names, bound)
@@ -77,25 +98,26 @@ class Op(Kernel):
 
         return run
 
-    def chosen(self, choose, avals, static):
+    def chosen(self, choose: Callable[..., Any], avals: Avals, static: Static) -> Any:
         """What the function ``choose`` gives for a call; see ``node`` of :func:`op`."""
         facts = dict(zip((a.name for a in self.dynamic), avals, strict=False))
         facts |= zip((a.name for a in self.static), static, strict=False)
         return choose(*(facts[p] for p in parameters(choose)))
 
-    def verdict(self, static):
+    def verdict(self, static: Static) -> Forward:
         """The traceable function from runtime values to the flag of ``check``: True if PyTorch raises."""
         return lambda *values: self.examine(static, values)[0]
 
-    def examine(self, static, values):
+    def examine(self, static: Static, values: Values) -> tuple[Any, Any]:
         """(bad flag, exception or function giving it) of ``check`` on these values."""
         fixed = dict(zip((a.name for a in self.static), static, strict=False))
         bound = self.group(values, static[len(self.static)] if self.lists else None)
         return self.checked(**bound, **fixed)
 
-    def group(self, values, lens):
+    def group(self, values: Values, lens: Sequence[int] | None) -> dict[str, Any]:
         """{argument: value} from the flat runtime values; list arguments are regrouped."""
-        bound, i = {}, 0
+        bound: dict[str, Any] = {}
+        i = 0
         lens = iter(lens or ())
         for arg in self.dynamic:
             if arg.is_list:
@@ -112,7 +134,7 @@ class Op(Kernel):
                 i += 1
         return bound
 
-    def spans(self, static):
+    def spans(self, static: Static) -> dict[str, range]:
         """{argument: indices of its runtime values}; a list has one for each element."""
         lens, found, at = iter(static[len(self.static)] if self.lists else ()), {}, 0
         for arg in self.dynamic:
@@ -121,7 +143,7 @@ class Op(Kernel):
             at += n
         return found
 
-    def _validate(self, bound):
+    def _validate(self, bound: Mapping[str, Any]) -> None:
         for position, arg in enumerate(self.dynamic, 1):
             value = bound[arg.name]
             if not arg.is_tensor or arg.is_list:
@@ -136,18 +158,18 @@ class Op(Kernel):
                     f"{self.name}(): argument '{arg.public_name}' (position {position}) must be Tensor, not {kind}"
                 )
 
-    def derivative(self, static, avals, wanted):
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> derive.Plan | None:
         if self.formulas is None:
             return derive.default_plan(self, static, avals, wanted)
         if not self.formulas:
             return None
         return derive.formula_plan(self, static, avals, wanted)
 
-    def jvp(self, static, tangents):
+    def jvp(self, static: Static, tangents: Indices) -> Kernel:
         own = self.formulas and self.tangents != "kernel"
         return self.formula_jvp(static, tangents) if own else super().jvp(static, tangents)
 
-    def formula_jvp(self, static, tangents):
+    def formula_jvp(self, static: Static, tangents: Indices) -> Kernel:
         """The jvp that the declared formulas give, which is not that of the kernel."""
         key = ("jvp", static, tangents)
         found = self.derived.get(key)
@@ -168,7 +190,7 @@ class ViewOp(Op):
 
     __slots__ = ("read", "write", "prepare")
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         read = self.read
         return lambda value, *ints: read(value, *static, *ints)
 
@@ -178,57 +200,77 @@ class Inplace(Kernel):
 
     __slots__ = ("op", "verdict", "examine")
 
-    def __init__(self, op):
+    def __init__(self, op: Op) -> None:
         super().__init__(op.name + "_", op.inplace_node)
         self.op = op
         self.verdict, self.examine = op.verdict, op.examine
 
     @property
-    def declaration(self):
+    def declaration(self) -> Op:
         return self.op
 
-    def identity(self):
+    def identity(self) -> Identity:
         origin = self.op.identity()
         return None if origin is None else ("inplace", origin)
 
     @property
-    def checked(self):
+    def checked(self) -> Callable[..., Any] | None:
         return self.op.checked
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         run, name = self.op.forward(static), self.name
 
-        def inplace(*values):
+        def inplace(*values: Value) -> jax.Array:
             return derive.into(name, run(*values), values[0])
 
         return inplace
 
-    def derivative(self, static, avals, wanted):
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> derive.Plan | None:
         op = self.op
         if op.formulas is None:
             return derive.default_plan(self, static, avals, wanted)
         return derive.formula_plan(op, static, avals, wanted, self) if op.formulas else None
 
 
-def exact(x):
+def exact(x: Any) -> Any:
     """What tells a number from those that equal it: its class, or the text of a zero; of each in a tuple."""
     if x.__class__ is tuple:
         return tuple(map(exact, x))
     return x.__class__ if x else repr(x)
 
 
-def _as_array(value):
+def _as_array(value: Value) -> Value:
     return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
 
 
-def _camel(name):
+def _camel(name: str) -> str:
     parts = [part[:1].upper() + part[1:] for part in name.split("_")]
     return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
 
 
-def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="function method",
-       operator=None, numbers=False, static="", runtime="", nondiff=(), check=None, policy=None,
-       strides=False, saved=None, edges=None, namespace=None, jvp=None, backward=None, aten=None):  # fmt: skip
+def op(
+    schema: str,
+    *,
+    dtype: str = "same",
+    vjp: Mapping[str, Formula] | None = None,
+    node: str | Callable[..., str] | None = None,
+    autocast: Autocast | Mapping[str, Autocast] = None,
+    variants: str = "function method",
+    operator: str | None = None,
+    numbers: bool | str = False,
+    static: str = "",
+    runtime: str = "",
+    nondiff: Iterable[int] = (),
+    check: Callable[..., tuple[Any, Any]] | None = None,
+    policy: str | None = None,
+    strides: bool = False,
+    saved: Saved = None,
+    edges: Callable[..., Any] | None = None,
+    namespace: str | None = None,
+    jvp: dict[str, Formula] | str | None = None,
+    backward: Backward = None,
+    aten: str | dict[str, Any] | bool | None = None,
+) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
     Args:
@@ -250,7 +292,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
-            ``AUTOCAST``; nothing where it says nothing.
+            ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -276,7 +318,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
 
-    def declare(kernel):
+    def declare(kernel: Callable[..., Any]) -> Op:
         names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
         new = Op(schema.name, names[0])
         new.node_of, new.edges_of = node if callable(node) else None, edges
@@ -304,7 +346,7 @@ def op(schema, *, dtype="same", vjp=None, node=None, autocast=None, variants="fu
     return declare
 
 
-def _marks(saved):
+def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
     """``saved`` without its marks, {name: ! or ?}, and the names marked ~."""
     if saved is None or callable(saved):
         return saved, {}, frozenset()
@@ -315,18 +357,22 @@ def _marks(saved):
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
 
 
-def _autocast(classes):
+_DEVICES = ("cpu", "cuda")
+
+
+def _autocast(classes: Autocast | Mapping[str, Autocast]) -> Mapping[str, Autocast]:
     """{device: class}."""
-    by_device = dict.fromkeys(("cpu", "cuda"), classes) if isinstance(classes, str) else classes or {}
-    unknown = {*by_device.values()} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
+    by_device: Mapping[str, Autocast] = classes if isinstance(classes, Mapping) else dict.fromkeys(_DEVICES, classes)
+    by_device = by_device if classes else {}
+    unknown = {str(c) for c in by_device.values() if not callable(c)} - AUTOCAST | {*by_device} - {*_DEVICES}
     if unknown:
         raise SchemaError(f"autocast: {sorted(unknown)} is none of {sorted(AUTOCAST)}, by cpu or cuda")
     return by_device
 
 
-def _aten(given, schema):
+def _aten(given: str | dict[str, Any] | bool | None, schema: Schema) -> Aten:
     """``aten`` of a declaration with what follows from its schema; private names and random words are ours."""
-    fields = given if isinstance(given, dict) else {"schema": given} if isinstance(given, str) else {}
+    fields: dict[str, Any] = given if isinstance(given, dict) else {"schema": given} if isinstance(given, str) else {}
     private = schema.name[0] == "_" or any(a.name == "words" for a in schema.args)
     own = fields.get("own", given is False or private and given is not True and "schema" not in fields)
     text = fields.get("schema", re.sub(r" (result\d)(?=[,)])", "", schema.text[len(schema.full_name) :]))
@@ -339,7 +385,7 @@ def _aten(given, schema):
                 fields.get("calls"), fields.get("calls_inplace"))  # fmt: skip
 
 
-def _backwards(backward):
+def _backwards(backward: Backward) -> dict[str | None, tuple[Any, dict[str, Any]]] | None:
     """``backward`` as {inputs: (schema or name, sources)}."""
     if backward is None:
         return backward
@@ -347,32 +393,32 @@ def _backwards(backward):
     return {wrt: b if isinstance(b, tuple) else (b, {}) for wrt, b in by_input.items()}
 
 
-def _result_names(schema):
-    names = tuple(name for _, name in schema.returns)
+def _result_names(schema: Schema) -> tuple[str, ...] | None:
+    names: tuple[Any, ...] = tuple(name for _, name in schema.returns)
     return names if len(names) > 1 and all(names) else None
 
 
-def _number_names(numbers, args):
+def _number_names(numbers: bool | str, args: Iterable[Arg]) -> frozenset[str]:
     """The names of the tensor arguments that accept Python numbers."""
     return frozenset(numbers.split() if isinstance(numbers, str) else (a.name for a in args if numbers))
 
 
-def _is_runtime(arg):
+def _is_runtime(arg: Arg) -> bool:
     return arg.kind in ("Tensor", "Scalar", "float") and not (arg.is_list and arg.kind != "Tensor")
 
 
-def _split_names(vjp):
+def _split_names(vjp: Mapping[str, Formula] | None) -> dict[tuple[str, ...], Formula] | None:
     return None if vjp is None else {tuple(names.split(", ")): formula for names, formula in vjp.items()}
 
 
-def parameters(function):
+def parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     """Parameter names of a plain function, read without the cost of inspect."""
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _demand_consistent(op, registry, prefix):
-    def demand(ok, problem):
+def _demand_consistent(op: Op, registry: Mapping[str, Op], prefix: str) -> None:
+    def demand(ok: bool, problem: str) -> None:
         if not ok:
             raise SchemaError(f"{op.full_name}: {problem}\n  schema: {op.schema}")
 
@@ -392,18 +438,29 @@ def _demand_consistent(op, registry, prefix):
         demand(wrt in names and not extra, f"jvp for {wrt} asks for {sorted(extra)}; known: {sorted(known)}")
 
 
-def view(schema, *, prepare, write, vjp=None, node=None, variants="function method", saved="", backward=None,
-         aten=None):  # fmt: skip
+def view(
+    schema: str,
+    *,
+    prepare: Callable[..., Any],
+    write: Callable[..., Any],
+    vjp: dict[tuple[str, ...], Formula] | None = None,
+    node: str | None = None,
+    variants: str = "function method",
+    saved: Saved = "",
+    backward: Callable[..., Any] | None = None,
+    aten: str | dict[str, Any] | bool | None = None,
+    autocast: Autocast | Mapping[str, Autocast] = None,
+) -> Callable[[Callable[..., Any]], ViewOp]:
     """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`.
 
     ``backward(grad, shape, *arguments)``: its adjoint in PyTorch's words, where those are not what jax's are.
     """
     schema = Schema(schema)
 
-    def declare(read):
+    def declare(read: Callable[..., Any]) -> ViewOp:
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.autocast, new.operator = {}, None
+        new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),

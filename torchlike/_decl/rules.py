@@ -1,5 +1,10 @@
 """Rules that every declaration shares: dtype policies, un-broadcasting, the conjugate convention."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,15 +14,19 @@ from torchlike._base import promotion
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl.naming import naming
 
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._decl.typed import Formula, Tree, Value
 
-def category(x):
+
+def category(x: jax.Array) -> int:
     """0: has dimensions, 1: 0-dim, 2: a Python number (jax marks it as weakly typed)."""
     if getattr(x, "weak_type", False):
         return 2
     return 0 if x.ndim else 1
 
 
-def number_dtype(x):
+def number_dtype(x: jax.Array) -> dtype:
     """The torch dtype of a Python number inside a kernel: int64, the default float or complex."""
     kind = x.dtype.kind
     if kind == "f":
@@ -25,7 +34,7 @@ def number_dtype(x):
     return get_default_dtype().to_complex() if kind == "c" else from_np(x.dtype)
 
 
-def common_dtype(arrays):
+def common_dtype(arrays: Iterable[jax.Array]) -> dtype:
     """PyTorch's promoted dtype of the arrays (tracers and Python numbers) of one call."""
     pairs = []
     for x in arrays:
@@ -34,7 +43,7 @@ def common_dtype(arrays):
     return promotion.result_type(pairs)
 
 
-def _cast(bound, names, dtype):
+def _cast(bound: dict[str, Any], names: Iterable[str], dtype: dtype) -> None:
     for name in names:
         value = bound.get(name)
         if isinstance(value, list):
@@ -43,7 +52,7 @@ def _cast(bound, names, dtype):
             bound[name] = value.astype(dtype.np)
 
 
-def _present(bound, names):
+def _present(bound: Mapping[str, Any], names: Iterable[str]) -> Iterator[Any]:
     for name in names:
         value = bound.get(name)
         if isinstance(value, list):
@@ -52,13 +61,13 @@ def _present(bound, names):
             yield value
 
 
-def promote(bound, names, avals):
+def promote(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """Cast the tensors to their common dtype."""
     dtype = common_dtype(list(_present(avals, names)))
     _cast(bound, names, dtype)
 
 
-def int_to_float(bound, names, avals):
+def int_to_float(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """Cast the tensors to their common dtype, integers and bools to the default dtype."""
     dtype = common_dtype(list(_present(avals, names)))
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -66,7 +75,7 @@ def int_to_float(bound, names, avals):
     _cast(bound, names, dtype)
 
 
-def bool_to_int(bound, names, avals):
+def bool_to_int(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """As ``promote``, with bool and integers widened to int64 (sum, prod and their like)."""
     dtype = common_dtype(list(_present(avals, names)))
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -75,19 +84,19 @@ def bool_to_int(bound, names, avals):
         _cast(bound, names, dtype)
 
 
-def same(bound, names, avals):
+def same(bound: dict[str, Any], names: Iterable[str], avals: Mapping[str, Any]) -> None:
     """Leave the tensors as they came."""
 
 
 POLICIES = {"promote": promote, "int_to_float": int_to_float, "bool_to_int": bool_to_int, "same": same}
 
 
-def conj(tree):
+def conj(tree: Tree) -> Tree:
     """Complex conjugate of every complex leaf; real leaves as they are."""
     return jax.tree.map(lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, tree)
 
 
-def adjoint(f, *primals):
+def adjoint(f: Callable[..., Any], *primals: Value) -> Callable[[Any], tuple[Any, ...]]:
     """PyTorch's vjp of ``f``: L* of its derivative L.
 
     jax.vjp transposes with respect to Re(ct . t), PyTorch's inner product is Re(conj(g) . t);
@@ -97,7 +106,7 @@ def adjoint(f, *primals):
     return lambda grads: conj(pull(conj(grads)))
 
 
-def fit(grad, like):
+def fit(grad: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
     """Undo broadcasting, promotion and real-to-complex, once for every formula."""
     if naming():  # the engine that runs it does that
         return grad
@@ -114,22 +123,22 @@ def fit(grad, like):
     return grad.astype(like.dtype)
 
 
-def undefined(error):
+def undefined(error: Exception) -> Formula:
     """The formula of a derivative that does not exist: its backward raises ``error``."""
 
-    def formula(grad):
+    def formula(grad: jax.Array) -> NoReturn:
         raise error
 
     formula.error = error
     return formula
 
 
-def strong(x):
+def strong(x: Value) -> jax.Array:
     """The array without jax's weak type, so that a result promotes like any tensor."""
     x = jnp.asarray(x)
     return lax.convert_element_type(x, x.dtype)
 
 
-def differentiable(dtype):
+def differentiable(dtype: np.dtype) -> bool:
     """Whether values of this numpy dtype have gradients."""
     return jnp.issubdtype(dtype, jnp.inexact)

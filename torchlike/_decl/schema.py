@@ -5,12 +5,17 @@ overload, its arguments with kinds and defaults, and its returns. ``(a)`` marks 
 mutated argument.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._decl.function_schema import parse_schema
+
+if TYPE_CHECKING:
+    from torchlike._decl.schema_types import Argument
 
 _KIND = re.compile(r"(\w+)(\(.*?\))?(.*)")
 
@@ -38,20 +43,20 @@ class Arg(NamedTuple):
     mutated: bool
 
     @property
-    def is_tensor(self):
+    def is_tensor(self) -> bool:
         return self.kind == "Tensor"
 
     @property
-    def public_name(self):
+    def public_name(self) -> str:
         """The name under which functions take it and errors speak of it."""
         return "input" if self.name == "self" else self.name
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = f"{self.type} {self.name}"
         return f"{text}={_spell(self.default, self)}" if self.has_default else text
 
 
-def _spell(value, arg):
+def _spell(value: object, arg: Arg) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, tuple):
@@ -60,7 +65,7 @@ def _spell(value, arg):
 
 
 @cache
-def _default(text):
+def _default(text: str) -> Any:
     if text in ("True", "False", "None"):
         return {"True": True, "False": False, "None": None}[text]
     if text[0] in "0123456789-.[\"'":
@@ -69,7 +74,7 @@ def _default(text):
     return text
 
 
-def _arg(parsed):
+def _arg(parsed: Argument) -> Arg:
     """An argument of the parsed schema as kernels see it: its default is the value that a Python call leaves out."""
     kind, _, suffix = _KIND.fullmatch(parsed._spelt).groups()
     if kind not in _KINDS:
@@ -94,7 +99,7 @@ class Schema:
 
     __slots__ = ("text", "name", "overload", "args", "returns")
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         try:
             parsed = parse_schema(text)
             self.args = tuple([_arg(a) for a in parsed.arguments])
@@ -104,15 +109,15 @@ class Schema:
         self.returns = tuple([(r._spelt, r.name or None) for r in parsed.returns])
 
     @property
-    def full_name(self):
+    def full_name(self) -> str:
         return f"{self.name}.{self.overload}" if self.overload else self.name
 
     @property
-    def is_view(self):
+    def is_view(self) -> bool:
         return any("(a)" in kind for kind, _ in self.returns)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Schema({self.text!r})"

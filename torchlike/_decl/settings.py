@@ -1,10 +1,18 @@
 """Process-wide settings that kernels read while they are traced."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import torchlike._base.dtypes as dtypes
 from torchlike._decl.op import EXTENSIONS, REGISTRY
 
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
 
-def kernels():
+
+def kernels() -> Iterator[Kernel]:
     """Every declared operator and its in-place form."""
     for op in (*REGISTRY.values(), *EXTENSIONS.values()):
         yield op
@@ -12,7 +20,7 @@ def kernels():
             yield op.inplace
 
 
-def set_default_dtype(d):
+def set_default_dtype(d: dtypes.dtype) -> None:
     """Set the floating dtype of tensors made from Python floats, for the whole process.
 
     Raises TypeError unless ``d`` is a floating dtype.
@@ -33,7 +41,7 @@ def set_default_dtype(d):
 READ: dict[str, str] = {}  # the settings beside the default dtype that kernels read, where they are not the usual ones
 
 
-def reset_kernels(setting, value, usual):
+def reset_kernels(setting: str, value: str, usual: str) -> None:
     """Forget every compiled kernel: a setting that kernels read is ``value`` from now on."""
     READ.pop(setting, None)
     if value != usual:

@@ -4,6 +4,11 @@ On values a word runs the kernel of its operator. While a formula is traced for 
 equation that keeps the operator's name; everything else in a formula is jax, whose primitives have names in aten.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
@@ -12,6 +17,11 @@ from torchlike._base.jaxprs import Primitive
 from torchlike._decl.derive import into
 from torchlike._decl.naming import naming
 from torchlike._decl.op import REGISTRY
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+    from torchlike._base.jaxprs import ClosedJaxpr
 
 # Words that are no declared operator, or views, whose kernels want a tensor's layout.
 _PLAIN = {
@@ -37,11 +47,11 @@ class Word:
 
     __slots__ = ("name", "compute", "__weakref__")
 
-    def __init__(self, name, compute=None):
+    def __init__(self, name: str, compute: Callable[..., Any] | None = None) -> None:
         self.name = name
         self.compute = compute or _PLAIN.get(name) or _kernel(name)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not naming():
             return self.compute(*args, **kwargs)
         leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=lambda x: x is None)
@@ -54,19 +64,21 @@ class Word:
 _SLOT = object()
 
 
-def arguments(arrays, tree, fixed):
+def arguments(
+    arrays: Iterable[jax.Array], tree: PyTreeDef, fixed: Iterable[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(args, kwargs) of the call of a word."""
     arrays = iter(arrays)
     return jax.tree.unflatten(tree, [next(arrays) if x is _SLOT else x for x in fixed])
 
 
-def _kernel(name):
+def _kernel(name: str) -> Callable[..., Any]:
     """The kernel of the declared operator of this name, or in place, as a function of PyTorch's arguments."""
     inplace = name not in REGISTRY
     head, dot, overload = name.partition(".")
     op = REGISTRY[head.removesuffix("_") + dot + overload] if inplace else REGISTRY[name]
 
-    def compute(*args, **kwargs):
+    def compute(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip([a.name for a in op.schema.args], args, strict=False)) | kwargs
         values, lens = [], []
         for a in op.dynamic:
@@ -81,7 +93,7 @@ def _kernel(name):
     return compute
 
 
-def _key(value):
+def _key(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -91,8 +103,8 @@ for _p in (word_p, later_p, unseen_p):
 
 
 @word_p.def_abstract_eval
-def _(*avals, word, tree, fixed):
-    def run(*xs):
+def _(*avals: ShapedArray, word: Word, tree: PyTreeDef, fixed: tuple[Any, ...]) -> list[ShapedArray]:
+    def run(*xs: jax.Array) -> Any:
         args, kwargs = arguments(xs, tree, fixed)
         return word.compute(*args, **kwargs)
 
@@ -101,30 +113,30 @@ def _(*avals, word, tree, fixed):
 
 
 @later_p.def_abstract_eval
-def _(*avals, rank, jaxpr):
+def _(*avals: ShapedArray, rank: int, jaxpr: ClosedJaxpr) -> list[ShapedArray]:
     return jaxpr.out_avals
 
 
 @unseen_p.def_abstract_eval
-def _(*avals, jaxpr):
+def _(*avals: ShapedArray, jaxpr: ClosedJaxpr) -> list[ShapedArray]:
     return jaxpr.out_avals
 
 
-def later(function, *values, rank=1):
+def later(function: Callable[..., Any], *values: jax.Array, rank: int = 1) -> jax.Array:
     """``function(*values)``; what PyTorch computes in a node of its own, after those made later by ``rank``."""
     if not naming():
         return function(*values)
     return later_p.bind(*values, rank=rank, jaxpr=jax.make_jaxpr(function)(*values))[0]
 
 
-def unseen(function, *values):
+def unseen(function: Callable[..., Any], *values: jax.Array) -> jax.Array:
     """``function(*values)``; what PyTorch has saved, or never computes: no ``__torch_dispatch__`` sees it."""
     if not naming():
         return function(*values)
     return unseen_p.bind(*values, jaxpr=jax.make_jaxpr(function)(*values))[0]
 
 
-def spelled(name, compute, *args, **kwargs):
+def spelled(name: str, compute: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``compute(*args, **kwargs)``, which the operator ``name`` computes too."""
     return Word(name, compute)(*args, **kwargs) if naming() else compute(*args, **kwargs)
 
@@ -132,16 +144,16 @@ def spelled(name, compute, *args, **kwargs):
 class _Words:
     """PyTorch's operators by name: ``aten.tanh(x)``, ``aten["scatter.src"](...)``."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._found = {}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Word:
         found = self._found.get(name)
         if found is None:
             found = self._found[name] = Word(name)
         return found
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Word:
         if name.startswith("__"):  # what tools ask of any object
             raise AttributeError(name)
         return self[name]

@@ -3,22 +3,30 @@
 XLA computes a result that is cheap again in every result that needs it: in a row of n results, n * n / 2 operations.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Values
+    from torchlike._executor.typed import Calls
 
 LONG = 64  # results computed one from the other, beyond which a trace is run in pieces
 PIECE = 16  # such results of one piece
 
 
-def ends(calls, live):
+def ends(calls: Calls, live: Sequence[int]) -> list[int]:
     """The numbers of calls at which the pieces of a trace end; the last of them alone where it is one program."""
     wanted = set(live)
     longest, _ = _walk(calls, wanted, len(calls) + 1)
     return [len(calls)] if longest <= LONG else [*_walk(calls, wanted, PIECE)[1], len(calls)]
 
 
-def _walk(calls, wanted, most):
+def _walk(calls: Calls, wanted: Collection[int], most: int) -> tuple[int, list[int]]:
     """(results on the longest way, calls before which a piece ends so that none has a way longer than ``most``)."""
     depths: list[int] = []  # of each slot, how many results lie on the longest way to it
     stops, longest = [], 0
@@ -39,7 +47,7 @@ class Pieces:
     ``parts``: (program, slots it reads, slots it gives, slots that nothing reads afterwards).
     """
 
-    def __init__(self, calls, live, stops):
+    def __init__(self, calls: Calls, live: Sequence[int], stops: Sequence[int]) -> None:
         self.live, self.inputs, self.parts = live, [], []
         spans, end = [], 0
         for _, _, new, outs, _, _ in calls:
@@ -53,7 +61,7 @@ class Pieces:
             gone = [s for s in (*reads, *gives) if last.get(s) == number]
             self.parts.append((_program(calls[a:b], spans[a:b], reads, gives), reads, gives, gone))
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> list[Any]:
         env = dict(zip(self.inputs, inputs, strict=True))
         for program, reads, gives, gone in self.parts:
             env.update(zip(gives, program(*[env[s] for s in reads]), strict=True))
@@ -62,7 +70,9 @@ class Pieces:
         return [env[s] for s in self.live]
 
 
-def _last_readers(calls, spans, stops, live):
+def _last_readers(
+    calls: Calls, spans: Sequence[tuple[int, int, int]], stops: Sequence[int], live: Sequence[int]
+) -> dict[int, int]:
     """{slot: the number of the last piece that reads it}; that of none for results of the trace."""
     last, number = {}, 0
     for i, (call, (new, outs, _)) in enumerate(zip(calls, spans, strict=True)):
@@ -72,7 +82,9 @@ def _last_readers(calls, spans, stops, live):
     return last | dict.fromkeys(live, len(stops))
 
 
-def _borders(calls, spans, number, last):
+def _borders(
+    calls: Calls, spans: Sequence[tuple[int, int, int]], number: int, last: dict[int, int]
+) -> tuple[list[int], list[int]]:
     """The slots that a piece reads, and those it gives."""
     first, made = spans[0][0], [s for _, outs, end in spans for s in range(outs, end)]
     before = [k for call in calls for k in call[1] if k.__class__ is int and k < first]
@@ -80,7 +92,9 @@ def _borders(calls, spans, number, last):
     return [*dict.fromkeys([*before, *new])], [s for s in made if last.get(s, -1) > number]
 
 
-def _program(calls, spans, reads, gives):
+def _program(
+    calls: Calls, spans: Sequence[tuple[int, int, int]], reads: Sequence[int], gives: Sequence[int]
+) -> Callable[..., Any]:
     """The compiled function of a piece; pieces that do the same share it."""
     local = {slot: i for i, slot in enumerate(reads)}
     steps = []
@@ -93,7 +107,7 @@ def _program(calls, spans, reads, gives):
     return _compiled(tuple(steps), tuple([local[s] for s in gives]))
 
 
-def _compiled(steps, gives):
+def _compiled(steps: tuple[Any, ...], gives: tuple[int, ...]) -> Callable[..., Any]:
     found = _programs.get((steps, gives))
     if found is None:
         if len(_programs) > KEPT:
@@ -102,7 +116,7 @@ def _compiled(steps, gives):
     return found
 
 
-def _replayed(steps, gives, values):
+def _replayed(steps: Sequence[Any], gives: Sequence[int], values: Values) -> list[Any]:
     env = list(values)
     for kernel, key in steps:
         env += jax.tree.leaves(kernel(*[None if k is None else env[k] for k in key]))

@@ -4,11 +4,14 @@ jax has no public way to give a jitted function the executable that it shall cal
 imported here; where it is not what it was, ``READY`` is False and kernels are jitted as usual.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import threading
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,6 +19,12 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._executor.pending import Array
+
+if TYPE_CHECKING:
+    from jax.core import ShapedArray
+
+    from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._decl.typed import Indices, Value
 
 try:
     from jax._src import compiler, sharding_impls
@@ -56,7 +65,7 @@ class Code(NamedTuple):
 
 
 @functools.cache
-def host():
+def host() -> jax.Device | None:
     """The device whose code this module makes; None if jax computes elsewhere, or is not as this module knows it."""
     if not READY or jax.default_backend() != "cpu":
         return None
@@ -64,11 +73,11 @@ def host():
 
 
 @functools.cache
-def _device():
+def _device() -> jax.Device:
     return jax.local_devices()[0]
 
 
-def _works():
+def _works() -> bool:
     """Whether a small function can be compiled, kept, loaded and called."""
     try:
         one = jax.device_put(np.ones(1, np.float32), _device())
@@ -80,18 +89,18 @@ def _works():
 
 
 @functools.cache
-def place():
+def place() -> SingleDeviceSharding:
     return SingleDeviceSharding(_device())
 
 
-def usual():
+def usual() -> bool:
     """Whether no setting of jax asks for more than computing on the one device."""
     debugging = jax.config.jax_debug_nans or jax.config.jax_debug_infs or jax.config.jax_no_execution
     return not debugging and _simple_context(trace_context())
 
 
 @functools.lru_cache(64)
-def _simple_context(context):
+def _simple_context(context: tuple[Any, ...]) -> bool:
     """Whether settings that tracing depends on name neither a mesh nor another device."""
     values = [x for part in context for x in (part if isinstance(part, tuple) else (part,))]
     elsewhere = [x for x in values if isinstance(x, jax.Device) and x is not _device()]
@@ -99,18 +108,18 @@ def _simple_context(context):
 
 
 @functools.cache
-def _devices():
+def _devices() -> Any:
     return xla_client.DeviceList((_device(),))
 
 
-def pjit(function, miss, cache, donated=()):
+def pjit(function: Callable[..., Any], miss: Callable[..., Any], cache: Any, donated: Indices = ()) -> Any:
     """The fast call of jax.jit, which asks ``miss`` what to do for arguments that it has not seen."""
     keys = JitGlobalCppCacheKeys(donate_argnums=donated)
     name = getattr(function, "__name__", "kernel")
     return _jax.pjit(name, function, miss, (), (), keys, dispatch_registry, cc_shard_arg, cache)
 
 
-def cache(capacity):
+def cache(capacity: int) -> Any:
     """What keeps the code of fast calls; beyond ``capacity``, that which was used longest ago is dropped."""
     return _jax.PjitFunctionCache(capacity=capacity)
 
@@ -118,7 +127,7 @@ def cache(capacity):
 # -- compiling ---------------------------------------------------------------------------------------
 
 
-def traced(function, args, donated=()):
+def traced(function: Callable[..., Any], args: Sequence[Any], donated: Indices = ()) -> Any:
     """What jax traces of ``function``, for arguments or their kinds."""
     # a function of its own: what jax keeps of it is forgotten with it
     return jax.jit(lambda *values: function(*values), donate_argnums=donated).trace(*args)
@@ -127,15 +136,15 @@ def traced(function, args, donated=()):
 class Known:
     """A jaxpr with flat results, in the place of what jax traces."""
 
-    def __init__(self, closed):
+    def __init__(self, closed: ClosedJaxpr) -> None:
         self.jaxpr, self.out_info = closed, tuple(closed.out_avals)
 
-    def lower(self):
+    def lower(self) -> Any:
         """What jax lowers the jaxpr to."""
         return jax.jit(jaxpr_as_fun(self.jaxpr)).lower(*self.jaxpr.in_avals)
 
 
-def compiled(found, donated, options):
+def compiled(found: Any, donated: Indices, options: dict[str, Any]) -> tuple[Code, bool] | None:
     """(code, whether another process may load it) of what was traced; None if only jax's own way can run it."""
     closed = found.jaxpr
     if closed.effects:
@@ -155,7 +164,7 @@ def compiled(found, donated, options):
     return code, _portable(module) and plain(code.skeleton)
 
 
-def skeleton(found):
+def skeleton(found: Any) -> Any:
     """The result of what was traced, with the number of the array in the place of each."""
     tree = jax.tree.structure(found.out_info)
     return jax.tree.unflatten(tree, range(tree.num_leaves))
@@ -164,7 +173,7 @@ def skeleton(found):
 _thread = threading.local()
 
 
-def _context():
+def _context() -> Any:
     """The MLIR context of this thread: making one takes as long as the rest of lowering a small program."""
     uses = getattr(_thread, "uses", 0)
     if uses % CONTEXTS == 0:
@@ -173,7 +182,7 @@ def _context():
     return _thread.context
 
 
-def _lowered(closed):
+def _lowered(closed: ClosedJaxpr) -> Any:
     """The module of a jaxpr for one device; None if it calls back into Python."""
     context = mlir.ModuleContext(
         platforms=("cpu",), backend=_device().client, axis_context=sharding_impls.ShardingContext(num_devices=1),
@@ -190,7 +199,7 @@ def _lowered(closed):
     return None if context.keepalives or context.host_callbacks else context.module
 
 
-def _executable(module, options):
+def _executable(module: Any, options: dict[str, Any]) -> Any:
     start = time.perf_counter()
     found = _device().client.compile_and_load(
         module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
@@ -200,7 +209,7 @@ def _executable(module, options):
 
 
 @functools.cache
-def _options(pairs):
+def _options(pairs: tuple[tuple[str, Any], ...]) -> Any:
     known = {name: setting for name, setting in pairs if jax.__version__.startswith(TRIED) or _known(name, setting)}
     return compiler.get_compile_options(
         num_replicas=1, num_partitions=1, device_assignment=np.array([[_device().id]]), backend=_device().client,
@@ -209,7 +218,7 @@ def _options(pairs):
 
 
 @functools.cache
-def _known(name, setting):
+def _known(name: str, setting: Any) -> bool:
     """Whether this XLA has an option."""
     try:
         jax.jit(lambda: np.float32(0), compiler_options={name: setting}).lower().compile()
@@ -218,11 +227,11 @@ def _known(name, setting):
     return True
 
 
-def _portable(module):
+def _portable(module: Any) -> bool:
     """Whether a module calls nothing that another process might lack."""
     calls = []
 
-    def look(operation):
+    def look(operation: Any) -> Any:
         if operation.name == "stablehlo.custom_call":
             calls.append(ir.StringAttr(operation.attributes["call_target_name"]).value)
         return ir.WalkResult.ADVANCE
@@ -231,7 +240,7 @@ def _portable(module):
     return all(name.startswith(_OWN_CALLS) for name in calls)
 
 
-def plain(x):
+def plain(x: Any) -> bool:
     """Whether a skeleton is made of what marshal keeps."""
     if x.__class__ in (tuple, list):
         return all(map(plain, x))
@@ -241,32 +250,32 @@ def plain(x):
 # -- keeping and loading -----------------------------------------------------------------------------
 
 
-def facts(outs):
+def facts(outs: Iterable[Any]) -> tuple[Any, ...]:
     """The kinds of arrays, as values that can be kept."""
     return tuple([(a.dtype.name, tuple(a.shape), bool(a.weak_type)) for a in outs])
 
 
-def kinds(kept):
+def kinds(kept: Iterable[Any]) -> tuple[ShapedArray, ...]:
     """The kinds of arrays from :func:`facts`."""
     return tuple([jax.core.ShapedArray(shape, np.dtype(name), weak_type=weak) for name, shape, weak in kept])
 
 
-def kind(value):
+def kind(value: Value) -> ShapedArray:
     """The kind of an argument, as jax.jit sees it."""
     return value.aval if value.__class__ is Array else kind_of(value)
 
 
-def struct(aval):
+def struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
     """Shape and dtype of an array's kind, as jax tells them of what is not there."""
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
-def packed(code):
+def packed(code: Any) -> tuple[Any, ...]:
     """A compiled function as values that can be kept."""
     return code.skeleton, facts(code.outs), code.kept, _device().client.serialize_executable(code.executable)
 
 
-def unpacked(value):
+def unpacked(value: tuple[Any, ...]) -> Code:
     """The compiled function of :func:`packed`."""
     skeleton, outs, kept, binary = value
     if b"lapack_" in binary:
@@ -278,7 +287,7 @@ def unpacked(value):
 _ALIGNMENT = 64  # bytes; what begins at a multiple of it, XLA takes as it is on CPU
 
 
-def aligned(array):
+def aligned(array: np.ndarray) -> np.ndarray:
     """A copy of a numpy array that XLA need not copy again."""
     memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % _ALIGNMENT
@@ -287,7 +296,7 @@ def aligned(array):
     return copy
 
 
-def put(results, outs, committed):
+def put(results: Sequence[np.ndarray], outs: Sequence[ShapedArray], committed: bool) -> list[jax.Array]:
     """Arrays of the given kinds that have the numbers of numpy's; they share no memory with these."""
     found = []
     for x, aval in zip(results, outs, strict=True):
@@ -300,7 +309,7 @@ def put(results, outs, committed):
 # -- calling -----------------------------------------------------------------------------------------
 
 
-def call(code, leaves, committed):
+def call(code: Code, leaves: list[Any], committed: bool) -> tuple[Any, Any]:
     """(results, what jax's fast call needs to make the same call again)."""
     leaves = [v for v, kept in zip(leaves, code.kept, strict=True) if kept]
     here, n = place(), len(leaves)

@@ -1,5 +1,9 @@
 """The choice between immediate and recorded execution."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from torchlike._base.state import Context, state
 from torchlike._executor import recorded
 
@@ -32,17 +36,17 @@ class set_execution(Context):
         self.mode, self._before = mode, (get_execution(), recorded.Default.recorded)
         recorded.switch(mode, default=True)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         recorded.Default.recorded = self._before[1]
         recorded.switch(self.mode)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         recorded.switch(self._before[0])
 
-    def clone(self):
+    def clone(self) -> set_execution:
         return type(self)(self.mode)
 
-    def __call__(self, target):
+    def __call__(self, target: Any) -> Any:
         recorded.Default.recorded = self._before[1]
         recorded.switch(self._before[0])
         return super().__call__(target)

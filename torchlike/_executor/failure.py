@@ -1,13 +1,21 @@
 """What to do when a kernel raises: infer on the meta device, or raise PyTorch's error."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import jax
 
 from torchlike._executor import level
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled
 
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static, Values
 
-def _demand_all_abstract(op, values):
+
+def _demand_all_abstract(op: Kernel, values: Values) -> None:
     """A meta tensor computes with meta tensors, 0-dim ones and indices only."""
     if op.declaration.schema is None:
         return  # a backward, whose zeros for missing gradients have numbers
@@ -19,7 +27,7 @@ def _demand_all_abstract(op, values):
             )
 
 
-def translate(op, static, values, error):
+def translate(op: Kernel, static: Static, values: Values, error: Exception) -> Any:
     """The inferred result if a value is abstract; otherwise raise ``error`` as PyTorch would."""
     if any(type(v) is Abstract for v in values) and isinstance(error, TypeError):
         _demand_all_abstract(op, values)

@@ -1,9 +1,13 @@
 """Functions over many arrays at once, compiled as one program: optimizer steps, norms of all gradients."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -14,9 +18,14 @@ from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
 from torchlike._executor.references import SLOT, TWO
 
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Indices, Static, Value
+    from torchlike._executor.recorded import Recorder
+    from torchlike._executor.typed import HasValue
+
 
 @functools.lru_cache(1024)
-def compiled(function, static, donated=()):
+def compiled(function: Callable[..., Any], static: Static, donated: Indices = ()) -> Callable[..., Any]:
     """``function`` with its static keywords fixed, compiled; shapes, dtypes and structure are keys of
     jax.jit. The arguments ``donated`` are overwritten.
     """
@@ -24,7 +33,7 @@ def compiled(function, static, donated=()):
     return jit(whole, ("fused", whole), donated)
 
 
-def run(function, static, *trees):
+def run(function: Callable[..., Any], static: Static, *trees: Any) -> Any:
     """The result of ``function(*trees, **dict(static))``; trees are lists, tuples and dicts of arrays and
     numbers.
     """
@@ -44,7 +53,14 @@ def run(function, static, *trees):
         raise
 
 
-def replace(function, static, owned, trees, keep, storages=()):
+def replace(
+    function: Callable[..., Any],
+    static: Static,
+    owned: Indices,
+    trees: Sequence[Any],
+    keep: Callable[[Any], object],
+    storages: Sequence[HasValue] = (),
+) -> None:
     """``keep(run(function, static, *trees))``, for results that take the place of the trees ``owned``.
 
     A tree is a list of arrays or of tuples of arrays (a dict of numbers, where it is not owned). If each array of the
@@ -68,7 +84,9 @@ def replace(function, static, owned, trees, keep, storages=()):
         loan.end()
 
 
-def _replace(function, static, owned, trees, keep):
+def _replace(
+    function: Callable[..., Any], static: Static, owned: Indices, trees: Sequence[Any], keep: Callable[[Any], object]
+) -> None:
     recorder = state.recorder
     alone = all([_alone(trees[i]) for i in owned])
     if recorder is not None:
@@ -87,7 +105,7 @@ def _replace(function, static, owned, trees, keep):
 class Loan:
     """Tokens in the place of arrays that are being overwritten; who reads one waits for the new array."""
 
-    def __init__(self, storages):
+    def __init__(self, storages: Sequence[HasValue]) -> None:
         self.lock = threading.RLock()
         self.lock.acquire()
         self.storages, self.values = storages, [s.value for s in storages]
@@ -95,13 +113,13 @@ class Loan:
         for storage, token in zip(storages, self.tokens, strict=True):
             storage.value = token
 
-    def settle(self, token):
+    def settle(self, token: Pending) -> None:
         """Wait for what takes the token's place."""
         with self.lock:
             if token.array is None:
                 raise RuntimeError("this value is being computed by the optimizer's step that this code interrupts")
 
-    def end(self):
+    def end(self) -> None:
         """The new arrays are there, or the old ones still."""
         for storage, token, value in zip(self.storages, self.tokens, self.values, strict=True):
             if storage.value is token:
@@ -110,7 +128,7 @@ class Loan:
         self.lock.release()
 
 
-def _certainly(keep, results):
+def _certainly(keep: Callable[[Any], object], results: Any) -> None:
     try:
         keep(results)
     except BaseException:
@@ -118,11 +136,11 @@ def _certainly(keep, results):
         raise
 
 
-def _leaves(tree):
+def _leaves(tree: Any) -> Iterable[Any]:
     return itertools.chain.from_iterable(tree) if tree and tree[0].__class__ is tuple else tree
 
 
-def _alone(tree):
+def _alone(tree: Any) -> bool:
     """Whether each value of a tree is an array that only a storage (or loan) and the tree hold."""
     classes = {*map(type, _leaves(tree))}
     if classes - {Array, Pending} or max(map(getrefcount, _leaves(tree)), default=0) > TWO:
@@ -132,7 +150,7 @@ def _alone(tree):
     )
 
 
-def _arrays(tree):
+def _arrays(tree: Any) -> list[Any]:
     """A tree with arrays in place of recorded values."""
     if Pending not in {*map(type, _leaves(tree))}:
         return tree
@@ -141,25 +159,25 @@ def _arrays(tree):
     return [settled(v) for v in tree]
 
 
-def _recorded(recorder, function, static, trees):
+def _recorded(recorder: Recorder, function: Callable[..., Any], static: Static, trees: Sequence[Any]) -> Any:
     """As :func:`run`, appended to the trace of this thread as one call."""
     leaves, tree = jax.tree.flatten(trees)
     return recorder.record(_flat(function, static, tree), leaves, function.__name__)
 
 
 @functools.lru_cache(1024)
-def _flat(function, static, tree):
+def _flat(function: Callable[..., Any], static: Static, tree: Any) -> Callable[..., Any]:
     whole = functools.partial(function, **dict(static))
     return jit(lambda *leaves: whole(*jax.tree.unflatten(tree, leaves)), ("flat", whole, str(tree)))
 
 
-def device_of(value):
+def device_of(value: Value) -> jax.Device | None:
     """Where an array lives; None for tracers and abstract values."""
     if isinstance(value, jax.Array | Pending) and not isinstance(value, jax.core.Tracer):
         return next(iter(value.devices()))
     return None
 
 
-def moved(value, device):
+def moved(value: Value, device: Any) -> Any:
     """``value`` on ``device``."""
     return value if device is None else jax.device_put(settled(value), device)

@@ -12,13 +12,17 @@ they are traced goes through ``settings``, which notes that it was read; an oper
 has no identity.
 """
 
+from __future__ import annotations
+
 import enum
 import functools
 import hashlib
 import os
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jaxlib
@@ -28,6 +32,9 @@ from torchlike._base import dtypes
 from torchlike._decl import settings
 from torchlike._decl.derive import Kernel
 
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Identity
+
 PACKAGE = "torchlike"
 
 
@@ -35,7 +42,7 @@ class Nameless(Exception):
     """Something in a kernel has no name that other processes share: the kernel is not kept."""
 
 
-def spell(x):
+def spell(x: Any) -> str:
     """The text of a value that selects a kernel; raises Nameless where there is none."""
     writer = _WRITERS.get(x.__class__)
     if writer is not None:
@@ -53,18 +60,18 @@ def spell(x):
     raise Nameless(x)
 
 
-def named(identity):
+def named(identity: Identity) -> tuple[Any, ...]:
     """An identity, which there must be."""
     if identity is None:
         raise Nameless
     return identity
 
 
-def _spell_all(xs):
+def _spell_all(xs: Iterable[Any]) -> str:
     return f"({','.join([spell(x) for x in xs])})"
 
 
-def _spell_code(x):
+def _spell_code(x: Any) -> str:
     """A function or class that modules of the package, numpy or jax hold under its name."""
     if isinstance(x, functools.partial):
         return f"partial{_spell_all((x.func, x.args, x.keywords))}"
@@ -92,7 +99,7 @@ _WRITERS = {
 }
 
 
-def spell_aval(aval):
+def spell_aval(aval: Any) -> str:
     """The text of an array's kind."""
     if not all([d.__class__ is int for d in aval.shape]):
         raise Nameless(aval)
@@ -102,14 +109,14 @@ def spell_aval(aval):
 # -- the world that kernels are compiled in ----------------------------------------------------------
 
 
-def world(context):
+def world(context: tuple[Any, ...]) -> str:
     """The text of everything beside a kernel that its code depends on: settings, sources, versions, processor."""
     read = spell((dtypes.get_default_dtype(), tuple(settings.READ.items())))
     return f"{_fixed()}|{read}|{_spell_context(context)}"
 
 
 @functools.lru_cache(64)
-def _spell_context(context):
+def _spell_context(context: tuple[Any, ...]) -> str:
     """The settings of jax that tracing depends on."""
     plain = [x for x in context if type(x).__name__ != "AxisEnv"]
     text = repr(plain)
@@ -119,7 +126,7 @@ def _spell_context(context):
 
 
 @functools.cache
-def _fixed():
+def _fixed() -> str:
     """What stays the same for a process."""
     versions = (sys.version, jax.__version__, jaxlib.__version__, np.__version__)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -128,7 +135,7 @@ def _fixed():
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _processor():
+def _processor() -> str:
     """The first core, as Linux tells of it, without what changes from moment to moment."""
     try:
         with open("/proc/cpuinfo") as file:
@@ -138,7 +145,7 @@ def _processor():
     return "\n".join(line for line in first.splitlines() if line.startswith(("model name", "flags", "Features")))
 
 
-def _sources():
+def _sources() -> str:
     """A digest of the package's own code."""
     root, found = Path(__file__).parent.parent, hashlib.blake2b(digest_size=16)
     for file in sorted(root.rglob("*.py")):

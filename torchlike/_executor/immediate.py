@@ -4,7 +4,11 @@ Shapes and dtypes are keys of jax.jit itself. ``meta`` tensors hold ``jax.ShapeD
 a call that meets one infers shapes instead of computing.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +21,10 @@ from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
 
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Forward, Identity, Static, Value, Values
+
 try:
     from jax._src.interpreters.pxla import batched_device_put
 except ImportError:  # no public name is as fast
@@ -26,7 +34,7 @@ Abstract = jax.ShapeDtypeStruct
 Tracer = jax.core.Tracer
 
 
-def compiled(op, static):
+def compiled(op: Kernel, static: Static) -> Callable[..., Any]:
     """The compiled kernel of ``op`` for ``static``, made on first use."""
     found = op.kernels.get(static)
     if found is None:
@@ -37,17 +45,17 @@ def compiled(op, static):
     return found
 
 
-def named(op, static):
+def named(op: Kernel, static: Static) -> Identity:
     """What tells the kernel of ``op`` for ``static`` from all others; None if that is not known."""
     identity = op.identity()
     return None if identity is None else (identity, static)
 
 
-def _with_verdict(forward, verdict):
+def _with_verdict(forward: Forward, verdict: Forward) -> Forward:
     return lambda *values: (forward(*values), verdict(*values))
 
 
-def verified(op, static, values, out):
+def verified(op: Kernel, static: Static, values: Values, out: Any) -> Any:
     """The result of a checked operator; raises what its check says about concrete values."""
     result, bad = out
     if bad.__class__ is Pending:
@@ -61,7 +69,7 @@ def verified(op, static, values, out):
     return result
 
 
-def run(op, static, values):
+def run(op: Kernel, static: Static, values: Values) -> Any:
     """The result (or tuple of results) of ``op`` on ``values``; numbers may be Python numbers."""
     kernel = op.kernels.get(static) or compiled(op, static)
     recorder = state.recorder
@@ -77,12 +85,12 @@ def run(op, static, values):
         raise
 
 
-def infer(kernel, values):
+def infer(kernel: Callable[..., Any], values: Values) -> Any:
     """Results on the meta device: shapes and dtypes only."""
     return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *values))
 
 
-def cast(value, dtype):
+def cast(value: Value, dtype: Any) -> Any:
     """``value`` in another dtype."""
     if type(value) is Abstract:
         return Abstract(value.shape, dtype)
@@ -93,7 +101,7 @@ def cast(value, dtype):
 
 
 @functools.lru_cache(None)
-def _caster(dtype):
+def _caster(dtype: Any) -> Callable[..., Any]:
     return jit(lambda value: value.astype(dtype), ("to", np.dtype(dtype)))
 
 
@@ -101,7 +109,7 @@ COPIES = 4  # arrays of zeros or ones of a shape that are numpy's; then a kernel
 _copies: dict = {}
 
 
-def _filled(shape, dtype, one):
+def _filled(shape: Sequence[int], dtype: Any, one: bool) -> jax.Array:
     """An array of zeros or ones."""
     key = shape, dtype, one
     made = _copies.get(key, 0)
@@ -114,22 +122,22 @@ def _filled(shape, dtype, one):
 
 
 @functools.lru_cache(4096)
-def _filler(shape, dtype, one):
+def _filler(shape: Sequence[int], dtype: Any, one: bool) -> Callable[..., Any]:
     make = jnp.ones if one else jnp.zeros
     return jit(lambda: make(shape, dtype), ("filler", shape, np.dtype(dtype), one))
 
 
-def zeros(shape, dtype):
+def zeros(shape: Sequence[int], dtype: Any) -> jax.Array:
     """An array of zeros."""
     return _filled(shape, dtype, False)
 
 
-def ones(shape, dtype):
+def ones(shape: Sequence[int], dtype: Any) -> jax.Array:
     """An array of ones."""
     return _filled(shape, dtype, True)
 
 
-def uploaded(array, device=None):
+def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     """A numpy array as a jax array that shares no memory with it.
 
     ``jax.numpy.array`` would compile a program for each shape and dtype, and ``jax.device_put`` takes 30 us.
@@ -148,7 +156,7 @@ def uploaded(array, device=None):
 _ones: dict = {}
 
 
-def one(shape, dtype):
+def one(shape: Sequence[int], dtype: Any) -> jax.Array:
     """The array of ones of a shape with one element; made once, since arrays never change."""
     found = _ones.get((shape, dtype))
     if found is None or state.capture is not None:  # a program must not take a shared array for that of a tensor

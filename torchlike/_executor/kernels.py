@@ -7,6 +7,11 @@ counts are exact and do not ask what is in the store, so runs repeat.
 Whole programs (``torch.compile``, recorded traces) are compiled by jax as it sees fit.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import numpy as np
 
@@ -14,6 +19,10 @@ from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
 from torchlike._executor.store import STORE
+
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._decl.typed import Identity, Indices
 
 # Sums of the elements of arguments and results.
 TINY = 1 << 8  # up to here a kernel takes no longer for being compiled quickly
@@ -26,13 +35,15 @@ KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of m
 
 WELL = {"xla_cpu_use_fusion_emitters": False}
 QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-_LEVELS = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY}
+_LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
 
 
-def jit(function, name=None, donated=(), closed=None):
+def jit(
+    function: Callable[..., Any], name: Identity = None, donated: Indices = (), closed: ClosedJaxpr | None = None
+) -> Any:
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
     Args:
@@ -53,7 +64,7 @@ class Call:
 
     __slots__ = ("leaves", "tree", "kinds", "committed", "size")
 
-    def __init__(self, args):
+    def __init__(self, args: tuple[Any, ...]) -> None:
         self.leaves, self.tree = jax.tree.flatten(args)
         self.committed, self.size, kinds = False, 0, []
         for v in self.leaves:
@@ -63,7 +74,7 @@ class Call:
                 self.size += v.size
         self.kinds = tuple(kinds)
 
-    def spell(self):
+    def spell(self) -> str:
         """The text of what selects the code."""
         kinds = ",".join([identity.spell_aval(a) for a in self.kinds])
         return f"{self.tree}|{kinds}|{self.committed}"
@@ -74,17 +85,17 @@ class _Counted:
 
     __slots__ = ("outs", "jitted", "calls")
 
-    def __init__(self, code, kernel):
+    def __init__(self, code: compiling.Code, kernel: Miss) -> None:
         codes, self.outs, self.calls = [code], code.outs, 0
 
-        def miss(*args):
+        def miss(*args: Any) -> tuple[Any, ...]:
             call = Call(args)
             code = codes.pop() if codes else kernel._code(call, "quickly", args)
             return kernel._first(code, call, args)
 
         self.jitted = compiling.pjit(lambda *args: kernel.function(*args), miss, _CACHE, kernel.donated)
 
-    def run(self, _, args):
+    def run(self, _: Call, args: tuple[Any, ...]) -> Any:
         return self.jitted(*args)
 
 
@@ -93,11 +104,11 @@ class _ByNumpy:
 
     __slots__ = ("skeleton", "outs", "program", "calls")
 
-    def __init__(self, skeleton, outs, kept):
+    def __init__(self, skeleton: Any, outs: Sequence[Any], kept: tuple[Any, ...]) -> None:
         self.skeleton, self.outs, self.calls = skeleton, compiling.kinds(outs), 0
         self.program = numpy_programs.Program(kept)
 
-    def run(self, call, _):
+    def run(self, call: Call, _: tuple[Any, ...]) -> Any:
         arrays = compiling.put(self.program(call.leaves), self.outs, call.committed)
         return arrays[0] if self.skeleton == 0 else jax.tree.unflatten(jax.tree.structure(self.skeleton), arrays)
 
@@ -107,19 +118,23 @@ class Miss:
 
     __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text", "_last")
 
-    def __init__(self, function, name, donated, closed=None):
+    def __init__(
+        self, function: Callable[..., Any], name: Identity, donated: Indices, closed: ClosedJaxpr | None = None
+    ) -> None:
         self.function, self.name, self.donated, self.closed = function, name, donated, closed
         self.calls: dict = {}
-        self._plain = self._text = self._last = None
+        self._plain: Any = None
+        self._text: str | None = None
+        self._last: tuple[Any, ...] | None = None
 
     @property
-    def plain(self):
+    def plain(self) -> Any:
         """The function jitted by jax: for tracers, several devices, accelerators."""
         if self._plain is None:
             self._plain = jax.jit(self.function, donate_argnums=self.donated)
         return self._plain
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         if kwargs or not trace_state_clean() or not _simple(args):
             _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)
@@ -151,13 +166,13 @@ class Miss:
         self.calls[key] = counted
         return results, None, True
 
-    def _first(self, code, call, args):
+    def _first(self, code: Any, call: Call, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """(results, what to call from now on, False) of the first call of some code."""
         if code is None:
             return self.plain._cache_miss(*args)
         return *compiling.call(code, call.leaves, call.committed), False
 
-    def _code(self, call, level, args):
+    def _code(self, call: Call, level: str, args: tuple[Any, ...]) -> compiling.Code | None:
         """The code for a call, from the store or compiled; None if only jax's own way can run it."""
         key = self._key(level, call)
         kept = None if key is None else STORE.get(key)
@@ -171,7 +186,7 @@ class Miss:
             STORE.put(key, compiling.packed(code))
         return code
 
-    def _begun(self, call, args):
+    def _begun(self, call: Call, args: tuple[Any, ...]) -> Any:
         """What runs the first calls: code, a program of numpy calls, or None if only jax's own way can."""
         key = self._key("quickly", call)
         kept = None if key is None else STORE.get(key)
@@ -190,14 +205,14 @@ class Miss:
             STORE.put(key, kept)
         return made
 
-    def _program(self, call, args):
+    def _program(self, call: Call, args: tuple[Any, ...]) -> Any:
         """What the function is traced to."""
         closed = self.closed
         if closed is not None and _alike(closed.in_avals, call.kinds):
             return compiling.Known(closed)
         return compiling.traced(self.function, args, self.donated)
 
-    def _key(self, level, call):
+    def _key(self, level: str, call: Call) -> str | None:
         """The text that the store knows some code by; None if it cannot be kept."""
         if self.name is None or STORE.place is None:
             return None
@@ -209,7 +224,7 @@ class Miss:
             self.name = None
             return None
 
-    def results(self, kinds):
+    def results(self, kinds: Sequence[Any]) -> Any:
         """Shapes and dtypes of the results for arguments of these kinds, if such were the last ones made for."""
         last, present = self._last, [a for a in kinds if a is not None]
         if last is None or len(last[0]) != len(present) or not _alike(last[0], present):
@@ -218,7 +233,7 @@ class Miss:
         return jax.tree.unflatten(tree, [compiling.struct(a) for a in last[2]])
 
     # -- what jax's jitted functions have --------------------------------------------------------
-    def eval_shape(self, *args):
+    def eval_shape(self, *args: Any) -> Any:
         """Shapes and dtypes of the results; see jax.eval_shape."""
         if not trace_state_clean() or host() is None or self.name is None:
             return self.plain.eval_shape(*args)
@@ -236,33 +251,33 @@ class Miss:
         shapes = [compiling.struct(a) for a in compiling.kinds(outs)]
         return jax.tree.unflatten(jax.tree.structure(skeleton), shapes)
 
-    def lower(self, *args):
+    def lower(self, *args: Any) -> Any:
         """See jax.jit."""
         return self.plain.lower(*args)
 
-    def trace(self, *args):
+    def trace(self, *args: Any) -> Any:
         """See jax.jit."""
         return self.plain.trace(*args)
 
 
-def _tiny(call, outs):
+def _tiny(call: Call, outs: Sequence[Any]) -> bool:
     """Whether quickly compiled code of a call is as good as any."""
     return call.size + sum([a.size for a in outs]) <= TINY
 
 
-def _alike(kinds, others):
+def _alike(kinds: Sequence[Any], others: Sequence[Any]) -> bool:
     """Whether these are kinds of the same arrays."""
     facts = [[(a.shape, a.dtype, a.weak_type) for a in found] for found in (kinds, others)]
     return facts[0] == facts[1]
 
 
-def _refuse_abstract(args):
+def _refuse_abstract(args: tuple[Any, ...]) -> None:
     """Raise TypeError for what has no numbers; newer versions of jax would compile code for it before they do."""
     if any(v.__class__ is jax.ShapeDtypeStruct for v in jax.tree.leaves(args)):
         raise TypeError("a kernel was called with a value on the meta device")
 
 
-def _simple(args):
+def _simple(args: tuple[Any, ...]) -> bool:
     """Whether arguments are numbers and arrays of this process's one CPU device, so that code is made here."""
     device = host()
     if device is None:

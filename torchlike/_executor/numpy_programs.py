@@ -5,12 +5,21 @@ choice about: the results are those of compiled code but for contractions (``a *
 quotients by constants, which XLA makes products. What reorders sums, or approximates functions, is left to XLA.
 """
 
+from __future__ import annotations
+
 import math
 import operator
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from torchlike._base.jaxprs import Literal
+
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._decl.typed import Value
+    from torchlike._executor.typed import Rule
 
 STEPS = 400  # the longest program
 CONSTANT = 1 << 10  # bytes of the largest constant
@@ -32,30 +41,31 @@ class _Unknown(Exception):
 # -- what a step does: {name: (values, parameters) -> value} -------------------------------------------
 
 
-def _larger(x, y):
+def _larger(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The maximum; zeros have signs in XLA: 0. is larger than -0."""
     found = np.maximum(x, y)
     return found if found.dtype.kind != "f" else np.where((x == y) & (x == 0), x + y, found)
 
 
-def _smaller(x, y):
+def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     found = np.minimum(x, y)
     return found if found.dtype.kind != "f" else np.where((x == y) & (x == 0), -(-x - y), found)
 
 
-def _largest(x, axes):
+def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     found = np.maximum.reduce(x, axes)
     if x.dtype.kind != "f":
         return found
     return np.where(found == 0, np.where(((x == 0) & ~np.signbit(x)).any(axes), x.dtype.type(0), found), found)
 
 
-def _smallest(x, axes):
+def _smallest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return -_largest(-x, axes) if x.dtype.kind == "f" else np.minimum.reduce(x, axes)
 
 
-def _integer_power(x, y):
-    found, rest = None, abs(y)
+def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
+    found: Any = None
+    rest = abs(y)
     while rest:
         if rest & 1:
             found = x if found is None else found * x
@@ -65,7 +75,9 @@ def _integer_power(x, y):
     return found if y > 0 else np.divide(x.dtype.type(1), found)
 
 
-def _pad(x, fill, before, steps, shape):
+def _pad(
+    x: np.ndarray, fill: np.ndarray, before: Sequence[int], steps: Sequence[int], shape: Sequence[int]
+) -> np.ndarray:
     out = np.full(shape, fill, x.dtype)
     ends = [b + (n - 1) * s + 1 for b, n, s in zip(before, x.shape, steps, strict=True)]
     if x.size:
@@ -73,13 +85,13 @@ def _pad(x, fill, before, steps, shape):
     return out
 
 
-def _start(x, starts, sizes):
+def _start(x: np.ndarray, starts: Sequence[Any], sizes: Sequence[int]) -> tuple[slice, ...]:
     """The part of ``x`` from ``starts`` on, moved so that it is inside."""
     firsts = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, x.shape, sizes, strict=True)]
     return tuple([slice(s, s + m) for s, m in zip(firsts, sizes, strict=True)])
 
 
-def _updated(x, new, *starts):
+def _updated(x: np.ndarray, new: np.ndarray, *starts: Any) -> np.ndarray:
     out = x.copy()
     out[_start(x, starts, new.shape)] = new
     return out
@@ -120,8 +132,8 @@ _DOES = _UFUNCS | {
 # -- from a jaxpr to steps -----------------------------------------------------------------------------
 
 
-def _rule_ufunc(allowed):
-    def rule(eqn):
+def _rule_ufunc(allowed: Collection[str]) -> Rule:
+    def rule(eqn: Any) -> tuple[str, tuple[Any, ...]]:
         name = eqn.primitive.name
         _demand({v.aval.dtype.name for v in eqn.invars} <= allowed)
         return name, ()
@@ -129,24 +141,24 @@ def _rule_ufunc(allowed):
     return rule
 
 
-def _demand(holds):
+def _demand(holds: bool) -> None:
     if not holds:
         raise _Unknown
 
 
-def _rule_select(eqn):
+def _rule_select(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(len(eqn.invars) == 3 and eqn.invars[0].aval.dtype == np.bool_)
     return "select", ()
 
 
-def _rule_cast(eqn):
+def _rule_cast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     (x,), to = eqn.invars, np.dtype(eqn.params["new_dtype"])
     # a float outside the range of integers is the largest of them in XLA, and nothing in particular in C
     _demand(eqn.params.get("sharding") is None and not (x.aval.dtype.kind == "f" and to.kind in "iu"))
     return "cast", (to.name,)
 
 
-def _rule_broadcast(eqn):
+def _rule_broadcast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     between = [1] * len(eqn.params["shape"])
     _demand(len(eqn.invars) == 1)
     for size, place in zip(eqn.invars[0].aval.shape, eqn.params["broadcast_dimensions"], strict=True):
@@ -154,25 +166,25 @@ def _rule_broadcast(eqn):
     return "broadcast", (tuple(between), tuple(eqn.params["shape"]))
 
 
-def _rule_reshape(eqn):
+def _rule_reshape(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(len(eqn.invars) == 1 and eqn.params.get("dimensions", None) is None or eqn.primitive.name == "squeeze")
     return "reshape", (tuple(eqn.outvars[0].aval.shape),)
 
 
-def _rule_slice(eqn):
+def _rule_slice(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     starts, ends = eqn.params["start_indices"], eqn.params["limit_indices"]
     return "slice", (tuple(starts), tuple(ends), tuple(eqn.params["strides"] or (1,) * len(starts)))
 
 
-def _rule_pad(eqn):
+def _rule_pad(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     config = eqn.params["padding_config"]
     _demand(all(low >= 0 and high >= 0 for low, high, _ in config))
     before, steps = tuple(low for low, _, _ in config), tuple(inner + 1 for _, _, inner in config)
     return "pad", (before, steps, tuple(eqn.outvars[0].aval.shape))
 
 
-def _rule_reduce(name, allowed):
-    def rule(eqn):
+def _rule_reduce(name: str, allowed: Collection[str]) -> Rule:
+    def rule(eqn: Any) -> tuple[str, tuple[Any, ...]]:
         x, axes = eqn.invars[0].aval, tuple(eqn.params["axes"])
         _demand(x.dtype.name in allowed or not axes)
         _demand(all(x.shape[a] for a in axes))
@@ -181,23 +193,23 @@ def _rule_reduce(name, allowed):
     return rule
 
 
-def _rule_arg(eqn):
+def _rule_arg(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     (axis,), x = eqn.params["axes"], eqn.invars[0].aval
     _demand(x.shape[axis])
     return eqn.primitive.name, (axis, np.dtype(eqn.params["index_dtype"]).name)
 
 
-def _rule_round(eqn):
+def _rule_round(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(eqn.params["rounding_method"].name == "TO_NEAREST_EVEN")
     return "round", ()
 
 
-def _rule_power(eqn):
+def _rule_power(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(eqn.params["y"] and eqn.invars[0].aval.dtype.name in _FLOATS)
     return "power", (eqn.params["y"],)
 
 
-def _rule_concatenate(eqn):
+def _rule_concatenate(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     return "concatenate", (eqn.params["dimension"],)
 
 
@@ -232,7 +244,7 @@ _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custo
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
 
 
-def _plain(x):
+def _plain(x: Any) -> Any:
     """Parameters as Python's own numbers, texts and tuples, which can be kept."""
     if isinstance(x, tuple):
         return tuple(map(_plain, x))
@@ -242,35 +254,35 @@ def _plain(x):
 class _Builder:
     """The steps of a program, in the order of the equations; every value has a number."""
 
-    def __init__(self, closed):
+    def __init__(self, closed: ClosedJaxpr) -> None:
         self.steps, self.constants, self.values = [], [], len(closed.in_avals)
         self.outs = self.jaxpr(closed, range(self.values))
 
-    def new(self):
+    def new(self) -> int:
         self.values += 1
         return self.values - 1
 
-    def constant(self, value):
+    def constant(self, value: Value) -> int:
         value = np.asarray(value)
         _demand(value.nbytes <= CONSTANT and value.dtype.name in _ALL)
         number = self.new()
         self.constants.append((number, value.dtype.name, value.shape, value.tobytes()))
         return number
 
-    def jaxpr(self, closed, arguments):
+    def jaxpr(self, closed: ClosedJaxpr, arguments: Iterable[int]) -> list[int]:
         """The numbers of the results of a jaxpr."""
         jaxpr, known = closed.jaxpr, {}
         known |= zip(jaxpr.invars, arguments, strict=True)
         known |= {v: self.constant(c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True)}
 
-        def read(atom):
+        def read(atom: Any) -> int:
             return self.constant(np.asarray(atom.val, atom.aval.dtype)) if isinstance(atom, Literal) else known[atom]
 
         for eqn in jaxpr.eqns:
             known |= zip(eqn.outvars, self.equation(eqn, [read(v) for v in eqn.invars]), strict=True)
         return [read(v) for v in jaxpr.outvars]
 
-    def equation(self, eqn, arguments):
+    def equation(self, eqn: Any, arguments: list[int]) -> list[int]:
         name = eqn.primitive.name
         if name in _INLINED:
             return self.jaxpr(eqn.params[_INLINED[name]], arguments)
@@ -292,7 +304,7 @@ class _Builder:
 _DOES["iota"] = lambda dtype, row, shape: np.broadcast_to(np.arange(math.prod(row), dtype=dtype).reshape(row), shape)
 
 
-def written(closed):
+def written(closed: ClosedJaxpr) -> tuple[Any, ...] | None:
     """The program of a jaxpr, as values that can be kept; None if only XLA can run it."""
     try:
         if any(a.dtype.name not in _ALL for a in closed.in_avals):
@@ -317,7 +329,7 @@ class Program:
 
     __slots__ = ("kinds", "values", "steps", "outs", "computes")
 
-    def __init__(self, kept):
+    def __init__(self, kept: tuple[Any, ...]) -> None:
         kinds, values, constants, steps, self.outs = kept
         self.kinds = tuple(map(np.dtype, kinds))
         self.values = [None] * values
@@ -326,12 +338,12 @@ class Program:
         self.steps = [(_DOES[name], params, ins, out, dead) for name, params, ins, out, dead in steps]
         self.computes = any(name in _UFUNCS or name in _ROUNDING for name, *_ in steps)
 
-    def __call__(self, arguments):
+    def __call__(self, arguments: Sequence[Any]) -> list[np.ndarray]:
         """The results, as numpy arrays that may share memory with arguments.
 
         Raises Subnormal where numbers are met that XLA takes for 0.
         """
-        values = self.values.copy()
+        values: list[Any] = self.values.copy()
         values[: len(arguments)] = map(np.asarray, arguments, self.kinds)
         if self.computes and any(map(_subnormal, values[: len(arguments)])):
             raise Subnormal
@@ -352,6 +364,6 @@ class Program:
 _ROUNDING = ("power", "cast")  # of the others, the steps whose results may be too small
 
 
-def _subnormal(x):
+def _subnormal(x: np.ndarray) -> bool:
     """Whether a number other than 0 is below the normal ones."""
     return x.dtype.kind == "f" and bool(((np.abs(x) < _TINY[x.dtype.name]) & (x != 0)).any())

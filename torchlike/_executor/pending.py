@@ -1,8 +1,19 @@
 """Values of recorded execution: their kind is known, their numbers may still have to be computed."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
+
+if TYPE_CHECKING:
+    from jax.core import ShapedArray
+
+    from torchlike._decl.typed import Value, Values
+    from torchlike._executor.typed import Settles
 
 try:
     from jax._src.array import ArrayImpl as Array
@@ -16,7 +27,7 @@ try:
     from jax._src.core import trace_state_clean
 except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
 
-    def trace_state_clean():
+    def trace_state_clean() -> bool:
         """Whether jax traces nothing now."""
         return False
 
@@ -26,7 +37,7 @@ class Kind:
 
     __slots__ = ("shape", "dtype", "aval", "sharding", "abstract", "nbytes")
 
-    def __init__(self, aval, sharding):
+    def __init__(self, aval: ShapedArray, sharding: Any) -> None:
         self.shape, self.dtype, self.aval, self.sharding = aval.shape, aval.dtype, aval, sharding
         self.abstract = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         self.nbytes = aval.size * aval.dtype.itemsize
@@ -35,7 +46,7 @@ class Kind:
 _kinds: dict = {}
 
 
-def kind_of(aval, sharding):
+def kind_of(aval: ShapedArray, sharding: Any) -> Kind:
     """The kind of an array with this aval and sharding."""
     found = _kinds.get((aval, sharding))
     if found is None:
@@ -61,40 +72,40 @@ class Pending:
     sharding = property(lambda self: self.kind.sharding)
     weak_type = property(lambda self: self.aval.weak_type)
 
-    def devices(self):
+    def devices(self) -> Any:
         """The devices on which the value will be."""
         return self.kind.sharding.device_set
 
-    def block_until_ready(self):
+    def block_until_ready(self) -> jax.Array:
         """The array, once its numbers are there."""
         return settled(self).block_until_ready()
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(settled(self), dtype)
 
-    def __jax_array__(self):
+    def __jax_array__(self) -> jax.Array:
         return settled(self)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(settled(self))
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(settled(self))
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(settled(self))
 
-    def __getattr__(self, name):  # what needs the numbers
+    def __getattr__(self, name: str) -> Any:  # what needs the numbers
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(settled(self), name)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         state = "to be computed" if self.array is None else "computed"
         return f"<{state}: {self.dtype.name}{list(self.shape)}>"
 
 
-def pending(kind, recorder):
+def pending(kind: Kind, recorder: Settles) -> Pending:
     """A new value of this kind, to be computed by ``recorder``."""
     p = _new(Pending)
     p.array, p.recorder = None, recorder
@@ -102,7 +113,7 @@ def pending(kind, recorder):
     return p
 
 
-def settled(value):
+def settled(value: Value) -> Any:
     """The array of a value, computed now if it has to be; other values as they are."""
     if value.__class__ is not Pending:
         return value
@@ -111,17 +122,17 @@ def settled(value):
     return value.array
 
 
-def lost(value):
+def lost(value: Value) -> bool:
     """Whether the computation of a value raised: there is none, which it says whenever it is read."""
     return value.__class__ is Pending and value.array is None and hasattr(value.recorder, "error")
 
 
-def all_settled(values):
+def all_settled(values: Values) -> Values:
     """``values``, each settled; the same list if there was nothing to do."""
     return [settled(v) for v in values] if any(v.__class__ is Pending for v in values) else values
 
 
-def place_of(kinds):
+def place_of(kinds: Iterable[Kind]) -> SingleDeviceSharding | None:
     """The one device that all of these are on; None if they are on several."""
     places = {k.sharding for k in kinds}
     if not places:

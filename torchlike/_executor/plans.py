@@ -1,11 +1,19 @@
 """Derivative plans from the store: how a call is differentiated, without tracing its kernel or its derivative."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from torchlike._decl import derive
 from torchlike._executor import compiling, identity
 from torchlike._executor.store import STORE
 
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel, Plan
+    from torchlike._decl.typed import Avals, Forward, Indices, Static, Value
 
-def derivative(op, static, avals, wanted):
+
+def derivative(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
     """``op.derivative(static, avals, wanted)``, as this or another process has found it."""
     key = _key(op, static, avals, wanted)
     kept = None if key is None else STORE.get(key)
@@ -19,11 +27,11 @@ def derivative(op, static, avals, wanted):
     return plan
 
 
-def _origin(op, static, avals, wanted):
+def _origin(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> tuple[Any, ...]:
     return "vjp", op.identity(), static, tuple(avals), wanted
 
 
-def _key(op, static, avals, wanted):
+def _key(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> str | None:
     if STORE.place is None or op.identity() is None or not compiling.READY:
         return None
     try:
@@ -32,7 +40,7 @@ def _key(op, static, avals, wanted):
         return None
 
 
-def _packed(plan):
+def _packed(plan: Plan | None) -> tuple[Any, ...]:
     if plan is None:
         return ()
     kernel = plan.kernel and (plan.kernel.name, plan.kernel.node)
@@ -40,7 +48,7 @@ def _packed(plan):
     return plan.name, compiling.facts(plan.outs), parts, kernel
 
 
-def _unpacked(kept, op, static, avals, wanted):
+def _unpacked(kept: tuple[Any, ...], op: Kernel, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
     if not kept:
         return None
     name, outs, parts, kernel = kept
@@ -50,16 +58,17 @@ def _unpacked(kept, op, static, avals, wanted):
     plan.numbers, plan.apart, plan.route = numbers, apart, route
     if kernel is not None:
         function = _later(op, static, avals, wanted)
-        plan.kernel = derive.Derived(*kernel, function, _origin(op, static, avals, wanted))
+        origin = _origin(op, static, avals, wanted)
+        plan.kernel = derive.Derived(*kernel, function, origin)  # type: ignore[call-arg]
         plan.kernel.plan = plan
     return plan
 
 
-def _later(op, static, avals, wanted):
+def _later(op: Kernel, static: Static, avals: Avals, wanted: Indices) -> Forward:
     """The function of a plan's kernel, which is derived when somebody traces it."""
     found = []
 
-    def run(*values):
+    def run(*values: Value) -> Any:
         if not found:
             found.append(op.derivative(static, avals, wanted).kernel.function)
         return found[0](*values)

@@ -5,10 +5,14 @@ module was called without grad, and at a limit of length. Everything about a tra
 to which one append adds a call: an exception or signal between two bytecodes leaves it whole.
 """
 
+from __future__ import annotations
+
 import itertools
 import os
 import threading
+from collections.abc import Callable, Iterable
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +23,12 @@ from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled, trace_state_clean
 from torchlike._executor.references import ONE, SLOT, TWO
 from torchlike._executor.trie import DONATED, HOT, NUMBERS, TRIE, arguments_of, kind
+
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static, Value, Values
+    from torchlike._executor.trie import TraceProgram
+    from torchlike._executor.typed import Calls
 
 LENGTH = 1000  # calls of one trace
 HELD = 1 << 28  # bytes of inputs that one trace keeps alive
@@ -40,11 +50,17 @@ class Recorder:
             grad, at whose end the trace is cut.
     """
 
-    def __init__(self, hot=HOT, patience=PATIENCE, length=LENGTH, on_read=None):
+    def __init__(
+        self,
+        hot: int = HOT,
+        patience: int = PATIENCE,
+        length: int = LENGTH,
+        on_read: Callable[[], object] | None = None,
+    ) -> None:
         self.hot, self.patience, self.length, self.on_read = hot, patience, length, on_read
         self.calls: list = []
         self.index: dict = {}
-        self.running: list | None = None
+        self.running: Any = None  # a list of calls, while they run
         self.results: list = []
         self.taken, self.held, self.bound, self.limit = 0, 0, HELD, length
         self.watched: list = []
@@ -54,12 +70,13 @@ class Recorder:
         self.thread = threading.get_ident()
 
     # -- recording -------------------------------------------------------------------------------
-    def record(self, kernel, values, name):
+    def record(self, kernel: Callable[..., Any], values: Values, name: str) -> Any:
         """The results of ``kernel(*values)``, to be computed later; at once if it cannot be recorded."""
         calls, index = self.calls, self.index
         last = calls[-1] if calls else None
         point, end = (TRIE.root, 0) if last is None else last[4:]
-        key, new, seen = [kernel], [], {}
+        key: Any = [kernel]
+        new, seen = [], {}
         for v in values:
             slot = index.get(id(v))
             if slot is None and v is not None:
@@ -95,7 +112,7 @@ class Recorder:
         # a tuple of the caller's own: what holds the trace's tuple does not show as a reference to its values
         return (*outs,) if following.tree is None else jax.tree.unflatten(following.tree, outs)
 
-    def _heavy(self, key):
+    def _heavy(self, key: tuple[Any, ...]) -> bool:
         """Whether the inputs that only the trace keeps alive are too large together, with those of a new call."""
         for k in key:
             if k.__class__ is Kind:
@@ -106,7 +123,7 @@ class Recorder:
         self.bound = self.held + HELD - alone  # count again when it may have come to so much
         return alone > HELD
 
-    def watch(self, bad, op, static, values):
+    def watch(self, bad: Pending, op: Kernel, static: Static, values: Values) -> None:
         """Raise the error of a value check: now where line and shapes are new, else at the next cut or read."""
         frame = user_frame()
         code, line = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
@@ -119,7 +136,7 @@ class Recorder:
             self.cut()
             self.examine(None)
 
-    def examine(self, late=" [found after later calls had been recorded; the call is at {}]"):
+    def examine(self, late: str | None = " [found after later calls had been recorded; the call is at {}]") -> None:
         """Raise the error of the first value check that has failed, of those already computed."""
         watched, self.watched = self.watched, []
         for i, (bad, op, static, values, code, line) in enumerate(watched):
@@ -130,7 +147,7 @@ class Recorder:
                 where = late and late.format(f"{code.co_filename}:{line}" if code else "an unknown line")
                 raise _verdict(op, static, all_settled(values), where)
 
-    def around(self, function, args, kwargs):
+    def around(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``function(*args, **kwargs)``, with a cut behind it; calls inside of it cut nothing."""
         self.inside = True
         try:
@@ -141,7 +158,7 @@ class Recorder:
         return result
 
     # -- running ---------------------------------------------------------------------------------
-    def settle(self, value):
+    def settle(self, value: Pending) -> None:
         """Compute ``value``, which this recorder has recorded."""
         if threading.get_ident() == self.thread:
             if self.on_read is not None:
@@ -152,7 +169,7 @@ class Recorder:
         else:
             self._take(value)
 
-    def cut(self):
+    def cut(self) -> None:
         """Run the trace and begin a new one."""
         if self.watched:
             self.examine()
@@ -165,7 +182,7 @@ class Recorder:
                     self.held, self.bound = 0, HELD
                 self._finish()
 
-    def _finish(self):
+    def _finish(self) -> None:
         """Run ``running``; a signal leaves it to be run again, an error fails what it was to compute."""
         calls = self.running
         try:
@@ -180,7 +197,7 @@ class Recorder:
             raise
         self.running, self.results, self.taken = None, [], 0
 
-    def _run(self, calls):
+    def _run(self, calls: Calls) -> None:
         if self.taken:
             _step(calls, self.taken)
             return
@@ -201,7 +218,7 @@ class Recorder:
         for slot, value in live:
             value.array, value.recorder = found[slot], None
 
-    def _take(self, value):
+    def _take(self, value: Pending) -> None:
         """Compute all that was recorded so far, for another thread; the trace goes on."""
         with self.lock:
             if value.array is None and self.running is not None:
@@ -213,7 +230,7 @@ class Recorder:
                 self.taken = len(calls)
 
 
-def _enter(v, new, end, seen):
+def _enter(v: Value, new: list[Any], end: int, seen: dict[int, int]) -> Any:
     """The key of an argument that is new to the trace, which is appended to ``new``; None if it cannot be recorded."""
     cls = v.__class__
     if cls in NUMBERS:
@@ -232,7 +249,7 @@ def _enter(v, new, end, seen):
     return entered
 
 
-def _live(calls):
+def _live(calls: Calls) -> list[tuple[int, Pending]]:
     """[(slot, value)] of the results that somebody still holds."""
     live = []
     for _, _, _, outs, _, end in calls:
@@ -244,7 +261,7 @@ def _live(calls):
     return live
 
 
-def _free(calls):
+def _free(calls: Calls) -> list[tuple[int, Kind]]:
     """(position, kind) of the large inputs that nobody else holds."""
     position, free = 0, []
     for _, _, new, _, _, _ in calls:
@@ -255,16 +272,16 @@ def _free(calls):
     return free
 
 
-def _counted(values):
+def _counted(values: Values) -> Iterable[tuple[Any, int]]:
     """Pairs of values and their references, counted before anything here holds them."""
     return zip(values, [*map(getrefcount, values)], strict=True)
 
 
-def _large(v):
+def _large(v: Value) -> bool:
     return v.__class__ in (Pending, Array) and v.nbytes >= DONATED
 
 
-def _inputs(calls, program):
+def _inputs(calls: Calls, program: TraceProgram) -> list[Any]:
     """What a trace reads; a number that stays the same is an array from its second time on.
 
     What may be overwritten is copied if somebody else holds it.
@@ -288,7 +305,7 @@ def _inputs(calls, program):
     return arrays
 
 
-def _step(calls, start=0, every=False):
+def _step(calls: Calls, start: int = 0, every: bool = False) -> None:
     """Run the calls from ``start`` on, one by one; values that nobody holds are dropped after their last use."""
     last = {} if every else _last_uses(calls)
     env: list = []
@@ -312,7 +329,7 @@ def _step(calls, start=0, every=False):
             env[slot] = None
 
 
-def _last_uses(calls):
+def _last_uses(calls: Calls) -> dict[int, list[int]]:
     """{number of a call: slots that no later call reads}."""
     last: dict[int, int] = {}
     for i, (_, key, new, outs, _, end) in enumerate(calls):
@@ -332,15 +349,15 @@ class Failed:
 
     __slots__ = ("error",)
 
-    def __init__(self, error):
+    def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def settle(self, value):
+    def settle(self, value: Pending) -> NoReturn:
         """Say why there is no value."""
         raise RuntimeError(f"this tensor was not computed: {type(self.error).__name__}: {self.error}")
 
 
-def _fail(calls, error):
+def _fail(calls: Calls, error: Exception) -> None:
     failed = Failed(error)
     for call in calls:
         for v in call[3]:
@@ -348,14 +365,14 @@ def _fail(calls, error):
                 v.recorder = failed
 
 
-def _small(value):
+def _small(value: Value) -> Any:
     """What a value check keeps of an argument: large inputs are left free to be overwritten."""
     if value.__class__ is Pending and value.kind.nbytes >= DONATED and value.dtype.kind not in "biu":
         return value.kind
     return value
 
 
-def _verdict(op, static, values, where):
+def _verdict(op: Kernel, static: Static, values: Values, where: str | None) -> Exception:
     """The exception of a value check that failed."""
     values = [np.zeros(v.shape, v.dtype) if v.__class__ is Kind else v for v in values]
     error = op.examine(static, values)[1]
@@ -371,12 +388,12 @@ class Default:
     recorded = False
 
 
-def _first():
+def _first() -> Recorder | None:
     """The recorder of a thread that begins; None if it executes at once."""
     return Recorder() if Default.recorded else None
 
 
-def switch(name, default=False):
+def switch(name: str, default: bool = False) -> None:
     """Let this thread, and with ``default`` those that begin later, execute so. What is recorded runs first."""
     recorder = state.recorder
     if recorder is not None and name == "immediate":
@@ -388,7 +405,7 @@ def switch(name, default=False):
         state.recorder = Recorder() if recorder is None else None
 
 
-def cut():
+def cut() -> None:
     """Run what this thread has recorded."""
     recorder = state.recorder
     if recorder is not None:

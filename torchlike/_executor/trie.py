@@ -1,11 +1,23 @@
 """What recorded execution has seen: a trie of calls, and the programs of the traces that came back."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import numpy as np
 
 from torchlike._base.frames import user_line
 from torchlike._executor.chains import Pieces, ends
 from torchlike._executor.pending import Array, Kind, Pending, kind_of, place_of
+
+if TYPE_CHECKING:
+    from jax.core import ShapedArray
+    from jax.tree_util import PyTreeDef
+
+    from torchlike._decl.typed import Value, Values
+    from torchlike._executor.typed import Calls
 
 HOT = 3  # how often a trace is run call by call before it is compiled
 POINTS = 20_000  # points kept; beyond, those that lead to no program are forgotten
@@ -29,7 +41,14 @@ class Point:
 
     __slots__ = ("after", "outs", "single", "tree", "name", "line", "seen", "programs")
 
-    def __init__(self, outs=(), single=True, tree=None, name="", line=""):
+    def __init__(
+        self,
+        outs: tuple[Kind, ...] = (),
+        single: bool = True,
+        tree: PyTreeDef | None = None,
+        name: str = "",
+        line: str = "",
+    ) -> None:
         self.after: dict = {}
         self.outs, self.single, self.tree, self.name, self.line = outs, single, tree, name, line
         self.seen = 0
@@ -39,18 +58,20 @@ class Point:
 class Trie:
     """All traces seen, of all threads."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.root = Point()
         self.results: dict = {}
         self.size = 0
         self.programs: list[TraceProgram] = []
         self.clock = 0
 
-    def reset(self):
+    def reset(self) -> None:
         """Forget everything."""
         self.__init__()
 
-    def grow(self, point, key, kernel, values, name):
+    def grow(
+        self, point: Point, key: tuple[Any, ...], kernel: Callable[..., Any], values: Values, name: str
+    ) -> Point | None:
         """The point that a call leads to from ``point``; None if the call cannot be recorded."""
         found = self._results_of(kernel, values)
         if found is None:
@@ -58,10 +79,10 @@ class Trie:
         if self.size >= POINTS:
             self._prune()
         self.size += 1
-        point.after[key] = new = Point(*found, name, user_line())
+        point.after[key] = new = Point(*found, name, user_line())  # type: ignore[call-arg]
         return new
 
-    def _results_of(self, kernel, values):
+    def _results_of(self, kernel: Callable[..., Any], values: Values) -> Any:
         """(kinds of the results, whether it is just one, structure), by tracing the kernel once for each kind."""
         kinds = tuple([kind(v) for v in values])
         place = place_of([k for k in kinds if k.__class__ is Kind])
@@ -80,7 +101,7 @@ class Trie:
             found = self.results[key] = outs, single, nested
         return found
 
-    def _prune(self):
+    def _prune(self) -> None:
         """Forget the points that lead to no program."""
         order, stack = [], [self.root]
         while stack:
@@ -94,7 +115,14 @@ class Trie:
                 useful.add(id(point))
         self.size = len(useful)
 
-    def program(self, point, calls, live, free, hot):
+    def program(
+        self,
+        point: Point,
+        calls: Calls,
+        live: tuple[int, ...],
+        free: Callable[[], Sequence[tuple[int, Kind]]],
+        hot: int,
+    ) -> TraceProgram | None:
         """The program of a trace that ends at ``point``, whose results ``live`` are wanted; None if there is none.
 
         ``free``: the inputs that nobody else holds, asked for when a program is made. ``hot``: how often a trace is
@@ -120,7 +148,7 @@ class Trie:
             self._keep(found)
         return found
 
-    def _keep(self, program):
+    def _keep(self, program: TraceProgram) -> None:
         while len(self.programs) >= PROGRAMS:
             oldest = min(self.programs, key=lambda p: p.used)
             self.programs.remove(oldest)
@@ -139,7 +167,7 @@ class TraceProgram:
 
     __slots__ = ("point", "live", "wanted", "donated", "numbers", "used", "runs", "run", "whole")
 
-    def __init__(self, calls, live, free):
+    def __init__(self, calls: Calls, live: tuple[int, ...], free: Sequence[tuple[int, Kind]]) -> None:
         self.point, self.live, self.wanted, self.used, self.runs = calls[-1][4], live, set(live), 0, 0
         inputs = [v for call in calls for v in call[2]]
         self.numbers = {i: (None, None) for i, v in enumerate(inputs) if v.__class__ in NUMBERS}
@@ -151,7 +179,7 @@ class TraceProgram:
         self.run = run if self.whole else Pieces(calls, live, stops)
 
 
-def _donated(calls, live, free):
+def _donated(calls: Calls, live: Sequence[int], free: Sequence[tuple[int, Kind]]) -> tuple[int, ...]:
     """Which of the ``free`` inputs a result can take the place of."""
     if not free:
         return ()
@@ -167,10 +195,10 @@ def _donated(calls, live, free):
     return tuple(donated)
 
 
-def replay(steps, live):
+def replay(steps: Sequence[Any], live: Sequence[int]) -> Callable[..., Any]:
     """The function of a trace's inputs that makes the calls again and returns the results ``live``."""
 
-    def run(*inputs):
+    def run(*inputs: Any) -> list[Any]:
         given, env = iter(inputs), []
         for kernel, key in steps:
             arguments, fresh = arguments_of(key, env, given)
@@ -182,7 +210,7 @@ def replay(steps, live):
     return run
 
 
-def arguments_of(key, env, given):
+def arguments_of(key: tuple[Any, ...], env: list[Any], given: Iterator[Any]) -> tuple[list[Any], list[Any]]:
     """(arguments of a call, those of them that are new inputs)."""
     start, fresh, arguments = len(env), [], []
     for k in key[1:]:
@@ -196,7 +224,7 @@ def arguments_of(key, env, given):
     return arguments, fresh
 
 
-def kind(value):
+def kind(value: Value) -> Any:
     """What of an argument a trace depends on; its class where nothing else is known."""
     cls = value.__class__
     if cls is Pending:
@@ -208,7 +236,7 @@ def kind(value):
     return cls
 
 
-def _aval(s):
+def _aval(s: jax.ShapeDtypeStruct) -> ShapedArray:
     return jax.core.ShapedArray(s.shape, s.dtype, weak_type=s.weak_type)
 
 

@@ -1,5 +1,7 @@
 """Running sums, products and extremes along one dimension, and differences."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import lax
 
@@ -7,7 +9,7 @@ from torchlike._base.dims import broadcast_shapes
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 
-_SCAN = {"variants": "function method inplace out", "dtype": "bool_to_int"}
+_SCAN: dict[str, Any] = {"variants": "function method inplace out", "dtype": "bool_to_int"}
 
 
 def _scan(name, x, dim, dtype, run):

@@ -114,7 +114,8 @@ def _number(self, value):
 @op("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
     check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index), "src": _read},
     jvp={"self": lambda dot, dim, index: _zeroed(dot, dim, index),
-         "src": lambda dot, self, dim, index: scatter.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)}
+         "src": lambda dot, self, dim, index:
+             scatter.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)}  # type: ignore[has-type]
     )  # fmt: skip
 def scatter(self, dim, index, src):
     """``input`` with ``src`` written at ``index`` along ``dim``: ``out[index[i][j]][j] = src[i][j]`` for ``dim=0``.
@@ -401,7 +402,8 @@ def _blanked(grad, dim, index, zero):
     variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
     vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim",
     jvp={"self": lambda dot, dim, index: _blank(dot, dim, index),
-         "source": lambda dot, self, dim, index: index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)},
+         "source": lambda dot, self, dim, index:
+             index_copy.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)},  # type: ignore[has-type]
          autocast={"cpu": "promote"},
     )  # fmt: skip
 def index_copy(self, dim, index, source):

@@ -1,6 +1,10 @@
 """Anomaly mode: every node remembers where it was made, and backward looks for errors and NaN."""
 
+from __future__ import annotations
+
 import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
@@ -10,6 +14,10 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+
+if TYPE_CHECKING:
+    from torchlike._core.autograd.node import Node
+    from torchlike._core.typed import Grads
 
 
 class Mode:
@@ -23,13 +31,13 @@ current = Mode()
 has_nan = Derived("isnan", "NotImplemented", lambda x: jnp.isnan(x).any(), ("any nan",))
 
 
-def switch(enabled, check_nan=True):
+def switch(enabled: bool, check_nan: bool = True) -> None:
     """Turn anomaly mode on or off."""
     current.enabled, current.check_nan = bool(enabled), bool(check_nan)
     nodes.watch_with(annotate, current.enabled)
 
 
-def annotate(node):
+def annotate(node: Node) -> None:
     """Keep the stack of the call that made ``node``, and the backward node that was running, if any."""
     node.metadata["traceback_"] = user_stack()
     task = state.task
@@ -37,7 +45,7 @@ def annotate(node):
         node.metadata["parent_"] = task.node
 
 
-def explain(node):
+def explain(node: Node) -> None:
     """Warn with the traceback of the call that made ``node``, and of the calls before it in double backward."""
     stack = node.metadata.get("traceback_")
     if stack is None:
@@ -60,7 +68,7 @@ def explain(node):
         node = parent
 
 
-def watched(node, apply, grads):
+def watched(node: Node, apply: Callable[..., Any], grads: Grads) -> Any:
     """``apply(node, grads)``; NaN in what it gives is an error."""
     results = apply(node, grads)
     if current.check_nan:
@@ -70,7 +78,7 @@ def watched(node, apply, grads):
     return results
 
 
-def _has_nan(result):
+def _has_nan(result: Any) -> bool:
     value = value_of(result) if isinstance(result, Tensor) else result
     if isinstance(value, immediate.Abstract) or not jnp.issubdtype(value.dtype, jnp.inexact):
         return False
@@ -99,10 +107,10 @@ class set_detect_anomaly:
         self.prev, self.prev_check_nan = current.enabled, current.check_nan
         switch(mode, check_nan)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         """Nothing more to do: the constructor has switched."""
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         switch(self.prev, self.prev_check_nan)
 
 
@@ -121,11 +129,11 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.prev, self.prev_check_nan = current.enabled, current.check_nan
         switch(True, self.check_nan)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         switch(self.prev, self.prev_check_nan)
 
 

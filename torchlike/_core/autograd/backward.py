@@ -1,8 +1,10 @@
 """``backward`` and ``grad``: roots, their gradients, and what is wanted of the engine."""
 
+from __future__ import annotations
+
 import warnings
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
@@ -14,6 +16,10 @@ from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import immediate
+from torchlike._executor.pending import Array
+
+if TYPE_CHECKING:
+    from torchlike._core.typed import Edge, Shape, TensorOrTensors
 
 
 class GradientEdge(NamedTuple):
@@ -27,7 +33,7 @@ class GradientEdge(NamedTuple):
     ownership_token: object = None
 
 
-def get_gradient_edge(tensor):
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge into which the gradient of ``tensor`` flows.
 
     Raises RuntimeError for a tensor that does not require grad.
@@ -43,13 +49,13 @@ def get_gradient_edge(tensor):
     return GradientEdge(*nodes.edge_of(_fresh(tensor)))
 
 
-def _fresh(t):
+def _fresh(t: Tensor) -> Tensor:
     if t._diff is not None:
         refresh(t)
     return t
 
 
-def _edge(x):
+def _edge(x: Tensor | GradientEdge) -> Edge:
     """(node, output number) of a tensor or edge, or None."""
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
@@ -64,7 +70,7 @@ class _Root(NamedTuple):
     meta: bool
 
 
-def _root(x):
+def _root(x: Tensor | GradientEdge) -> _Root:
     """Shape and dtype of a tensor or of what flows through an edge."""
     if isinstance(x, GradientEdge):
         like = wrap(immediate.Abstract(*_shape_dtype(x.node._outs()[x.output_nr])))
@@ -72,11 +78,11 @@ def _root(x):
     return _Root(x.shape, x.dtype, x.is_meta)
 
 
-def _shape_dtype(out):
+def _shape_dtype(out: Any) -> tuple[Shape, Any]:
     return tuple(out.shape), out.dtype
 
 
-def _root_edges(roots):
+def _root_edges(roots: Sequence[Any]) -> list[Any]:
     edges = []
     for i, root in enumerate(roots):
         edge = _edge(root)
@@ -86,7 +92,7 @@ def _root_edges(roots):
     return edges
 
 
-def _seeds(roots, grads, create, batched):
+def _seeds(roots: Sequence[Any], grads: Sequence[Any], create: bool, batched: bool) -> list[Any]:
     """The gradients of the roots: tensors with ``create``, else values."""
     out = []
     seed = engine.kind_of_task()[1]
@@ -108,7 +114,7 @@ def _seeds(roots, grads, create, batched):
     return out
 
 
-def _demand_one_batch(grads):
+def _demand_one_batch(grads: Sequence[Any]) -> None:
     """Refuse grad outputs whose first dimensions differ, and those that have none to count."""
     sizes = [None if g is None else g.shape[0] for g in grads]
     if None in sizes:
@@ -123,16 +129,17 @@ def _demand_one_batch(grads):
         )
 
 
-def _scalar_seed(root):
+def _scalar_seed(root: Any) -> Any:
     """The gradient 1 of a real 0-dim tensor that is no view, the usual loss; None for any other root."""
     if root.__class__ is Tensor and root._view is None:
         value = root._storage.value
-        if value.shape == () and value.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
-            return immediate.one((), value.dtype)
+        like = value.aval if value.__class__ is Array else value
+        if like.shape == () and like.dtype.kind == "f" and value.__class__ is not immediate.Abstract:
+            return immediate.one((), like.dtype)
     return None
 
 
-def _implicit_seed(root):
+def _implicit_seed(root: _Root) -> Any:
     shape, dtype = tuple(root.shape), root.dtype
     if root.shape.numel() != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -141,7 +148,7 @@ def _implicit_seed(root):
     return immediate.Abstract(shape, dtype.np) if root.meta else immediate.one(shape, dtype.np)
 
 
-def _checked_seed(i, root, g, batched):
+def _checked_seed(i: int, root: _Root, g: Any, batched: bool) -> Tensor:
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if batched and (not g.ndim or not g.shape[0]):
@@ -169,18 +176,18 @@ def _checked_seed(i, root, g, batched):
     return g if g.dtype is root.dtype else g.to(root.dtype)
 
 
-def _as_tuple(x):
+def _as_tuple(x: Any) -> Any:
     if x is None:
         return None
     return (x,) if isinstance(x, Tensor | GradientEdge) else tuple(x)
 
 
-def _as_roots(x):
+def _as_roots(x: Any) -> Any:
     """As ``_as_tuple``; something that is no tensor but overrides functions is one of them."""
     return (x,) if hasattr(x, "__torch_function__") else _as_tuple(x)
 
 
-def _given(inputs, function):
+def _given(inputs: Any, function: str) -> tuple[Any, ...]:
     """The inputs as a tuple, of which nothing is known yet."""
     if isinstance(inputs, Mapping):
         inputs = inputs.values()
@@ -190,7 +197,7 @@ def _given(inputs, function):
     return inputs
 
 
-def _wanted(inputs, function):
+def _wanted(inputs: Sequence[Any], function: str) -> Sequence[Any]:
     """The inputs: tensors and edges that require grad."""
     for i, x in enumerate(inputs):
         if not isinstance(x, Tensor | GradientEdge):
@@ -203,12 +210,19 @@ def _wanted(inputs, function):
     return inputs
 
 
-def _relevant(values):
+def _relevant(values: Iterable[Any]) -> list[Any]:
     """Those that may override a call: tensors and what stands for them."""
     return [x for x in values if isinstance(x, Tensor) or hasattr(type(x), "__torch_function__")]
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(
+    tensors: TensorOrTensors,
+    grad_tensors: TensorOrTensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: TensorOrTensors | None = None,
+    inputs: Any = None,
+) -> Any:
     """Add the gradients of ``tensors`` to the ``.grad`` of the leaves (or of ``inputs`` only).
 
     Args:
@@ -218,7 +232,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         create_graph: record the backward, so that gradients can be differentiated.
         inputs: tensors (or edges of leaves; or a dict of them) that alone receive a gradient.
     """
-    if any(level.functional for level in state.levels):
+    if state.levels and any(level.functional for level in state.levels):
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported: call backward() outside of "
             "functorch transforms, or torch.autograd.grad inside."
@@ -264,7 +278,7 @@ _CYCLE = (
 )
 
 
-def _start(roots, grads, create, batched=False):
+def _start(roots: Sequence[Any], grads: Any, create: bool, batched: bool = False) -> tuple[list[Any], list[Any]]:
     """The edges and gradients that a backward starts from."""
     for root in roots:
         if not isinstance(root, Tensor | GradientEdge):
@@ -275,8 +289,17 @@ def _start(roots, grads, create, batched=False):
     return _root_edges(roots), _seeds(roots, grads[: len(roots)], create, batched)  # PyTorch ignores more of them
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
-         allow_unused=None, is_grads_batched=False, materialize_grads=False):  # fmt: skip
+def grad(
+    outputs: TensorOrTensors,
+    inputs: Any,
+    grad_outputs: TensorOrTensors | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
     """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; leaves' ``.grad`` is untouched.
 
     Args:
@@ -316,8 +339,16 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     return dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else results
 
 
-def gradients(roots, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=False,
-              is_grads_batched=False, materialize_grads=False):  # fmt: skip
+def gradients(
+    roots: Sequence[Any],
+    inputs: Sequence[Any],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = False,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
     """What ``grad`` gives, as a tuple; nothing overrides it."""
     wanted = _wanted(inputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
@@ -334,26 +365,28 @@ def gradients(roots, inputs, grad_outputs=None, retain_graph=None, create_graph=
     )
 
 
-def _single(roots, seeds, keep, create, captures):
+def _single(roots: Sequence[Any], seeds: Sequence[Any], keep: bool, create: bool, captures: Sequence[Any]) -> list[Any]:
     """The gradient tensor of each captured edge, or None."""
     found = engine.run(roots, seeds, keep=keep, create=create, accumulate=False, captures=captures)
     return [found.get(edge) for edge in captures]
 
 
-def _shared(found, given):
+def _shared(found: Iterable[Any], given: Iterable[Any] | None) -> list[Any]:
     """The gradients, one tensor for each value: what was passed through is the tensor given, or the same for all."""
     tensors = {id(value_of(g)): g for g in given or () if isinstance(g, Tensor)}
     return [None if t is None else tensors.setdefault(id(value_of(t)), t) for t in found]
 
 
-def _batched(roots, seeds, keep, create, captures):
+def _batched(
+    roots: Sequence[Any], seeds: Sequence[Any], keep: bool, create: bool, captures: Sequence[Any]
+) -> list[Any]:
     """As ``_single`` for each element of the seeds' first dimension, stacked."""
     if not seeds:
         return _single(roots, seeds, keep, create, captures)
     return TRANSFORMS.over_rows(lambda *rows: _single(roots, rows, keep, create, captures), seeds)
 
 
-def _found(got, i, x, allow_unused, materialize, create):
+def _found(got: Any, i: int, x: Any, allow_unused: bool | None, materialize: bool, create: bool) -> Any:
     if got is None and not allow_unused:
         raise RuntimeError(
             f"The differentiated Tensor at index {i} appears to not have been used in the graph. Set allow_unused=True "
@@ -373,7 +406,13 @@ def _found(got, i, x, allow_unused, materialize, create):
     return got
 
 
-def method_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+def method_backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
     """Gradients of this tensor with respect to the leaves, added to their ``.grad``."""
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -381,7 +420,7 @@ def method_backward(self, gradient=None, retain_graph=None, create_graph=False, 
 method_backward.__name__, method_backward.__qualname__ = "backward", "Tensor.backward"
 
 
-def call_node(node, *grads):
+def call_node(node: Any, *grads: Tensor | None) -> Any:
     """What the node makes of gradients of its outputs (None for zeros), without its hooks.
 
     A leaf adds it to its ``.grad``. TypeError for another number of them, or something else.

@@ -1,16 +1,27 @@
 """Custom functions: the node that users see as ``ctx``, the call, and what becomes of its outputs."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTensors
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import demand_writable, rebase
 from torchlike._core.dispatch.view_calls import attach
-from torchlike._core.tensor.mutation import bump, current, set_history
+from torchlike._core.tensor.mutation import bump, current, read_by, set_history
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias, device_of, dtype_of, wrap
 from torchlike._core.tensor.view_creation import FUNCTION, MULTIPLE, refusal
 from torchlike._executor import immediate
 from torchlike._ops.view import view_
+
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.autograd.node import Node
+    from torchlike._core.typed import Edge, Grads, Shape
 
 
 class CustomNode(SavesTensors):
@@ -35,11 +46,19 @@ class CustomNode(SavesTensors):
         "materialize_grads", "_materialize_non_diff_grads", "_arity", "_positions", "_expected", "_returned",
         "_undefined", "_owned", "_spent", "__dict__",
     )  # fmt: skip
+    if TYPE_CHECKING:
+        _returned: Sequence[Any]
+        _undefined: Sequence[int]
+        needs_input_grad: tuple[bool, ...]
+        to_save: Any  # what the user's forward has set, or None
+        dirty_tensors: Any
+        non_differentiable: Any
+        saved_for_forward: Any
     _python = _fills = True
 
     __repr__ = object.__repr__
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._seq = nodes.next_sequence()
         self._ex = None
         self.to_save = self.dirty_tensors = self.non_differentiable = self.saved_for_forward = None
@@ -49,22 +68,22 @@ class CustomNode(SavesTensors):
         self._arity = 0
         self._spent = False
 
-    def _outs(self):
+    def _outs(self) -> tuple[Any, ...]:
         return tuple([out and immediate.Abstract(*out) for out in self._returned])
 
-    def _output_of(self, position):
+    def _output_of(self, position: int) -> int | None:
         return self._owned.get(position)
 
-    def _release(self):
+    def _release(self) -> None:
         self._kept = self._versions = None
 
     @property
-    def requires_grad(self):
+    def requires_grad(self) -> bool:
         """Whether any argument requires grad."""
         return any(self.needs_input_grad)
 
     @property
-    def saved_tensors(self):
+    def saved_tensors(self) -> tuple[Any, ...]:
         """The tensors given to ``save_for_backward``, with their history, after the check of their versions.
 
         Raises RuntimeError where they have been freed, or one of them was changed in place since.
@@ -83,20 +102,20 @@ class CustomNode(SavesTensors):
         return got
 
     @property
-    def _raw_saved_tensors(self):
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         """The slots of the saved tensors."""
         if self._kept is None:
             raise RuntimeError(FREED)
         return tuple([SavedTensor(self, i) for i in range(len(self._kept))])
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object: it is a node of a backward graph")
 
-    def _get_user_fn(self):
+    def _get_user_fn(self) -> Callable[..., Any]:
         """The function that the user wrote: ``backward(ctx, *grads)``."""
         raise NotImplementedError
 
-    def _apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> Grads:
         """The gradients of the tensor arguments, checked, from those of the outputs (None: undefined)."""
         if self.materialize_grads and not all([g is not None for g in grads]):
             grads = _materialized(self, grads)
@@ -114,7 +133,7 @@ _SPENT = (
 # -- what goes into the user's backward and what comes out -------------------------------------------
 
 
-def _materialized(node, grads):
+def _materialized(node: CustomNode, grads: Grads) -> list[Any]:
     """``grads`` with zeros for the undefined gradients of tensors."""
     make = immediate.Abstract if any(g is not None and g.is_meta for g in grads) else immediate.zeros
     skip = () if node._materialize_non_diff_grads else node._undefined
@@ -124,7 +143,7 @@ def _materialized(node, grads):
     ]
 
 
-def _counted(node, got):
+def _counted(node: CustomNode, got: Sequence[Any]) -> list[Any]:
     """One gradient for each tensor argument, from one for each argument."""
     n, expected = len(got), len(node._positions)
     if n > expected and all(g is None for g in got[expected:]):
@@ -150,7 +169,7 @@ def _counted(node, got):
     return kept
 
 
-def _accepted(node, got):
+def _accepted(node: CustomNode, got: list[Any]) -> list[Any]:
     """The gradients with the shapes and dtypes of what they are gradients of."""
     for i, (g, expected) in enumerate(zip(got, node._expected, strict=True)):
         if expected is not None and g is not None:
@@ -162,7 +181,7 @@ def _accepted(node, got):
     return got
 
 
-def _fitted(node, i, g, shape, dtype):
+def _fitted(node: Node, i: int, g: Tensor, shape: Shape, dtype: dtype) -> Tensor:
     """``g`` summed to ``shape`` and cast to ``dtype``."""
     if tuple(g.shape) != shape:
         if not _expands(shape, g.shape):
@@ -178,17 +197,17 @@ def _fitted(node, i, g, shape, dtype):
     return g if g.dtype is dtype else g.to(dtype)
 
 
-def _invalid(node, i):
+def _invalid(node: Node, i: int) -> str:
     return f"Function {node.name()} returned an invalid gradient at index {i}"
 
 
-def _expands(small, large):
+def _expands(small: Sequence[int], large: Sequence[int]) -> bool:
     """Whether the shape ``small`` expands to ``large``."""
     n = len(large) - len(small)
     return n >= 0 and all(a in (1, b) for a, b in zip(small, large[n:], strict=True))
 
 
-def _summed(g, shape):
+def _summed(g: Tensor, shape: Shape) -> Tensor:
     """The gradient of what was expanded from ``shape``."""
     n = g.ndim - len(shape)
     kept = [n + i for i, length in enumerate(shape) if length == 1 and g.shape[n + i] != 1]
@@ -200,7 +219,13 @@ def _summed(g, shape):
 # -- the call --------------------------------------------------------------------------------------
 
 
-def run(node, forward, setup, args, then=None):
+def run(
+    node: CustomNode,
+    forward: Callable[..., Any],
+    setup: Callable[..., Any] | None,
+    args: Sequence[Any],
+    then: Callable[..., Any] | None = None,
+) -> Any:
     """Call ``forward`` without recording; the outputs get ``node`` as history, and it saves what it was told to.
 
     ``setup``: the function ``(ctx, inputs, output)`` of a forward that takes no ctx, or None. ``then``: called with the
@@ -230,7 +255,7 @@ def run(node, forward, setup, args, then=None):
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
 
-def _refuse_returned_inputs(node, args, outputs):
+def _refuse_returned_inputs(node: CustomNode, args: Sequence[Any], outputs: Sequence[Any]) -> None:
     """With setup_context, an input that is an output too is ambiguous when saved."""
     both = {id(t) for t in args if isinstance(t, Tensor)} & {id(t) for t in outputs}
     both -= {id(t) for t in node.dirty_tensors or ()}
@@ -242,14 +267,18 @@ def _refuse_returned_inputs(node, args, outputs):
         )
 
 
-def _connect(node, args):
+def _connect(node: CustomNode, args: Sequence[Any]) -> bool:
     """Give ``node`` its edges; whether any argument requires grad."""
-    positions, needs, edges, expected = [], [], [], []
+    positions, needs = [], []
+    edges: list[Edge] = []
+    expected: list[Any] = []
     for a in args:
         if not isinstance(a, Tensor):
             positions.append(False)
             needs.append(False)
             continue
+        if CAPTURES:
+            read_by(a)
         if a._diff is not None and state.grad:
             refresh(a)
         positions.append(True)
@@ -266,13 +295,14 @@ def _connect(node, args):
     return True in needs
 
 
-def _finished(node, args, outputs, record):
+def _finished(node: CustomNode, args: Sequence[Any], outputs: Sequence[Any], record: bool | None) -> list[Any]:
     """The outputs as the caller gets them; those with a gradient have ``node`` as history."""
     dirty = _marked_dirty(node, outputs)
     inputs = {id(a): i for i, a in enumerate(args) if isinstance(a, Tensor)}
     skip = _marked_non_differentiable(node)
     node._arity = len(outputs)
-    results, returned, undefined = [], [], []
+    results, undefined = [], []
+    returned: list[Any] = []
     for i, t in enumerate(outputs):
         if not isinstance(t, Tensor):
             results.append(t)
@@ -294,7 +324,7 @@ def _finished(node, args, outputs, record):
     return results
 
 
-def _marked_dirty(node, outputs):
+def _marked_dirty(node: CustomNode, outputs: Sequence[Any]) -> Collection[int]:
     """The ids of the dirty tensors, whose versions count the change."""
     if node.dirty_tensors is None:
         return ()
@@ -314,7 +344,7 @@ def _marked_dirty(node, outputs):
     return {id(t) for t in node.dirty_tensors}
 
 
-def _marked_non_differentiable(node):
+def _marked_non_differentiable(node: CustomNode) -> Collection[int]:
     if node.non_differentiable is None:
         return ()
     for t in node.non_differentiable:
@@ -325,7 +355,7 @@ def _marked_non_differentiable(node):
     return {id(t) for t in node.non_differentiable}
 
 
-def _given_history(node, i, t, dirty, position):
+def _given_history(node: CustomNode, i: int, t: Tensor, dirty: bool, position: int | None) -> Tensor:
     """Make ``node`` the history of its output number ``i``; ``position``: which argument it is, if any."""
     if position is None:
         set_history(t, (node, i), True)
@@ -338,7 +368,7 @@ def _given_history(node, i, t, dirty, position):
     return view
 
 
-def _rewrite(node, i, t, position):
+def _rewrite(node: CustomNode, i: int, t: Tensor, position: int) -> None:
     """The new history of the argument ``t``, which the function has changed in place."""
     if t._rg and nodes.is_leaf(t):
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
@@ -364,7 +394,7 @@ _ONE_OUTPUT = (
 )
 
 
-def _without_history(t, dirty, is_input):
+def _without_history(t: Tensor, dirty: bool, is_input: bool) -> Tensor:
     """An output through which no gradient flows."""
     if not is_input:
         if t._rg:
@@ -375,18 +405,19 @@ def _without_history(t, dirty, is_input):
     return t if dirty else _view_of(t)
 
 
-def _view_of(t):
+def _view_of(t: Tensor) -> Tensor:
     """Another tensor that views all of ``t``."""
     layout = t._layout
     return attach(t, (view_, (tuple(layout.shape),), 0), (), layout)
 
 
-def _save(node, outputs):
+def _save(node: CustomNode, outputs: Sequence[Any]) -> None:
     """Keep the tensors that forward has declared; outputs of the node without their history, which is the node."""
     if node.to_save is None:
         return
     ids = {id(t): i for i, t in enumerate(outputs) if isinstance(t, Tensor) and i not in node._undefined}
-    saved, versions = [], []
+    saved: list[Any] = []
+    versions: list[int | None] = []
     for position, t in enumerate(node.to_save):
         if t is None:
             saved.append(None)
@@ -413,19 +444,19 @@ class Error(nodes.Node):
     _namespace = "torch::autograd::"
     _python = True
 
-    def __init__(self, message, edges):
+    def __init__(self, message: str, edges: list[Any]) -> None:
         self.message, self._edges, self._arity = message, edges, len(edges)
         self._seq = nodes.next_sequence()
         self._ex = None
 
-    def _apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any]) -> NoReturn:
         raise RuntimeError(self.message)
 
-    def _release(self):
+    def _release(self) -> None:
         """Nothing is saved."""
 
 
-def guarded(outputs, message):
+def guarded(outputs: Sequence[Tensor | None], message: str) -> list[Tensor | None]:
     """Aliases of the tensors whose gradients cannot be computed: that raises RuntimeError with ``message``."""
     node = Error(message, [None if t is None else _sink(t) for t in outputs])
     got = []
@@ -436,7 +467,7 @@ def guarded(outputs, message):
     return got
 
 
-def _sink(t):
+def _sink(t: Tensor) -> Edge:
     """An edge to where no one looks."""
     leaf = t.detach()
     leaf.requires_grad = True

@@ -5,10 +5,14 @@ them directly; with it they travel as tensors through dispatch, and so have hist
 Hooks always see tensors.
 """
 
+from __future__ import annotations
+
 import itertools
 import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 from torchlike._base.dtypes import from_np
 from torchlike._base.layout import is_dense
@@ -21,38 +25,52 @@ from torchlike._core.dispatch.inplace import call_inplace, demand_writable
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of, set_grad, write
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
+if TYPE_CHECKING:
+    from torchlike._core.autograd.node import AccumulateGrad, Node
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._core.typed import Grads, Shape
+
 # the sum of two gradients, of one shape and dtype
 plus = Derived("add", "AddBackward", lambda a, b: a + b, ("sum of gradients",))
 
 adding = threading.RLock()  # two threads may reach the same leaf
 _task_ids = itertools.count()
+_NOBODY: frozenset = frozenset()
 
 
-def kind_of_task():
+def kind_of_task() -> tuple[Any, Any]:
     """The (class, seed) of a backward that begins now; the latter None unless gradients start as tensors."""
     return DISPATCH.task() or (_Task, None)
 
 
-def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(), hooks=True):
+def run(
+    roots: Sequence[Any],
+    grads: Grads,
+    *,
+    keep: bool = False,
+    create: bool = False,
+    accumulate: bool = True,
+    captures: Sequence[Any] = (),
+    ends: Iterable[Node] = (),
+) -> dict[Any, Any]:
     """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
     Args:
         grads: one for each root: tensors with ``create``, else plain values.
         keep: retain saved tensors. create: record the backward itself.
         accumulate: whether leaves receive ``.grad``.
-        captures: edges whose gradient is wanted; only nodes that lead to them run. hooks: whether those of these
-            nodes run.
+        captures: edges whose gradient is wanted; only nodes that lead to them run. ends: nodes at which it ends:
+            neither they nor their hooks run, whatever they lead to.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
-    task = kind_of_task()[0](roots, keep, create, accumulate, captures)
-    if not hooks:
-        task.mute = frozenset(task.wanted)
+    task = kind_of_task()[0](roots, keep, create, accumulate, captures, ends)
     if state.levels:  # their values are computed by dispatch
         task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
@@ -64,18 +82,18 @@ def run(roots, grads, *, keep=False, create=False, accumulate=True, captures=(),
     return task.captured
 
 
-def run_loss(edge, seed, keep):
+def run_loss(edge: tuple[Node, int], seed: Any, keep: bool) -> None:
     """As ``run`` from one root, to all leaves and without history: the shortest way."""
     roots = (edge,)
-    task = _Task(roots, keep, False, True, ())
-    task.deliver(*edge, task.fitting(*edge, seed))
+    task, (node, nr) = _Task(roots, keep, False, True, ()), edge
+    task.deliver(node, nr, seed if node._ex is None else task.fitting(node, nr, seed))
     (_in_thread if task.depth % _DEPTH == _DEPTH - 1 else _run)(task, roots)
 
 
 _DEPTH = 20  # backwards within backwards before another thread takes over, with a stack of its own
 
 
-def _run(task, roots):
+def _run(task: _Task, roots: Sequence[Any]) -> None:
     """Run the task in this thread, under its grad mode."""
     before = state.grad, state.task
     state.grad, state.task = task.record, task
@@ -89,11 +107,11 @@ def _run(task, roots):
         state.grad, state.task = before
 
 
-def _in_thread(task, roots):
+def _in_thread(task: _Task, roots: Sequence[Any]) -> None:
     """Run the task in a thread that starts from this thread's modes."""
     modes, errors = dict(vars(state)), []
 
-    def body():
+    def body() -> None:
         vars(state).update(modes)
         try:
             _run(task, roots)
@@ -107,19 +125,19 @@ def _in_thread(task, roots):
         raise errors[0]
 
 
-def queue_callback(callback):
+def queue_callback(callback: Callable[[], object]) -> None:
     """Call ``callback()`` when the backward that is running has finished."""
     if state.task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     state.task.callbacks.append(callback)
 
 
-def is_whole_backward():
+def is_whole_backward() -> bool:
     """Whether the backward that is running fills ``.grad`` of all leaves: it was given no ``inputs``."""
     return state.task is not None and state.task.accumulate and state.task.needed is None
 
 
-def count_running(graph_nodes):
+def count_running(graph_nodes: Iterable[Any]) -> int:
     """How many of these nodes the backward that is running reaches."""
     task = state.task
     reached = task.awaited if task.needed is None else task.needed
@@ -130,19 +148,26 @@ class _Task:
     """One backward pass: what is still awaited, what has arrived.
 
     ``create``: whether gradients travel as tensors through dispatch. ``record``: whether they get history by it.
+    ``ends``: the nodes that are not run, whatever they lead to.
     """
 
     __slots__ = (
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
-        "id", "depth", "node", "callbacks", "mute", "__weakref__",
+        "id", "depth", "node", "callbacks", "ends", "__weakref__",
     )  # fmt: skip
 
-    def __init__(self, roots, keep, create, accumulate, captures):
-        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], frozenset()
-        self.depth = 0 if state.task is None else state.task.depth + 1
+    def __init__(
+        self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any],
+        ends: Iterable[Node] = (),
+    ) -> None:  # fmt: skip
+        self.node: Node | None
+        self.id, self.node, self.callbacks = next(_task_ids), None, []
+        outer = state.task
+        self.depth = 0 if outer is None else outer.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
-        self.awaited = awaited = _count_edges(roots)
+        self.ends = frozenset(ends) if ends else _NOBODY
+        self.awaited = awaited = _count_edges(roots, self.ends)
         if captures:
             for node, nr in captures:
                 if node is not None:
@@ -157,7 +182,7 @@ class _Task:
         self.ready = [(-node._seq, i, node) for i, node in enumerate(roots)]
         heapify(self.ready)
 
-    def deliver(self, node, nr, grad):
+    def deliver(self, node: Node, nr: int, grad: Any) -> None:
         """Add a gradient to the buffer of output ``nr`` of ``node``."""
         buffer = self.buffers.get(node)
         if buffer is None:
@@ -170,7 +195,7 @@ class _Task:
         else:
             buffer[nr] = immediate.run(plus, (), (old, grad))
 
-    def fitting(self, node, nr, grad, source=None):
+    def fitting(self, node: Node, nr: int, grad: Any, source: Node | None = None) -> Any:
         """``grad`` in the shape and dtype of output ``nr`` of ``node``, whose tensor may have others by now.
 
         ``source``: the node that it comes from. Raises RuntimeError where the shape does not broadcast to that of
@@ -191,15 +216,19 @@ class _Task:
             )
         return self.raw(self.tensor(grad).sum_to_size(*shape).to(from_np(dtype)))
 
-    def run(self):
+    def run(self) -> None:
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
         plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
         pushed, release = len(ready), not self.keep
         while ready:
             node = heappop(ready)[2]
+            grads = buffers.pop(node, None)
             if not plain:
                 self.node = None
-            grads = buffers.pop(node, None)
+                if node in self.ends:
+                    if grads is not None and node in self.wanted:
+                        self.capture(node, self.wanted[node], grads)
+                    continue
             if needed is not None and node not in needed:
                 results = repeat(None)
             elif grads is None:
@@ -215,7 +244,7 @@ class _Task:
                 continue
             else:
                 results = self.step(node, grads) or repeat(None)
-            for edge, grad in zip(node._edges, results, strict=False):
+            for edge, grad in zip(node._edges, results):  # noqa: B905  (the keyword costs as much as two rounds)
                 if edge is None:
                     continue
                 target, nr = edge
@@ -234,13 +263,13 @@ class _Task:
                     heappush(ready, (-target._seq, pushed, target))
         self.node = None
 
-    def touch(self, roots):
+    def touch(self, roots: Sequence[Any]) -> None:
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
         for node in {node: None for node, _ in roots}:
-            if node not in self.needed and node._ex is not None and node not in self.mute:
+            if node not in self.needed and node._ex is not None and node not in self.ends:
                 self.before(node, node._ex, self.buffers[node])
 
-    def step(self, node, grads):
+    def step(self, node: Node, grads: Grads) -> Any:
         """Hooks, captures and the node itself; None where nothing flows on."""
         self.node = node
         try:
@@ -250,10 +279,10 @@ class _Task:
                 anomaly.explain(node)
             raise
 
-    def _step(self, node, grads):
+    def _step(self, node: Node, grads: Grads) -> Any:
         if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
             grads = [self.in_grad_dtype(node.variable, grads[0])]
-        ex = None if node in self.mute else node._ex
+        ex = node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
         if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
@@ -281,31 +310,31 @@ class _Task:
             node._release()
         return self.after(node, results, grads) if node._ex is not None else results
 
-    def leaf(self, node, grads):
+    def leaf(self, node: AccumulateGrad, grads: Grads) -> None:
         """Add to the leaf's ``.grad`` (requires_grad may have been switched off since) and run its hooks."""
         if node.variable._rg and grads[0] is not None:
             self.accumulate_into(node.variable, grads[0])
         self.after_accumulation(node, grads)
 
-    def in_grad_dtype(self, leaf, grad):
+    def in_grad_dtype(self, leaf: Tensor, grad: Any) -> Any:
         """The gradient in the dtype that the leaf's ``.grad`` was given."""
         dtype = leaf._ex.get("grad_dtype")
         if dtype is None or dtype.np == (grad.dtype.np if self.create else grad.dtype):
             return grad
         return grad.to(dtype) if self.create else immediate.cast(grad, dtype.np)
 
-    def _goes_on(self, node):
+    def _goes_on(self, node: Node) -> bool:
         """Whether the node itself runs: it adds to a leaf, or leads to what is wanted."""
         if node.__class__ is nodes.AccumulateGrad:
             return self.accumulate and node in self.wanted
         return any(e is not None and e[0] in self.needed for e in node._edges)
 
-    def capture(self, node, wanted, grads):
+    def capture(self, node: Node, wanted: Iterable[int], grads: Grads) -> None:
         for nr in wanted:
             if grads[nr] is not None:
                 self.captured[node, nr] = self.tensor(grads[nr])
 
-    def apply(self, node, grads):
+    def apply(self, node: Any, grads: Any) -> Any:
         if self.create:
             return node._apply_tensors(grads, call)
         if node._python:
@@ -313,14 +342,14 @@ class _Task:
             return [None if r is None else value_of(r) for r in results]
         return node.apply(grads)
 
-    def tensor(self, grad):
+    def tensor(self, grad: Any) -> Any:
         return grad if self.create or grad is None else fresh(grad)
 
-    def raw(self, grad):
+    def raw(self, grad: Any) -> Any:
         return grad if self.create or grad is None else value_of(grad)
 
     # -- hooks -----------------------------------------------------------------------------------
-    def before(self, node, ex, grads):
+    def before(self, node: Node, ex: dict[str, Any], grads: Grads) -> list[Any]:
         """Tensor hooks, then ``.grad`` of tensors that retain it."""
         grads = list(grads)
         for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
@@ -335,14 +364,14 @@ class _Task:
                     set_grad(t, grad if old is None else call(add, (old, grad, None), ()))
         return grads
 
-    def prehooked(self, ex, grads):
+    def prehooked(self, ex: dict[str, Any], grads: Grads) -> Grads:
         """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
         for hook in list(ex.get("prehooks", {}).values()):
             given = tuple(self.tensor(g) for g in grads)
             grads = [self.raw(g) for g in of_node_hook(hook, given, followed(hook)(given))]
         return grads
 
-    def after(self, node, results, grads):
+    def after(self, node: Node, results: Any, grads: Grads) -> Grads:
         """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
         hooks = list(node._ex.get("hooks", {}).values()) if node._ex else ()
         for hook in hooks:
@@ -351,7 +380,7 @@ class _Task:
             results = [self.raw(g) for g in node._gather(got)]
         return results
 
-    def wanted_of(self, node, results):
+    def wanted_of(self, node: Node, results: Any) -> Grads:
         """The results with None where no captured gradient depends on them."""
         if self.needed is None:
             return results
@@ -360,7 +389,7 @@ class _Task:
             for r, edge in zip(results, node._edges, strict=True)
         ]
 
-    def after_accumulation(self, node, grads):
+    def after_accumulation(self, node: AccumulateGrad, grads: Grads) -> None:
         ex = node.variable._ex
         for hook in list(ex.get("post_accumulate", {}).values()) if ex else ():
             of_leaf_hook(followed(hook)(node.variable))
@@ -368,14 +397,13 @@ class _Task:
             of_node_hook(hook, (), followed(hook)((), tuple(self.tensor(g) for g in grads)))
 
     # -- leaves ----------------------------------------------------------------------------------
-    def accumulate_into(self, leaf, grad):
+    def accumulate_into(self, leaf: Tensor, grad: Any) -> None:
         """``leaf.grad += grad``: in place, unless the sum itself must have history."""
         with adding:
-            old = grad_of(leaf)
+            old = grad_of(leaf) if CAPTURES else leaf._grad
             if old is None:
-                set_grad(
-                    leaf, fresh(grad) if leaf._view is None and not self.create else self.first_gradient(leaf, grad)
-                )
+                plain = leaf._view is None and not self.create
+                set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
                 set_grad(leaf, call(add, (old, grad, None), ()))
             else:
@@ -391,7 +419,7 @@ class _Task:
                 demand_writable(old)
                 write(old, immediate.run(plus, (), (value, grad)))
 
-    def first_gradient(self, leaf, grad):
+    def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""
         if self.create:
             grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
@@ -402,17 +430,17 @@ class _Task:
         return grad
 
 
-def _broadcasts(shape, to):
+def _broadcasts(shape: Shape, to: Shape) -> bool:
     """Whether what has ``shape`` can be expanded ``to`` that shape."""
     return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
 
 
-def _count_edges(roots):
-    """{node: number of edges into it} over the graph below the roots."""
-    awaited = dict.fromkeys([node for node, _ in roots], 0)
+def _count_edges(roots: Sequence[Any], ends: Collection[Node] = ()) -> dict[Any, int]:
+    """{node: number of edges into it} over the graph below the roots, down to ``ends``."""
+    awaited = {roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     for node in stack:  # which grows
-        for edge in node._edges:
+        for edge in node._edges if node not in ends else ():
             if edge is None:
                 continue
             target = edge[0]
@@ -420,11 +448,12 @@ def _count_edges(roots):
                 awaited[target] += 1
             elif target is not None:
                 awaited[target] = 1
-                stack.append(target)
+                if target._edges:
+                    stack.append(target)
     return awaited
 
 
-def _leading_to(graph, wanted):
+def _leading_to(graph: Iterable[Any], wanted: Mapping[Any, set[int]]) -> set[Any]:
     """The nodes from which a captured edge can be reached, the captured nodes included."""
     needed = set(wanted)
     for node in sorted(graph, key=lambda n: n._seq):

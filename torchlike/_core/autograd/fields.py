@@ -1,5 +1,10 @@
 """Autograd fields and methods of Tensor."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
 from torchlike._base import dtypes
 from torchlike._base.frames import warn
 from torchlike._base.state import state
@@ -16,14 +21,18 @@ from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, dtype_of
 from torchlike._executor.level import LevelValue
 
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.autograd.node import Node
 
-def _fresh(t):
+
+def _fresh(t: Tensor) -> Tensor:
     if t._diff is not None:
         refresh(t)
     return t
 
 
-def _set_requires_grad(t, value):
+def _set_requires_grad(t: Tensor, value: Any) -> None:
     if not isinstance(value, bool):
         raise RuntimeError(f"requires_grad must be a bool, not {type(value).__name__}")
     if not nodes.is_leaf(_fresh(t)):
@@ -41,12 +50,12 @@ def _set_requires_grad(t, value):
     set_history(t, None, value)
 
 
-def _grad_fn(t):
+def _grad_fn(t: Tensor) -> Node | None:
     edge = _fresh(t)._edge
     return None if edge is None else edge[0]
 
 
-def _get_grad(t):
+def _get_grad(t: Tensor) -> Tensor | None:
     grad = grad_of(t)
     if grad is None and t._edge is not None and t._edge[0] is not None and not nodes.retained(t):
         warn(
@@ -58,13 +67,13 @@ def _get_grad(t):
     return grad
 
 
-def _set_grad(t, value):
+def _set_grad(t: Tensor, value: Any) -> None:
     if value is not None:
         _check_grad(t, value)
     set_grad(t, value)
 
 
-def _check_grad(t, value):
+def _check_grad(t: Tensor, value: Any) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
     if value is t:
@@ -101,25 +110,25 @@ _ELEMENTS = {
 }  # fmt: skip
 
 
-def _element_name(dtype):
+def _element_name(dtype: dtype) -> str:
     """The C++ name of an element type, which PyTorch's messages about gradients show."""
     return _ELEMENTS.get(dtype.name, f"c10::{dtype.scalar_name}")
 
 
-def grad_dtype_of(t):
+def grad_dtype_of(t: Tensor) -> dtypes.dtype | None:
     """The dtype that gradients of ``t`` have, None for any."""
     ex = t._ex
     return t.dtype if ex is None else ex.get("grad_dtype", t.dtype)
 
 
-def _get_grad_dtype(t):
+def _get_grad_dtype(t: Tensor) -> dtypes.dtype | None:
     """The dtype of ``.grad``, to which arriving gradients are cast: by default the tensor's; None allows any."""
     if not nodes.is_leaf(_fresh(t)):
         raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
     return grad_dtype_of(t)
 
 
-def _set_grad_dtype(t, value):
+def _set_grad_dtype(t: Tensor, value: Any) -> None:
     if value is not None and not isinstance(value, dtypes.dtype):
         raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(value).__name__}")
     if not nodes.is_leaf(_fresh(t)):
@@ -134,7 +143,7 @@ def _set_grad_dtype(t, value):
     extras_of(t)["grad_dtype"] = value
 
 
-def requires_grad_(t, requires_grad=True):
+def requires_grad_(t: Tensor, requires_grad: bool = True) -> Tensor:
     """Set whether the tensor requires grad, and return it."""
     if not isinstance(requires_grad, bool):
         raise TypeError(
@@ -145,7 +154,7 @@ def requires_grad_(t, requires_grad=True):
     return mark(t, requires_grad)
 
 
-def mark(t, requires_grad):
+def mark(t: Tensor, requires_grad: bool) -> Tensor:
     """As :func:`requires_grad_`, also for what is made inside of a transform."""
     if requires_grad and not differentiable(t):
         dtype = dtype_of(t)
@@ -155,7 +164,7 @@ def mark(t, requires_grad):
     return t
 
 
-def differentiable(t):
+def differentiable(t: Tensor) -> bool:
     """Whether the dtype of ``t`` has gradients."""
     dtype = dtype_of(t)
     return dtype.is_floating_point or dtype.is_complex
@@ -168,7 +177,7 @@ _IN_TRANSFORM = (
 )
 
 
-def detach_(t):
+def detach_(t: Tensor) -> Tensor:
     """Cut the tensor from its history, in place."""
     if t._diff is not None or isinstance(t._storage.value, LevelValue):
         raise RuntimeError(
@@ -183,7 +192,7 @@ def detach_(t):
     return t
 
 
-def retain_grad(t):
+def retain_grad(t: Tensor) -> None:
     """Keep ``.grad`` of a tensor that is not a leaf."""
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
@@ -191,11 +200,11 @@ def retain_grad(t):
         nodes.retain(t)
 
 
-def _retains_grad(t):
+def _retains_grad(t: Tensor) -> bool:
     return not nodes.is_leaf(t) and nodes.retained(t)
 
 
-def register_hook(t, hook):
+def register_hook(t: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(grad)`` when the tensor's gradient is computed; what it returns replaces it.
 
     Returns a handle with ``remove()``.
@@ -211,7 +220,7 @@ def register_hook(t, hook):
     return RemovableHandle.add(hooks, hook)
 
 
-def register_post_accumulate_grad_hook(t, hook):
+def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(tensor)`` after the leaf's ``.grad`` has been updated."""
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -220,14 +229,14 @@ def register_post_accumulate_grad_hook(t, hook):
     return RemovableHandle.add(extras_of(t).setdefault("post_accumulate", {}), hook)
 
 
-def _undeletable(message):
-    def refuse(t):
+def _undeletable(message: str) -> Callable[[Tensor], NoReturn]:
+    def refuse(t: Tensor) -> NoReturn:
         raise RuntimeError(message)
 
     return refuse
 
 
-def _backward_hooks(t):
+def _backward_hooks(t: Tensor) -> dict[int, Any] | None:
     """The dict of the tensor's hooks, or None if it never had one."""
     if nodes.is_leaf(t):
         return (t._ex or {}).get("tensor_hooks", {}).get(0)
@@ -235,19 +244,19 @@ def _backward_hooks(t):
     return (node._ex or {}).get("tensor_hooks", {}).get(nr)
 
 
-def _post_accumulate_grad_hooks(t):
+def _post_accumulate_grad_hooks(t: Tensor) -> dict[int, Any] | None:
     """The dict of the leaf's hooks after accumulation, or None if it never had one."""
     return (t._ex or {}).get("post_accumulate")
 
 
-def _set_sequence_nr(node, number):
+def _set_sequence_nr(node: Node, number: int) -> None:
     """Change the node's creation number: of nodes that are ready, backward runs the one with the highest first."""
     if number < 0:
         raise OverflowError("can't convert negative int to unsigned")
     node._seq = number
 
 
-def install():
+def install() -> None:
     """Give Tensor its autograd surface."""
     nodes.Node.requires_grad = True
     nodes.Node._set_sequence_nr = _set_sequence_nr

@@ -1,14 +1,19 @@
 """What hooks may return in place of gradients: checked here, for the engine."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from torchlike._base.state import followed
 from torchlike._core.tensor.tensor import Tensor
 
 
-def _name(hook):
+def _name(hook: Callable[..., Any]) -> str:
     return getattr(hook, "__name__", "<unknown>")
 
 
-def replacement(hook, before, after):
+def replacement(hook: Callable[..., Any], before: Tensor | None, after: Tensor) -> Tensor:
     """The gradient ``after`` that a hook returned instead of ``before`` (a tensor or None)."""
     if before is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
@@ -28,7 +33,7 @@ def replacement(hook, before, after):
     return after
 
 
-def of_tensor_hook(hook, before):
+def of_tensor_hook(hook: Callable[..., Any], before: Tensor | None) -> Tensor | None:
     """What ``hook(before)`` puts in the place of a gradient: a tensor or None."""
     after = followed(hook)(before)
     if after is None:
@@ -38,7 +43,7 @@ def of_tensor_hook(hook, before):
     return replacement(hook, before, after)
 
 
-def of_node_hook(hook, before, after):
+def of_node_hook(hook: Callable[..., Any], before: tuple[Any, ...], after: Any) -> tuple[Any, ...]:
     """The gradients after a node's hook, which was given ``before`` (a tuple) and returned ``after``."""
     if after is None:
         return before
@@ -57,7 +62,7 @@ def of_node_hook(hook, before, after):
     return after
 
 
-def of_leaf_hook(after):
+def of_leaf_hook(after: object) -> None:
     """Refuse a result of a hook that runs after a leaf's gradient was accumulated."""
     if isinstance(after, Tensor):
         raise RuntimeError("Tensor post accumulate grad hooks should return None.")

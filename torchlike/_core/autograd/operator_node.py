@@ -1,6 +1,10 @@
 """The node of an operator call: its plan, and the values that the plan saves."""
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -10,19 +14,25 @@ from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._executor import immediate
 
+if TYPE_CHECKING:
+    from torchlike._core.typed import Edge, Grads
+    from torchlike._decl.derive import Kernel, Plan
+
 
 class OpNode(SavesTensors):
     """The node of an operator call."""
 
     __slots__ = ("plan", "_arity", "given")  # given: the arguments of a view, as they came
+    plan: Plan
+    given: tuple[Any, ...]
     _simple = True
 
     @property
-    def next_functions(self):
+    def next_functions(self) -> tuple[Any, ...]:
         by_input = dict(zip(self.plan.wanted, self._edges, strict=True))
         return tuple([by_input.get(i) or (None, 0) for i in saved_fields.edges(self.plan)])
 
-    def __getattr__(self, attribute):
+    def __getattr__(self, attribute: str) -> Any:
         """``_saved_<name>``: a saved value, as a tensor with its history; ``_raw_saved_<name>``: its slot."""
         try:
             if attribute.startswith("_saved_"):
@@ -33,35 +43,35 @@ class OpNode(SavesTensors):
             pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{attribute}'")
 
-    def _slots(self, found):
+    def _slots(self, found: Any) -> Any:
         if found.__class__ is not list:
             return SavedTensor(self, found)
         if self._kept is None:
             raise RuntimeError(FREED)
         return tuple([SavedTensor(self, position) for position in found])
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *saved_fields.names(self)]
 
-    def _spread(self, grads):
+    def _spread(self, grads: Iterable[Any]) -> tuple[Any, ...]:
         by_input = dict(zip(self.plan.wanted, grads, strict=True))
         return tuple(by_input.get(i) for i in saved_fields.edges(self.plan))
 
-    def _gather(self, grads):
+    def _gather(self, grads: Grads) -> Grads:
         by_input = dict(zip(saved_fields.edges(self.plan), grads, strict=True))
         return [by_input[i] for i in self.plan.wanted]
 
-    def _output_of(self, position):
+    def _output_of(self, position: int) -> int | None:
         n = len(self.plan.inputs)
         return self.plan.outputs[position - n] if position >= n else None
 
-    def _differentiable(self, output):
+    def _differentiable(self, output: int) -> bool:
         return output in self.plan.diff
 
-    def _outs(self):
+    def _outs(self) -> tuple[Any, ...]:
         return self.plan.outs
 
-    def _release(self):
+    def _release(self) -> None:
         """Free the saved values; a node that saves numbers only can run again."""
         plan, saved, versions = self.plan, self._kept, self._versions  # another thread may free them meanwhile
         if not saved or versions is None:
@@ -73,11 +83,11 @@ class OpNode(SavesTensors):
                 self._extra("numbers", dict).update({i: saved[i] for i in plan.numbers})
             self._kept = self._versions = None
 
-    def _saves_operands(self):
+    def _saves_operands(self) -> bool:
         """Whether a number stands for a saved tensor, as in ``x * 2``."""
         return any(i in self.plan.tensors for i in self.plan.inputs)
 
-    def values(self):
+    def values(self) -> list[Any]:
         """The saved values, after the version check."""
         saved, versions = self._kept, self._versions  # another thread may free them meanwhile
         if saved is None or versions is None:
@@ -96,14 +106,14 @@ class OpNode(SavesTensors):
                 got.append(value_of(t))
         return got
 
-    def tensors(self, made_by=None):
+    def tensors(self, made_by: Edge = None) -> list[Any]:
         """The saved values as tensors with history, for ``create_graph``."""
         saved = self._kept
         if saved is None:
             raise RuntimeError(FREED)
         return [self._kept_tensor(i, made_by) for i in range(len(saved))]
 
-    def apply(self, grads):
+    def apply(self, grads: Grads) -> Grads:
         """Gradients of the inputs (values) from those of the outputs (values or None)."""
         plan = self.plan
         arguments = self.values() if self._kept != [] else []
@@ -122,7 +132,7 @@ class OpNode(SavesTensors):
                 results = immediate.run(kernel, (), arguments)
         return results if plan.route is None else plan.routed(arguments, results)
 
-    def _apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> Grads:
         """As ``apply``, on tensors through ``call``: the gradients have history themselves."""
         plan = self.plan
         saved = self.tensors(made_by)
@@ -132,7 +142,7 @@ class OpNode(SavesTensors):
         return out if plan.route is None else plan.routed(saved, out)
 
 
-def _zeros(out):
+def _zeros(out: Any) -> Any:
     return immediate.zeros(out.shape, out.dtype)
 
 
@@ -140,7 +150,7 @@ _classes: dict = {}
 _IN_AUTOGRAD = ("CopyBackwards", "NotImplemented")  # PyTorch's name() of these tells where they are from
 
 
-def node_class(name):
+def node_class(name: str) -> type[OpNode]:
     """The class of nodes called ``name``; one per name."""
     found = _classes.get(name)
     if found is None:
@@ -149,7 +159,7 @@ def node_class(name):
     return found
 
 
-def _class_of(op, plan):
+def _class_of(op: Kernel, plan: Plan) -> type[OpNode]:
     """The class of the nodes of ``plan``; a declaration may choose its name by shapes and dtypes."""
     declared = op.declaration
     choose = declared.node_of
@@ -159,7 +169,7 @@ def _class_of(op, plan):
     return node_class(name + "0" if name.endswith("Backward") else name)
 
 
-def _by_value(t, version):
+def _by_value(t: Any, version: int | None) -> tuple[Any, int | None]:
     """What is saved of ``t`` where later changes of it do no harm: its value, and its history."""
     if version is None:
         return t, None
@@ -172,7 +182,7 @@ def _by_value(t, version):
     return new, new._vc.version
 
 
-def make(op, plan, edges, saved, versions):
+def make(op: Kernel, plan: Any, edges: list[Any], saved: list[Any], versions: list[Any]) -> OpNode:
     """A new node for one recorded call of ``op``."""
     cls = plan.node_class
     if cls is None:

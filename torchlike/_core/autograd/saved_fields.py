@@ -4,7 +4,11 @@ The names are PyTorch's. A declaration lists them (``saved=``) where they are no
 derivative reads: the tensors and results it saves, and the arguments that are not tensors.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
@@ -12,10 +16,16 @@ from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl import rules
 from torchlike._decl.op import REGISTRY, parameters
 
+if TYPE_CHECKING:
+    from torchlike._core.autograd.operator_node import OpNode
+    from torchlike._decl.derive import Plan
+    from torchlike._decl.op import Op
+    from torchlike._decl.schema import Arg
+
 _NUMBERS = {bool: jnp.bool_, int: jnp.int64, float: jnp.float64, complex: jnp.complex128}
 
 
-def names(node):
+def names(node: OpNode) -> list[str]:
     """The attributes that show what ``node`` saves."""
     plan, found = node.plan, []
     for name, source in sources(plan).items():
@@ -26,7 +36,7 @@ def names(node):
     return found
 
 
-def value(node, name):
+def value(node: OpNode, name: str) -> Any:
     """The value of ``node._saved_<name>``: a tensor with its history, a tuple of them, or an argument.
 
     Raises KeyError for a name it does not have, RuntimeError for a tensor that has been freed.
@@ -41,14 +51,14 @@ def value(node, name):
     return got if kinds.get(source) == "Scalar" else _unsigned(got)
 
 
-def _value(node, source):
+def _value(node: OpNode, source: Any) -> Any:
     found = _slots(node.plan, source)
     if found is _NO_TENSOR:
         return _fact(node, source)
     return tuple([_tensor(node, i) for i in found]) if found.__class__ is list else _tensor(node, found)
 
 
-def slots(node, name):
+def slots(node: OpNode, name: str) -> Any:
     """The position in ``node._kept`` that ``node._raw_saved_<name>`` is of, or a list of them; None: not saved.
 
     Raises KeyError for a name that is not of a tensor.
@@ -59,14 +69,14 @@ def slots(node, name):
     return found
 
 
-def _tensor_of(plan, source):
+def _tensor_of(plan: Plan, source: Any) -> Any:
     """The tensor that a source is, or that a function makes it of; otherwise an empty name."""
     if not callable(source):
         return source
     return next((p for p in parameters(source) if _slots(plan, p) is not _NO_TENSOR), "")
 
 
-def sources(plan):
+def sources(plan: Plan) -> dict[str, Any]:
     """{name: where its value comes from} of what the nodes of ``plan`` show.
 
     A source is the name of an argument or result, ``<argument>_sym_sizes`` and its like, or a
@@ -79,13 +89,13 @@ def sources(plan):
     return found
 
 
-def _operator(plan):
+def _operator(plan: Plan) -> Any:
     """The declaration; that of ``as_strided`` for whatever reads a view from its base."""
     op = plan.op.declaration
     return REGISTRY["as_strided"] if op.name == "as_strided" else op
 
 
-def _declared(op, plan):
+def _declared(op: Op, plan: Plan) -> dict[str, Any]:
     saved = op.saved
     if callable(saved):
         saved = op.chosen(saved, plan.avals, plan.static)
@@ -94,7 +104,7 @@ def _declared(op, plan):
     return {name: name for name in saved.split()} if isinstance(saved, str) else saved
 
 
-def _default(op, plan):
+def _default(op: Op, plan: Plan) -> list[str]:
     """What the formulas ask for; without formulas what the derivative reads, and every other argument."""
     if op.formulas is not None:
         asked = {p for f in op.formulas.values() for p in parameters(f)}
@@ -110,7 +120,7 @@ def _default(op, plan):
 _INDICES = frozenset({"index", "indices", "mask", "condition", "words"})  # these have no gradient by definition
 
 
-def edges(plan):
+def edges(plan: Plan) -> Sequence[int]:
     """The indices of the inputs that ``next_functions`` tells of, in order."""
     op = _operator(plan)
     if plan.refuses:
@@ -123,7 +133,7 @@ def edges(plan):
     return [i for i in plan.tensors if i not in hidden]
 
 
-def _spans(op, plan):
+def _spans(op: Op, plan: Plan) -> Iterator[tuple[int, int, Arg]]:
     """(first index, how many, argument) of the runtime inputs of each argument."""
     i, lens = 0, iter(plan.static[len(op.static)] if op.lists else ())
     for arg in op.dynamic:
@@ -138,7 +148,7 @@ def _spans(op, plan):
 _NO_TENSOR = object()
 
 
-def _slots(plan, source):
+def _slots(plan: Plan, source: Any) -> Any:
     """The position in ``node._kept`` of a tensor (None: not saved), a list for a list of tensors, or _NO_TENSOR."""
     op = _operator(plan)
     output = _result(op, source)
@@ -150,7 +160,7 @@ def _slots(plan, source):
     return _NO_TENSOR
 
 
-def _result(op, name):
+def _result(op: Op, name: str) -> int | None:
     """The number of the result called ``name``, or None."""
     names = op.result_names or ()
     if name in names:
@@ -160,11 +170,11 @@ def _result(op, name):
     return None
 
 
-def _saved_at(plan, i):
+def _saved_at(plan: Plan, i: int) -> int | None:
     return plan.inputs.index(i) if i in plan.inputs else None
 
 
-def _tensor(node, position):
+def _tensor(node: OpNode, position: int | None) -> Tensor | None:
     """The saved tensor; a number that stands for one as a tensor without dimensions."""
     if position is None:
         return None
@@ -175,7 +185,7 @@ def _tensor(node, position):
 # -- other arguments ---------------------------------------------------------------------------------------
 
 
-def _size(i):
+def _size(i: int) -> Callable[[Any], int]:
     return lambda aval: aval.shape[i]
 
 
@@ -190,7 +200,7 @@ _OF_AVAL = {
 }
 
 
-def _fact(node, name):
+def _fact(node: OpNode, name: str) -> Any:
     """An argument of the call that is no tensor, or what the shape of a tensor argument tells."""
     op, plan = _operator(node.plan), node.plan
     args = {a.name: a for a in op.schema.args}
@@ -209,21 +219,21 @@ def _fact(node, name):
     return got * arg.length if arg.length and isinstance(got, tuple) and len(got) == 1 else got
 
 
-def _is_given(node, source):
+def _is_given(node: OpNode, source: Any) -> bool:
     """Whether the arguments behind a source are known; those of a view remade after its base changed are not."""
     op = _operator(node.plan)
     asked = parameters(source) if callable(source) else (source,)
     return not hasattr(op, "prepare") or hasattr(node, "given") or not {a.name for a in op.schema.args} & set(asked)
 
 
-def _number(node, i, default):
+def _number(node: OpNode, i: int, default: Any) -> Any:
     position = _saved_at(node.plan, i)
     if position is None:
         return default
     return node._kept[position] if node._kept is not None else node._extra("numbers", dict)[position]
 
 
-def _unsigned(x):
+def _unsigned(x: Any) -> Any:
     """Negative integers as PyTorch shows them, modulo 2**64."""
     if isinstance(x, tuple | list):
         return tuple([_unsigned(v) for v in x])

@@ -1,12 +1,20 @@
 """Saved tensors: what a node keeps for its backward, and the hooks that pack and unpack it."""
 
+from __future__ import annotations
+
 import threading
 import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import anomaly
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, alias, value_of
+
+if TYPE_CHECKING:
+    from torchlike._core.autograd.node import Node
+    from torchlike._core.typed import Edge
 
 
 class _Never:
@@ -26,7 +34,7 @@ class Packed:
     __slots__ = ("object", "unpack", "edge", "requires_grad")
     _vc = _Never
 
-    def tensor(self, node, position, made_by):
+    def tensor(self, node: SavesTensors, position: int, made_by: Edge) -> Tensor:
         """The unpacked tensor, with the history of the one that was packed."""
         got = self._unpacked(node)
         if not isinstance(got, Tensor):
@@ -45,7 +53,7 @@ class Packed:
             new._edge = self.edge
         return new
 
-    def _unpacked(self, node):
+    def _unpacked(self, node: SavesTensors) -> Any:
         """What the hook gives; in a backward, ``node`` is the node that runs meanwhile."""
         task = state.task
         if task is None or task.node is not None:
@@ -64,12 +72,14 @@ class SavesTensors(nodes.Node):
     """
 
     __slots__ = ("_kept", "_versions")
+    _kept: Any
+    _versions: Any
 
-    def _output_of(self, position):
+    def _output_of(self, position: int) -> int | None:
         """The number of the node's own output that is saved at ``position``, or None for an input."""
         raise NotImplementedError
 
-    def _kept_tensor(self, position, made_by=None):
+    def _kept_tensor(self, position: int, made_by: Edge = None) -> Any:
         """The saved value as a tensor with its history, after the version check.
 
         ``made_by``: the edge of saved results, where that is not this node.
@@ -96,17 +106,17 @@ class SavesTensors(nodes.Node):
             new._edge, new._rg = made_by or (self, own), True
         return new
 
-    def _differentiable(self, output):
+    def _differentiable(self, output: int) -> bool:
         """Whether a gradient flows into output number ``output``."""
         return True
 
-    def _odd(self, position, t, version):
+    def _odd(self, position: int, t: Any, version: int) -> Any:
         """The value of a saved tensor whose version is not the one it had: unpacked, or an error."""
         if t.__class__ is Packed:
             return value_of(t.tensor(self, position, None))
         raise RuntimeError(modified(t, version, self, self._output_of(position)))
 
-    def _pack(self, position, pack, unpack, bare=False):
+    def _pack(self, position: int, pack: Callable[..., Any], unpack: Callable[..., Any], bare: bool = False) -> None:
         """Let ``pack`` take the tensor saved at ``position`` (``bare``: without history), ``unpack`` give it back."""
         t = self._kept[position]
         whole = self._kept_tensor(position)
@@ -156,7 +166,7 @@ HINT_ANOMALY = (
 )
 
 
-def modified(t, version, node=None, own=None):
+def modified(t: Tensor, version: int, node: SavesTensors | None = None, own: int | None = None) -> str:
     """The message about a saved tensor that was changed in place since; ``own``: which output of ``node`` it is."""
     if t._diff is not None and t._diff.creation is None:
         maker, nr = t.grad_fn, t.output_nr  # the history of a view may have to be renewed
@@ -175,7 +185,7 @@ def modified(t, version, node=None, own=None):
 _NAMED = frozenset({"Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"})  # torch.HalfTensor ...
 
 
-def _kind(t):
+def _kind(t: Tensor) -> str:
     """The name of the tensor's type: ``torch.FloatTensor``, or ``CPUBoolType`` where PyTorch has no such class."""
     name, device = t.dtype.scalar_name, t.device.type
     if name not in _NAMED:
@@ -187,19 +197,20 @@ class SavedTensor:
     """A slot of a node in which a tensor is saved; ``node._raw_saved_<name>`` gives it."""
 
     __slots__ = ("_node", "_position")
+    _position: Any  # an int, or None for an empty slot
 
-    def __init__(self, node=None, position=None):
+    def __init__(self, node: SavesTensors | None = None, position: int | None = None) -> None:
         if node is None:
             raise RuntimeError(
                 "Trying to create a SavedTensor object from Python is forbidden; a node's _raw_saved_<name> gives one."
             )
         self._node, self._position = node, position
 
-    def _content(self):
+    def _content(self) -> Any:
         saved = self._node._kept
         return None if saved is None or self._position is None else saved[self._position]
 
-    def register_hooks(self, *hooks):
+    def register_hooks(self, *hooks: Callable[..., Any]) -> None:
         """``register_hooks(pack_hook, unpack_hook)``: how the saved tensor is kept.
 
         It is packed now with ``pack_hook(tensor) -> object``; backward calls ``unpack_hook(object)``.
@@ -222,18 +233,18 @@ class SavedTensor:
         self._node._pack(self._position, pack_hook, unpack_hook, bare=True)
 
     @property
-    def data(self):
+    def data(self) -> Any:
         """What is kept: the tensor, or what the pack hook made of it; None for an empty slot."""
         content = self._content()
         return content.object if isinstance(content, Packed) else self.unpack()
 
     @property
-    def unpack_hook(self):
+    def unpack_hook(self) -> Callable[..., Any] | None:
         """The hook registered for this slot, or None."""
         content = self._content()
         return content.unpack if isinstance(content, Packed) else None
 
-    def unpack(self):
+    def unpack(self) -> Tensor | None:
         """The saved tensor with its history; None for an empty slot."""
         return None if self._position is None else self._node._kept_tensor(self._position)
 
@@ -252,7 +263,7 @@ _REGISTER_TWICE = (
 # -- default hooks ---------------------------------------------------------------------------------------
 
 
-def pack_all(node):
+def pack_all(node: Node) -> None:
     """Apply the innermost default hooks of this thread to every tensor that ``node`` saves."""
     hooks = state.pack
     if hooks is None or not isinstance(node, SavesTensors):
@@ -266,7 +277,7 @@ _active = 0  # how many default pairs are pushed, in all threads
 _counting = threading.Lock()
 
 
-def push(pack, unpack):
+def push(pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
     """Make (pack, unpack) the default hooks of this thread."""
     global _active
     if state.pack_refused is not None:
@@ -277,7 +288,7 @@ def push(pack, unpack):
         nodes.watch_with(pack_all, True)
 
 
-def pop():
+def pop() -> None:
     """Undo the last ``push`` of this thread."""
     global _active
     if state.pack is None:

@@ -1,7 +1,10 @@
 """The host boundary: Python data, numpy, DLPack and jax arrays in and out of tensors."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +26,13 @@ from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._ops.view import is_conj, is_neg
 
+if TYPE_CHECKING:
+    from torchlike._base.device import device as Device
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.typed import DeviceLike
 
-def place(value, device):
+
+def place(value: Any, device: Device | None) -> Any:
     """``value`` (a numpy or jax array) as a jax array on ``device``; abstract on meta."""
     if device is None:
         device = devices.default_device()
@@ -38,7 +46,7 @@ def place(value, device):
     return uploaded(value, target if target != jax.devices()[0] else None)
 
 
-def _finished(value, device, requires_grad):
+def _finished(value: Any, device: DeviceLike, requires_grad: bool) -> Tensor:
     t = fresh(place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
         t = seen("lift_fresh.default", t)
@@ -47,7 +55,14 @@ def _finished(value, device, requires_grad):
     return t
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A new tensor with a copy of ``data`` (numbers, nested sequences, numpy arrays, tensors).
 
     Raises:
@@ -62,7 +77,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     return new_tensor(data, dtype, device, requires_grad)
 
 
-def warn_of_copy(data, name):
+def warn_of_copy(data: Any, name: str) -> None:
     """Warn that a tensor is copied by a function meant for other data."""
     if isinstance(data, Tensor):
         warn(
@@ -72,7 +87,7 @@ def warn_of_copy(data, name):
         )
 
 
-def new_tensor(data, dtype=None, device=None, requires_grad=False):
+def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of ``data``."""
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor | jax.Array):
@@ -86,7 +101,7 @@ def new_tensor(data, dtype=None, device=None, requires_grad=False):
 
 
 @unseen
-def as_tensor(data, dtype=None, device=None):
+def as_tensor(data: Any, dtype: dtype | None = None, device: DeviceLike = None) -> Tensor:
     """``data`` as a tensor: itself where nothing changes, else as :func:`tensor` (numpy data are copied).
 
     >>> import torchlike as torch
@@ -99,7 +114,7 @@ def as_tensor(data, dtype=None, device=None):
     return new_tensor(data, dtype, device)
 
 
-def from_numpy(array):
+def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor with a copy of a numpy array (jax arrays never change, so memory is not shared).
 
     Strides are the array's where its elements fill a block of memory.
@@ -117,7 +132,7 @@ def from_numpy(array):
     return seen("lift_fresh.default", t) if state.dispatch_modes else t
 
 
-def from_jax_array(array):
+def from_jax_array(array: jax.Array) -> Tensor:
     """A tensor over a ``jax.Array`` (or tracer), without a copy.
 
     >>> import jax.numpy as jnp, torchlike as torch
@@ -131,30 +146,28 @@ def from_jax_array(array):
     return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 
-def from_dlpack(ext_tensor, **kwargs):
+def from_dlpack(ext_tensor: Any, **kwargs: Any) -> Tensor:
     """A tensor from any object with ``__dlpack__``."""
     if isinstance(ext_tensor, Tensor):
         return from_jax_array(array_of(ext_tensor))
     return from_jax_array(jnp.from_dlpack(ext_tensor, **kwargs))
 
 
-def _no_numbers(t):
+def _no_numbers(t: Tensor) -> NoReturn:
     raise NotImplementedError(
         f"Cannot copy out of meta tensor; no data! (a tensor of shape {list(t.shape)} on device 'meta')"
     )
 
 
-def host(t):
+def host(t: Tensor) -> np.ndarray:
     """The tensor's value as a read-only numpy array."""
-    if state.capture is not None:
-        state.capture.reads(t)
-    value = value_of(t)
+    value = value_of(t) if state.capture is None else state.capture.numbers(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
     return np.asarray(value)
 
 
-def numpy(t, *, force=False):
+def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
     """A numpy array with a writable copy of the values.
 
     PyTorch shares memory here; a jax array never changes, so torchlike gives a copy: writing into it
@@ -194,7 +207,7 @@ class _Lending(threading.local):
 LENDING = _Lending()
 
 
-def item(t):
+def item(t: Tensor) -> Any:
     """The Python number in a tensor with one element.
 
     >>> import torchlike as torch
@@ -212,33 +225,33 @@ def item(t):
     return host(t).reshape(()).item()
 
 
-def tolist(t):
+def tolist(t: Tensor) -> Any:
     """Nested lists of Python numbers (a number for a 0-dim tensor)."""
     if subclassed(t):
         raise RuntimeError(f".tolist() is not supported for tensor subclasses, got {type(t).__name__}")
     return host(t).tolist() if t.dtype.np.kind != "V" else host(t).astype(np.float64).tolist()
 
 
-def to_array(t, dtype=None, copy=None):
+def to_array(t: Tensor, dtype: Any = None, copy: Any = None) -> np.ndarray:
     """``numpy.asarray(tensor)``."""
     array = numpy(t)
     return array if dtype is None else array.astype(dtype)
 
 
-def truth(t):
+def truth(t: Tensor) -> bool:
     if t.numel() != 1:
         what = "no values" if not t.numel() else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
     return bool(t._storage.value if isinstance(t._storage.value, LevelValue) else item(t))
 
 
-def index(t):
+def index(t: Tensor) -> int:
     if t.numel() != 1 or t.dtype.is_floating_point or t.dtype.is_complex:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(item(t))
 
 
-def _warn_of_grad(t):
+def _warn_of_grad(t: Tensor) -> None:
     if t.requires_grad:
         warn_once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
@@ -247,7 +260,7 @@ def _warn_of_grad(t):
         )
 
 
-def _python_number(t, kind):
+def _python_number(t: Tensor, kind: type) -> Any:
     """``int(t)`` and ``float(t)``; a complex number must have no imaginary part."""
     if kind is float:
         _warn_of_grad(t)
@@ -262,39 +275,40 @@ def _python_number(t, kind):
     return kind(number)
 
 
-def to_complex(t):
+def to_complex(t: Tensor) -> complex:
     _warn_of_grad(t)
     if t.numel() != 1:
         raise ValueError(f"only one element tensors can be converted to Python scalars, not {t.numel()} elements")
     return complex(item(t))
 
 
-def formatted(t, spec):
+def formatted(t: Tensor, spec: str) -> str:
     """``format(t, spec)``: of a 0-dim tensor, its number's."""
     if t.ndim or t.is_meta or type(t) is not Tensor:
         return object.__format__(t, spec)
     return format(item(t), spec)
 
 
-def from_ufunc(t, array, context=None, return_scalar=False):
+def from_ufunc(t: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
     """The result of a numpy function on a tensor, as a tensor (PyTorch's has no bools)."""
     array = np.asarray(array)
     return fresh(place(array.astype(np.uint8) if array.dtype == bool else array, None))
 
 
-def jax_array(t):
+def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
     return array_of(t)
 
 
-def install():
+def install() -> None:
     """Give Tensor its conversions."""
     Tensor.numpy, Tensor.item, Tensor.tolist, Tensor.jax = numpy, item, tolist, jax_array
     Tensor._host, Tensor.__array__, Tensor.__jax_array__ = host, to_array, jax_array
     Tensor.__bool__, Tensor.__index__ = truth, index
     Tensor.__float__ = lambda t: _python_number(t, float)
     Tensor.__int__ = lambda t: _python_number(t, int)
-    Tensor.__complex__, Tensor.__format__, Tensor.__array_wrap__ = to_complex, formatted, from_ufunc
+    Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc
+    Tensor.__format__ = formatted  # type: ignore[assignment]
     Tensor.__dlpack__ = lambda t, **kwargs: array_of(t).__dlpack__(**kwargs)
     Tensor.__dlpack_device__ = lambda t: array_of(t).__dlpack_device__()
     Tensor.__array_priority__ = 1000

@@ -1,7 +1,11 @@
 """Functions that create tensors."""
 
+from __future__ import annotations
+
 import functools
 import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +37,14 @@ from torchlike._executor.kernels import jit
 from torchlike._executor.level import mapped
 from torchlike._ops import view as views
 
+if TYPE_CHECKING:
+    from torchlike._base.device import device as Device
+    from torchlike._base.layout import Layout
+    from torchlike._core.tensor.tensor import MemoryFormat
+    from torchlike._core.typed import DeviceLike, Number, OptDtype, OptLayout, OptTensor, Shape
 
-def size_of(function, size, keyword=None):
+
+def size_of(function: str, size: Any, keyword: Sequence[int] | None = None) -> Shape:
     """The shape from ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``."""
     if keyword is not None:
         if size:
@@ -51,11 +61,11 @@ def size_of(function, size, keyword=None):
     return checked_size(function, size)
 
 
-def _length(function, n):
+def _length(function: str, n: Any) -> int:
     return int(n) if n is True or n is False else arguments.as_int(function, "size", n)
 
 
-def checked_size(function, size):
+def checked_size(function: str, size: Iterable[Any]) -> Shape:
     """A tuple of non-negative ints."""
     shape = tuple([n if n.__class__ is int else _length(function, n) for n in size])
     for n in shape:
@@ -64,17 +74,19 @@ def checked_size(function, size):
     return shape
 
 
-def _dtype(function, dtype, default=None):
+def _dtype(function: str, dtype: Any, default: dtypes.dtype | None = None) -> dtypes.dtype:
     if dtype is None:
         return default or dtypes.get_default_dtype()
     return dtype if dtype.__class__ is dtypes.dtype else arguments.as_dtype(function, "dtype", dtype)
 
 
-def _device(device):
+def _device(device: DeviceLike) -> Device | None:
     return None if device is None else devices.as_device(device)
 
 
-def finish(value, dtype, device, requires_grad, out=None):
+def finish(
+    value: Any, dtype: dtypes.dtype | None, device: DeviceLike, requires_grad: bool, out: OptTensor = None
+) -> Tensor:
     """A tensor of ``value`` on ``device``, or ``out`` with that value."""
     if out is not None:
         return into(value, dtype, out)
@@ -84,7 +96,7 @@ def finish(value, dtype, device, requires_grad, out=None):
     return t
 
 
-def into(value, dtype, out):
+def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
     """``out`` resized to the shape of ``value``, with its numbers."""
     if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
         raise RuntimeError(
@@ -95,7 +107,7 @@ def into(value, dtype, out):
     return out
 
 
-def constant(shape, kind, device, number):
+def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) -> Any:
     """Zeros or ones on ``device``."""
     if device is not None:
         device = devices.as_device(device)
@@ -104,7 +116,7 @@ def constant(shape, kind, device, number):
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
-def formatted(t, memory_format, layout=None):
+def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | None = None) -> Tensor:
     """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
     shape = t._storage.value.shape
     if memory_format is preserve_format:
@@ -120,7 +132,9 @@ def formatted(t, memory_format, layout=None):
     return t
 
 
-def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def zeros(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of zeros of the given size.
 
     >>> import torchlike as torch
@@ -134,7 +148,9 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_
     return finish(value, dtype, device, requires_grad, out)
 
 
-def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def ones(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ones of the given size."""
     if state.dispatch_modes and out is None:
         shape = list(size_of("ones", args, size))
@@ -143,18 +159,20 @@ def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_m
     return finish(value, dtype, device, requires_grad, out)
 
 
-def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-          memory_format=None):  # fmt: skip
+def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
+       memory_format: MemoryFormat | None = None) -> Tensor:  # fmt: skip
     """A tensor whose values are not promised (here: zeros)."""
     if state.dispatch_modes and out is None:
-        options = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
-        return made("empty.memory_format", list(size_of("empty", args, size)), **options)
+        rest: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
+        return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
     value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
     t = finish(value, dtype, device, requires_grad, out)
     return t if memory_format is None or out is not None else formatted(t, memory_format)
 
 
-def strided(function, size, stride, dtype, device, requires_grad):
+def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dtypes.dtype, device: DeviceLike,
+       requires_grad: bool) -> Tensor:  # fmt: skip
     """A tensor with any strides: a window on a storage that is just large enough."""
     shape = checked_size(function, size)
     strides = arguments.as_ints(function, "stride", stride)
@@ -173,7 +191,8 @@ def strided(function, size, stride, dtype, device, requires_grad):
     return t
 
 
-def empty_strided(size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: OptDtype = None, layout: OptLayout = None,
+       device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of this size and these strides, whose values are not promised."""
     if state.dispatch_modes:
         numbers = list(size), list(stride)
@@ -181,9 +200,9 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
     return strided("empty_strided", size, stride, _dtype("empty_strided", dtype), device, requires_grad)
 
 
-def empty_permuted(
-    size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False
-):
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, requires_grad: bool = False,
+       pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
     shape = checked_size("empty_permuted", size)
     order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
@@ -199,7 +218,7 @@ def empty_permuted(
     return t
 
 
-def number_of(function, name, x, position=1):
+def number_of(function: str, name: str, x: Any, position: int = 1) -> Any:
     """A Python number from what may stand for one."""
     try:
         return arguments.as_number(function, name, x)
@@ -208,7 +227,9 @@ def number_of(function, name, x, position=1):
         raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Number, not {kind}") from None
 
 
-def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor filled with one number; the dtype is the number's unless given.
 
     >>> import torchlike as torch
@@ -225,7 +246,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pi
     return finish(filled(shape, number, kind, device), dtype, device, requires_grad, out)
 
 
-def filled(shape, number, kind, device=None):
+def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
     """An array of one number, which ``kind`` must be able to hold."""
     number = fitting(kind, number)
     if device is not None and devices.as_device(device).type == "meta":
@@ -234,12 +255,12 @@ def filled(shape, number, kind, device=None):
 
 
 @functools.lru_cache(4096)
-def _filler(shape, dtype):
+def _filler(shape: Shape, dtype: np.dtype) -> Callable[..., Any]:
     return jit(lambda number: jnp.full(shape, number, dtype), ("full", shape, np.dtype(dtype)))
 
 
 @functools.lru_cache(1024)
-def _identity(n, m, dtype):
+def _identity(n: int, m: int, dtype: np.dtype) -> Callable[..., Any]:
     return jit(lambda: jnp.eye(n, m, dtype=dtype), ("eye", n, m, np.dtype(dtype)))
 
 
@@ -248,7 +269,7 @@ def _identity(n, m, dtype):
 _NO_RANGE = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 
 
-def _range_kind(function, dtype, numbers, out):
+def _range_kind(function: str, dtype: dtypes.dtype | None, numbers: Iterable[Any], out: Tensor | None) -> dtypes.dtype:
     if out is not None:
         kind = out.dtype
     elif dtype is not None:
@@ -261,7 +282,7 @@ def _range_kind(function, dtype, numbers, out):
     return kind
 
 
-def _range_numbers(function, start, end, step):
+def _range_numbers(function: str, start: Any, end: Any, step: Any) -> list[Any]:
     numbers = [number_of(function, n, v) for n, v in (("start", start), ("end", end), ("step", step))]
     for n in numbers:
         if isinstance(n, complex):
@@ -276,7 +297,9 @@ def _range_numbers(function, start, end, step):
     return numbers
 
 
-def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False, **named):
+def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
+       device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
+       **named: Any) -> Tensor:  # fmt: skip
     """Numbers from ``start`` (0) to before ``end`` by ``step`` (1).
 
     The dtype is int64 for whole numbers, else the default one, unless given.
@@ -301,7 +324,9 @@ def arange(*args, out=None, dtype=None, layout=None, device=None, pin_memory=Fal
     return finish(value, dtype, device, requires_grad, out)
 
 
-def _seen_range(start, end, step, given, dtype, device, requires_grad):
+def _seen_range(
+    start: Any, end: Any, step: Any, given: int, dtype: dtypes.dtype | None, device: DeviceLike, requires_grad: bool
+) -> Tensor:
     """``arange`` shown to a mode: the overload has as many numbers as the call."""
     name, numbers = ("default", (end,)) if given == 1 else ("start", (start, end))
     if given == 3:
@@ -309,7 +334,7 @@ def _seen_range(start, end, step, given, dtype, device, requires_grad):
     return made(f"arange.{name}", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def _range_arguments(args, named):
+def _range_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
     """(start, end, step) of ``arange(end)``, ``arange(start, end)`` or ``arange(start, end, step)``."""
     extra = set(named) - {"start", "end", "step"}
     if extra:
@@ -335,7 +360,9 @@ def _range_arguments(args, named):
     return given.get("start", 0), given["end"], given.get("step", 1)
 
 
-def range(start, end, step=1, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
@@ -345,7 +372,9 @@ def range(start, end, step=1, *, out=None, dtype=None, layout=None, device=None,
     return finish(value, dtype, device, requires_grad, out)
 
 
-def _endpoints(function, start, end, steps, dtype, out):
+def _endpoints(
+    function: str, start: Any, end: Any, steps: Any, dtype: dtypes.dtype | None, out: Tensor | None
+) -> tuple[Any, ...]:
     """The two numbers, the count and the dtype of linspace and logspace."""
     for name, x in (("start", start), ("end", end)):
         if isinstance(x, Tensor) and x.ndim:
@@ -367,15 +396,17 @@ def _endpoints(function, start, end, steps, dtype, out):
     return (*numbers, steps, kind)
 
 
-def _mapped(start, end):
+def _mapped(start: Any, end: Any) -> bool:
     """Whether a number is a tensor inside of vmap."""
     return any(isinstance(x, Tensor) and mapped(x) for x in (start, end))
 
 
-def _mapped_ramp(function, start, end, steps, dtype, base=None):
+def _mapped_ramp(
+    function: str, start: Any, end: Any, steps: int, dtype: dtypes.dtype | None, base: float | None = None
+) -> Tensor:
     """linspace, or with ``base`` logspace, between numbers that are tensors inside of vmap."""
-    _, _, steps, _ = _endpoints(function, *(0 if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)),
-                                steps, dtype, None)  # fmt: skip
+    first, last = [0 if isinstance(x, Tensor) and not x.ndim else x for x in (start, end)]
+    _, _, steps, _ = _endpoints(function, first, last, steps, dtype, None)
     ends = [x.detach() if isinstance(x, Tensor) else _number_tensor(x) for x in (start, end)]
     wide = promote_types(ends[0].dtype, ends[1].dtype)
     wide = wide if wide.is_floating_point or wide.is_complex else dtypes.get_default_dtype()
@@ -385,12 +416,12 @@ def _mapped_ramp(function, start, end, steps, dtype, base=None):
     return (ramp if base is None else base**ramp).to(wide if dtype is None else dtype)
 
 
-def _number_tensor(x):
+def _number_tensor(x: Number) -> Tensor:
     kind = dtypes.complex128 if isinstance(x, complex) else dtypes.float64 if isinstance(x, float) else dtypes.int64
     return tensor(x, dtype=kind)
 
 
-def _ramp(first, last, steps, kind):
+def _ramp(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np.ndarray:
     """Evenly spaced numbers, symmetric: the second half is counted from the end."""
     if not (kind.is_floating_point or kind.is_complex):
         first, last = int(first), int(last)
@@ -401,9 +432,9 @@ def _ramp(first, last, steps, kind):
     return (np.where(i < steps // 2, up, down) if steps > 1 else up).astype(wide)
 
 
-def linspace(
-    start, end, steps, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False
-):
+def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``steps`` numbers spaced evenly from ``start`` to ``end``, both included.
 
     >>> import torchlike as torch
@@ -418,8 +449,9 @@ def linspace(
     return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
 
 
-def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, pin_memory=False,
-             requires_grad=False):  # fmt: skip
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTensor = None, dtype: OptDtype = None,
+       layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers of ``linspace(start, end, steps)``."""
     if state.dispatch_modes and out is None:
         numbers = start, end, steps, base
@@ -435,7 +467,8 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
 # -- matrices ------------------------------------------------------------------------------------
 
 
-def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def eye(n: int, m: int | None = None, *, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
+       device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
     if state.dispatch_modes and out is None:
         name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
@@ -448,13 +481,14 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, pin_memory
     return finish(_identity(n, m, _dtype("eye", dtype).np)(), dtype, device, requires_grad, out)
 
 
-def _count(function, name, n):
+def _count(function: str, name: str, n: Any) -> int:
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise TypeError(f"{function}(): argument '{name}' (position 1) must be int, not {type(n).__name__}")
     return n.__index__()
 
 
-def _triangle_indices(function, pick, row, col, offset, dtype, device, requires_grad=False):
+def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: int, offset: int,
+       dtype: dtypes.dtype | None, device: DeviceLike, requires_grad: bool = False) -> Tensor:  # fmt: skip
     kind = _dtype(function, dtype, dtypes.int64)
     if kind not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"\"{function}\" not implemented for '{kind.scalar_name}'")
@@ -465,17 +499,20 @@ def _triangle_indices(function, pick, row, col, offset, dtype, device, requires_
     return finish(value, None, device, requires_grad)
 
 
-def tril_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
+       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the lower triangle of a matrix."""
     return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
 
 
-def triu_indices(row, col, offset=0, *, dtype=None, device=None, layout=None, pin_memory=False):
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
+       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the upper triangle of a matrix."""
     return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
 
 
-def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+def scalar_tensor(s: Any, *, dtype: OptDtype = None, layout: OptLayout = None, device: DeviceLike = None,
+       pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of no dimensions with one number, of the default dtype unless given."""
     if state.dispatch_modes:
         return made("scalar_tensor.default", s, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -485,7 +522,8 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, 
 # -- other people's memory -----------------------------------------------------------------------
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy: bool | None = None,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
 
     A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
@@ -503,7 +541,9 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
 
 
 @unseen
-def _as_tensor(t, kind, device, copy, requires_grad):
+def _as_tensor(
+    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool
+) -> Tensor:
     moved = device is not None and devices.as_device(device) != t.device
     if copy is False and kind is not None and kind is not t.dtype:
         raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{kind.scalar_name}'.")
@@ -518,7 +558,9 @@ def _as_tensor(t, kind, device, copy, requires_grad):
     return out
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+def frombuffer(
+    buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
     kind = arguments.as_dtype("frombuffer", "dtype", dtype)
     try:

@@ -1,6 +1,10 @@
 """``x[index]`` and ``x[index] = value``: basic indices are views, index tensors gather and scatter."""
 
+from __future__ import annotations
+
 import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -30,6 +34,10 @@ from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 
+if TYPE_CHECKING:
+    from torchlike._base.device import device as Device
+    from torchlike._core.typed import Shape, Steps
+
 _INTS = (int, np.integer)
 _VALUES = (Tensor, bool, int, float, complex, np.number, np.bool_)
 MASKS = (dtypes.bool, dtypes.uint8)
@@ -37,7 +45,7 @@ _KINDS = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool)
 _FULL = slice(None)
 
 
-def getitem(self, index):
+def getitem(self: Tensor, index: Any) -> Tensor:
     """``self[index]``: a view for ints, slices, None and ``...``; a copy for index tensors."""
     kind = index.__class__
     if kind is int:
@@ -61,7 +69,7 @@ def getitem(self, index):
     return out
 
 
-def _strides(layout, where, shape):
+def _strides(layout: Layout, where: Sequence[Tensor | None], shape: Shape) -> tuple[int, ...]:
     """Strides of the result of indexing a view: it keeps the view's order of dimensions where it can."""
     given = [d for d, i in enumerate(where) if i is not None]
     rest = [s for d, s in enumerate(layout.strides) if d not in given]
@@ -75,7 +83,7 @@ def _strides(layout, where, shape):
     return pointwise_strides(layouts, shape)
 
 
-def setitem(self, index, value):
+def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, with the value broadcast to what the index selects."""
     if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
@@ -92,14 +100,14 @@ def setitem(self, index, value):
         put(view, indices, value)
 
 
-def delitem(self, index):
+def delitem(self: Tensor, index: Any) -> None:
     raise TypeError("Tensor does not support deleting items")
 
 
 # -- reading an index ----------------------------------------------------------------------------
 
 
-def _select(t, i):
+def _select(t: Tensor, i: int) -> Tensor:
     if not t.ndim:
         raise IndexError(
             "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
@@ -109,7 +117,7 @@ def _select(t, i):
     return _at(t, 0, i, 0)
 
 
-def _at(t, dim, i, named):
+def _at(t: Tensor, dim: int, i: int, named: int) -> Tensor:
     """One index of a dimension, which errors call by the number it had in ``x``."""
     n = t._layout.shape[dim]
     if not -n <= i < n:
@@ -117,7 +125,7 @@ def _at(t, dim, i, named):
     return call_view(views.select, (t,), (dim, i))
 
 
-def _slice(t, index):
+def _slice(t: Tensor, index: slice) -> Tensor:
     if not t.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     start, stop, step = index.start, index.stop, index.step
@@ -126,7 +134,7 @@ def _slice(t, index):
     return call_view(views.slice_, (t,), (0, *_bounds(index)))
 
 
-def _bounds(index):
+def _bounds(index: slice) -> tuple[int | None, int | None, int]:
     try:
         start, stop, step = [None if x is None else operator.index(x) for x in (index.start, index.stop, index.step)]
     except TypeError:
@@ -138,7 +146,7 @@ def _bounds(index):
     return start, stop, 1 if step is None else step
 
 
-def _resolve(t, index):
+def _resolve(t: Tensor, index: Any) -> tuple[Tensor, list[Any] | None]:
     """(the view that the basic part of ``index`` selects, its index tensors by dimension or None)."""
     items = [_item(t, x) for x in _as_tuple(index)]
     used = sum(_width(x) for x in items)
@@ -166,7 +174,7 @@ def _resolve(t, index):
     return t, indices or None
 
 
-def _part(t, dim, index):
+def _part(t: Tensor, dim: int, index: slice) -> Tensor:
     """One dimension sliced; a slice of all of it is no step of the view."""
     start, stop, step = _bounds(index)
     if step == 1 and not start and (stop is None or stop >= t.shape[dim]):
@@ -174,14 +182,14 @@ def _part(t, dim, index):
     return call_view(views.slice_, (t,), (dim, start, stop, step))
 
 
-def _record(indices, dim, x):
+def _record(indices: list[Any], dim: int, x: Any) -> None:
     """Put an index tensor at ``dim``; a mask takes as many places as it has dimensions."""
     indices += [None] * (dim - len(indices))
     indices.append(x)
     indices += [...] * (_width(x) - 1)
 
 
-def _as_tuple(index):
+def _as_tuple(index: Any) -> tuple[Any, ...]:
     if index.__class__ is tuple:
         return index
     if isinstance(index, tuple):
@@ -197,18 +205,18 @@ def _as_tuple(index):
     return (index,)
 
 
-def _is_compound(x):
+def _is_compound(x: Any) -> bool:
     return x is None or x is Ellipsis or isinstance(x, slice | Tensor | list | tuple | np.ndarray)
 
 
-def _width(x):
+def _width(x: Any) -> int:
     """How many dimensions one index uses."""
     if x is None or x is Ellipsis or x is True or x is False:
         return 0
     return x.ndim if isinstance(x, Tensor) and x.dtype in MASKS else 1
 
 
-def _item(t, x):
+def _item(t: Tensor, x: Any) -> Any:
     """An index as int, bool, slice, None, Ellipsis or a tensor of at least one dimension (or a tracer)."""
     if x.__class__ in (int, bool, slice) or x is None or x is Ellipsis:
         return x
@@ -234,19 +242,19 @@ def _item(t, x):
     )
 
 
-def fixed(array, device):
+def fixed(array: Any, device: Device) -> Tensor:
     """A tensor of host data, whose values stay known while jax traces."""
     with jax.ensure_compile_time_eval():
         return fresh(place(array, device))
 
 
-def _sequence(x):
+def _sequence(x: list[Any]) -> np.ndarray:
     """A host array of indices from nested lists; numbers become integers, bools a mask."""
     array = np.array([host(i) if isinstance(i, Tensor) else i for i in x])
     return array if array.size and array.dtype == bool else array.astype(np.int64)
 
 
-def _tensor_item(x):
+def _tensor_item(x: Tensor) -> Any:
     dtype = x.dtype
     if dtype not in _KINDS:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
@@ -258,7 +266,7 @@ def _tensor_item(x):
     return bool(number) if dtype in MASKS else number
 
 
-def _positions(t, indices):
+def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
     """Index tensors by dimension with every mask replaced by the places where it is true."""
     out = []
     for x in indices:
@@ -272,7 +280,7 @@ def _positions(t, indices):
     return out
 
 
-def check_mask(t, dim, mask):
+def check_mask(t: Tensor, dim: int, mask: Tensor) -> None:
     shape = tuple(t.shape)
     for i, n in enumerate(mask.shape):
         if n != shape[dim + i]:
@@ -283,7 +291,7 @@ def check_mask(t, dim, mask):
             )
 
 
-def known(mask):
+def known(mask: Tensor) -> np.ndarray:
     if isinstance(value_of(mask), LevelValue):
         raise RuntimeError(
             "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over "
@@ -301,7 +309,7 @@ def known(mask):
 # -- writing -------------------------------------------------------------------------------------
 
 
-def assign(target, value):
+def assign(target: Tensor, value: Any) -> None:
     """Write a number or a tensor into all of ``target``, which may be a view."""
     tensor = isinstance(value, Tensor)
     if not tensor:
@@ -322,7 +330,7 @@ def assign(target, value):
     _store(target, _local(value, target) if tensor else value)
 
 
-def _store(target, new):
+def _store(target: Tensor, new: Any) -> None:
     """Write the value ``new``, broadcast and cast, into the storage, without reading what was there."""
     view, storage = target._view, target._storage
     steps, ints = ((), ()) if view is None else (view.steps, view.ints)
@@ -332,7 +340,7 @@ def _store(target, new):
     bump(target)
 
 
-def _local(t, target):
+def _local(t: Tensor, target: Tensor) -> Any:
     """The value of ``t`` on the device of ``target``."""
     value = value_of(t)
     if t.device != target.device:
@@ -340,7 +348,7 @@ def _local(t, target):
     return value
 
 
-def _has_history(target, value):
+def _has_history(target: Tensor, value: Tensor | None) -> bool:
     diff = target._diff
     return target._rg or (diff is not None and diff.base._rg) or (value is not None and value._rg)
 
@@ -348,20 +356,20 @@ def _has_history(target, value):
 _assigners: dict = {}
 
 
-def _assigner(steps):
+def _assigner(steps: Steps) -> Derived:
     """The operator (base, new value, *ints) -> base with the view replaced by the value, broadcast and cast."""
     found = _assigners.get(steps)
     if found is None:
         read, write = chain_read(steps), chain_write(steps)
 
-        def run(base, new, *ints):
+        def run(base: Any, new: Any, *ints: Any) -> Any:
             return write(base, shapes.onto(jax.numpy.asarray(new), read(base, *ints)), *ints)
 
         found = _assigners[steps] = Derived("copy_", "CopySlicesBackward", run, ("assign", steps))
     return found
 
 
-def _assign_recorded(target, value):
+def _assign_recorded(target: Tensor, value: Any) -> None:
     if not isinstance(value, Tensor):
         op, static = shapes.fill_number.inplace, ()
     elif value.ndim:
@@ -370,14 +378,14 @@ def _assign_recorded(target, value):
         op, static = shapes.fill_tensor.inplace, ()
     if isinstance(value, Tensor) and value.device != target.device:
         value = move(value, target.device)
-    inputs = (target, value)
+    inputs: Any = (target, value)
     if state.active or target.__class__ not in KIND or value.__class__ not in KIND:
         call_inplace(op, inputs, static)
         return
     record = check_writable(op.name, target, inputs)
-    values = (Shaped(target._layout.shape, target.dtype.np), value_of(value) if KIND[value.__class__] == 1 else value)
+    values = Shaped(target._layout.shape, target.dtype.np), value_of(inputs[1]) if KIND[value.__class__] == 1 else value
     plan = plan_for(op, inputs, static, values) if record else None
-    saved = () if plan is None else [inputs[i] for i in plan.inputs]
+    saved: Any = () if plan is None else [inputs[i] for i in plan.inputs]
     if any([KIND[x.__class__] == 1 for x in saved]) or (plan is not None and plan.outputs):
         call_inplace(op, inputs, static)
         return
@@ -390,7 +398,7 @@ def _assign_recorded(target, value):
             nodes.watch(node)
 
 
-def put(view, indices, value):
+def put(view: Tensor, indices: list[Any], value: Any) -> None:
     """Write a number or tensor at index tensors; see ``_resolve``."""
     if not isinstance(value, Tensor):
         value = fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
@@ -404,7 +412,7 @@ def put(view, indices, value):
     call_inplace(ops.index_put.inplace, (view, *where, value), (False, (len(where),)))
 
 
-def _single_mask(view, indices):
+def _single_mask(view: Tensor, indices: list[Any]) -> tuple[Tensor | None, int]:
     """(the mask, its first dimension) if that is all there is to index with, else (None, 0)."""
     found = [x for x in indices if x is not None and x is not ...]
     if len(found) > 1 or found[0].dtype not in MASKS:

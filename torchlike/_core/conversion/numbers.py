@@ -1,9 +1,17 @@
 """Python numbers against dtypes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import jax.numpy as jnp
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.typed import Number
 
 _C_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int32": "int",
@@ -11,7 +19,7 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-def of_number(number):
+def of_number(number: Number) -> dtypes.dtype:
     """The dtype a Python number has by itself."""
     if isinstance(number, bool):
         return dtypes.bool
@@ -21,7 +29,7 @@ def of_number(number):
     return default.to_complex() if isinstance(number, complex) else default
 
 
-def fitting(dtype, number):
+def fitting(dtype: dtype, number: Any) -> Any:
     """``number`` as a number that ``dtype`` holds; RuntimeError where it would overflow."""
     kind = dtype.np.kind
     if number.__class__ is float and (kind == "f" and dtype.itemsize >= 4 and -3.4e38 < number < 3.4e38):
@@ -42,7 +50,7 @@ def fitting(dtype, number):
     return number
 
 
-def _whole(dtype, number):
+def _whole(dtype: dtype, number: Any) -> tuple[bool, Any]:
     """(whether an integer dtype takes the number, the integer); small negative ones wrap around in "
     "unsigned dtypes."""
     limits = np.iinfo(dtype.np)

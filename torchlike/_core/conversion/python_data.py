@@ -1,15 +1,23 @@
 """Python data into numpy arrays: the shape of nested sequences, the dtype PyTorch infers, overflow."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.promotion import promote_types
 from torchlike._core.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from torchlike._core.typed import Shape
+
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
-def host_array(data, dtype):
+def host_array(data: Any, dtype: dtypes.dtype | None) -> np.ndarray:
     """A numpy array of any accepted ``data``, of the inferred dtype unless one is given.
 
     Raises:
@@ -29,7 +37,7 @@ def host_array(data, dtype):
     return _filled(leaves, {type(x) for x in leaves}, dtype or _common(found)).reshape(shape)
 
 
-def checked(array):
+def checked(array: np.ndarray) -> np.ndarray:
     """The numpy array, if PyTorch takes one like it."""
     if any(s < 0 for s in array.strides):
         raise ValueError(
@@ -42,14 +50,14 @@ def checked(array):
     return array
 
 
-def _cast(array, dtype):
+def _cast(array: np.ndarray, dtype: dtypes.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and not dtype.is_complex and dtype is not dtypes.bool:
         array = array.real
     with np.errstate(all="ignore"):
         return array.astype(dtype.np)
 
 
-def _stacked(data):
+def _stacked(data: Any) -> np.ndarray | None:
     """The usual list of equal numpy arrays, taken at once; else None."""
     if type(data) not in (list, tuple) or not data or not all(isinstance(x, np.ndarray) for x in data):
         return None
@@ -58,13 +66,13 @@ def _stacked(data):
     return checked(np.stack(data)) if same else None
 
 
-def _is_sequence(x):
+def _is_sequence(x: Any) -> bool:
     if isinstance(x, list | tuple | np.ndarray):
         return True
     return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, Tensor | dict | np.generic)
 
 
-def _flatten(data, depth):
+def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
     """(shape, leaves) of nested sequences."""
     if not _is_sequence(data):
         return (), [data]
@@ -87,7 +95,7 @@ def _flatten(data, depth):
     return (len(data), *(shape or ())), leaves
 
 
-def _refuse_ragged(shape, inner, i, depth):
+def _refuse_ragged(shape: Shape, inner: Shape, i: int, depth: int) -> None:
     for dim, (wanted, got) in enumerate(zip(shape, inner, strict=False), depth + 1):
         if wanted != got:
             raise ValueError(f"expected sequence of length {wanted} at dim {dim} (got {got})")
@@ -95,13 +103,13 @@ def _refuse_ragged(shape, inner, i, depth):
     raise TypeError(f"{what}: the innermost of element {i} at dim {depth}, unlike those of the first")
 
 
-def _refuse_sequence(item, i, depth):
+def _refuse_sequence(item: Any, i: int, depth: int) -> None:
     if isinstance(item, str | bytes):
         raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
     raise TypeError(f"must be a number, not {type(item).__name__}: element {i} at dim {depth}, as the first is one")
 
 
-def _numbers(leaves):
+def _numbers(leaves: Sequence[Any]) -> tuple[Sequence[Any], set[dtypes.dtype]]:
     """The leaves as Python numbers, and the dtypes that they speak for."""
     kinds = set(map(type, leaves))
     if kinds <= _NUMBERS:
@@ -133,7 +141,7 @@ _OF_NUMBERS = {
 }
 
 
-def _common(found):
+def _common(found: set[dtypes.dtype]) -> dtypes.dtype:
     if not found:
         return dtypes.get_default_dtype()
     first, *others = sorted(found, key=str)
@@ -142,7 +150,7 @@ def _common(found):
     return first
 
 
-def _filled(leaves, kinds, dtype):
+def _filled(leaves: Sequence[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
     """A flat array of Python numbers as ``dtype``, with PyTorch's refusals."""
     if dtype.is_complex or dtype is dtypes.bool:
         array = np.array(leaves, np.complex128 if complex in kinds or dtype.is_complex else None)
@@ -156,7 +164,7 @@ def _filled(leaves, kinds, dtype):
     return _whole(leaves, kinds, dtype)
 
 
-def _whole(leaves, kinds, dtype):
+def _whole(leaves: Sequence[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
     info = np.iinfo(dtype.np)
     if float in kinds:
         numbers = np.array(leaves, np.float64)
@@ -177,6 +185,6 @@ def _whole(leaves, kinds, dtype):
     return numbers.astype(dtype.np)
 
 
-def _demand(fits, dtype):
+def _demand(fits: Any, dtype: dtypes.dtype) -> None:
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")

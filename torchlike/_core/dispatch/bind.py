@@ -1,5 +1,10 @@
 """Installs every declared operator under its public names."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from torchlike._core.conversion.convert import from_numpy
@@ -9,6 +14,9 @@ from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.arguments import named_results
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY, Op
+
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
 
 FUNCTIONS: dict = {}  # public name -> generated function
 
@@ -25,17 +33,17 @@ _DUNDERS = {
 }  # fmt: skip
 
 
-def _binary(op, kernel, runner):
+def _binary(op: Op, kernel: Kernel, runner: Callable[..., Any]) -> Callable[..., Any]:
     """A Python operator: NotImplemented for what is neither a tensor nor a number."""
-    tail = (None,) * (len(op.dynamic) - 2)
+    tail = len(op.dynamic) - 2  # arguments that an operator does not give: at most one, ``alpha``
     equality = op.operator == "=="
 
-    def padded(self, other):
+    def padded(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
-            return runner(kernel, (self, other, *tail), ())
+            return runner(kernel, (self, other, None), ())
         return NotImplemented
 
-    def plain(self, other):
+    def plain(self: Tensor, other: Any) -> Any:
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
             return runner(kernel, (self, other), ())
         if equality and isinstance(other, np.ndarray):  # of PyTorch's operators only this one takes an array
@@ -49,10 +57,10 @@ _OPERAND_TYPES = (Tensor, int, float, complex, np.generic)
 _OPERANDS = frozenset((Tensor, int, float, bool, complex))
 
 
-def _reflected(op):
+def _reflected(op: Op) -> Callable[..., Any]:
     tail = (None,) * (len(op.dynamic) - 2)
 
-    def reflected(self, other):
+    def reflected(self: Any, other: Any) -> Any:
         if not isinstance(self, Tensor):
             raise TypeError(f"{op.name}: a reflected operator is of a Tensor, not {type(self).__name__}")
         if other.__class__ in _OPERANDS or isinstance(other, _OPERAND_TYPES):
@@ -62,7 +70,7 @@ def _reflected(op):
     return reflected
 
 
-def _install_operator(op):
+def _install_operator(op: Op) -> None:
     normal, reflected, inplace = _DUNDERS[op.operator]
     if len(op.schema.args) == 1:
         setattr(Tensor, normal, _named(lambda self: call(op, (self,), ()), normal))
@@ -74,12 +82,12 @@ def _install_operator(op):
         setattr(Tensor, inplace, _named(_binary(op, op.inplace, call_inplace), inplace))
 
 
-def _named(function, name):
+def _named(function: Any, name: str) -> Any:
     function.__name__, function.__qualname__ = name, f"Tensor.{name}"
     return function
 
 
-def install():
+def install() -> None:
     """Bind every declared operator: functions into FUNCTIONS, methods onto Tensor."""
     packets: dict[str, list[Op]] = {}
     for op in REGISTRY.values():
@@ -104,7 +112,7 @@ def install():
 RETURN_TYPES: dict = {}
 
 
-def _structure(op):
+def _structure(op: Op) -> Any:
     """The named tuple of an operator with several named results, ``torch.return_types.max``."""
     name = op.schema.name
     if name not in RETURN_TYPES:

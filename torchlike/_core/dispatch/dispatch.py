@@ -4,6 +4,11 @@
 goes straight to autograd and the executor.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
@@ -11,24 +16,31 @@ from torchlike._core.dispatch.layers import DISPATCH, LAYERS, Call, Form
 from torchlike._core.tensor import memory_order as layouts
 from torchlike._core.tensor.arguments import KIND, plain
 from torchlike._core.tensor.mutation import current, set_history
-from torchlike._core.tensor.tensor import alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
 from torchlike._executor import immediate, plans
 from torchlike._executor.failure import translate
+from torchlike._executor.pending import Array
+
+if TYPE_CHECKING:
+    from torchlike._core.autograd.operator_node import OpNode
+    from torchlike._core.typed import Inputs
+    from torchlike._decl.derive import Kernel, Plan
+    from torchlike._decl.typed import Static, Values
 
 _get = KIND.get
 
 
-def call(op, inputs, static):
+def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     """Run ``op`` on ``inputs`` (tensors, numbers, None) and record a node if one requires grad."""
     if state.active:
         return walk(Call(op, NEW, inputs, static))
     values = []
     record = strided = False
     for t in inputs:
-        kind = _get(t.__class__)
+        kind = 1 if t.__class__ is Tensor else _get(t.__class__)
         if kind == 1:
             if t._view is None:
                 values.append(t._storage.value)
@@ -67,7 +79,7 @@ def call(op, inputs, static):
 NEW = Form("new", call, fresh=True)
 
 
-def walk(call):
+def walk(call: Call) -> Any:
     """The results of a call that some layer may handle, or whose inputs are to be made plain."""
     for layer in LAYERS if state.active else ():
         if state.active & layer.bit and (layer.outputs or not call.form.outputs):
@@ -77,7 +89,7 @@ def walk(call):
     return call.run(tuple([plain(call.op, i, x) for i, x in enumerate(call.inputs)]))
 
 
-def with_results(op, inputs, static, results):
+def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> Any:
     """As ``call``, where the values of the results are known: they are recorded, not computed."""
     values = [value_of(t) if _get(t.__class__) == 1 else t for t in inputs]
     if state.grad and any(_get(t.__class__) == 1 and t._rg for t in inputs):
@@ -89,17 +101,20 @@ def with_results(op, inputs, static, results):
     return out if op.returns is None else op.returns(out)
 
 
-def plan_for(op, inputs, static, values):
+def plan_for(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) -> Plan | None:
     """The derivative plan of this call, from the cache or made now; None if nothing is differentiable."""
-    key = [static]
-    for t, v in zip(inputs, values, strict=False):
-        if _get(t.__class__) == 1:
+    key: Any = [static]
+    for t, v in zip(inputs, values):  # noqa: B905  (the keyword costs as much as two rounds)
+        if v.__class__ is Array:
+            key.append(v.aval)
+            key.append(t._rg)
+        elif _get(t.__class__) == 1:
             key.append(v.aval if v.__class__ is not immediate.Abstract else v)
             key.append(t._rg)
         else:
             key.append(t.__class__)
     key = tuple(key)
-    plan = op.plans.get(key, _ABSENT)
+    plan: Any = op.plans.get(key, _ABSENT)
     if plan is _ABSENT:
         if len(op.plans) >= PLANS:
             for old in list(op.plans)[: PLANS // 2]:
@@ -114,7 +129,7 @@ PLANS = 2048  # of one operator; beyond, the older half is forgotten, and made a
 _ABSENT = object()
 
 
-def _make_plan(op, inputs, static, values):
+def _make_plan(op: Kernel, inputs: Sequence[Any], static: Static, values: Values) -> Plan | None:
     is_tensor = [_get(t.__class__) == 1 for t in inputs]
     wanted = tuple(i for i, t in enumerate(inputs) if is_tensor[i] and t._rg and rules.differentiable(values[i].dtype))
     if not wanted:
@@ -127,13 +142,13 @@ def _make_plan(op, inputs, static, values):
     return plan
 
 
-def _stands_for_tensor(op, i):
+def _stands_for_tensor(op: Kernel, i: int) -> bool:
     """Whether input ``i``, a number or None, is a tensor in the schema."""
     op = op.declaration
     return i < len(op.dynamic) and op.dynamic[i].is_tensor and not op.lists
 
 
-def _record(op, inputs, static, values, out):
+def _record(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any) -> Any:
     """Wrap the results with a node that remembers this call."""
     plan = plan_for(op, inputs, static, values)
     if out.__class__ is not tuple:
@@ -152,7 +167,7 @@ def _record(op, inputs, static, values, out):
     return tuple(outs)
 
 
-def _node(op, plan, inputs, outs):
+def _node(op: Kernel, plan: Plan, inputs: Inputs, outs: Sequence[Any]) -> OpNode:
     edges, saved, versions = [], [], []
     for i in plan.wanted:
         t = inputs[i]
@@ -165,7 +180,7 @@ def _node(op, plan, inputs, outs):
     for i in plan.inputs:
         t = inputs[i]
         saved.append(t)
-        versions.append(t._vc.version if _get(t.__class__) == 1 else None)
+        versions.append(t._vc.version if t.__class__ is Tensor or _get(t.__class__) == 1 else None)
     for i in plan.outputs:
         t = alias(outs[i])
         saved.append(t)
@@ -176,7 +191,7 @@ def _node(op, plan, inputs, outs):
     return node
 
 
-def refresh(t):
+def refresh(t: Tensor) -> None:
     """Give a view whose base was changed in place its new history (a read of the base)."""
     diff = t._diff
     base = diff.base
@@ -202,7 +217,7 @@ def refresh(t):
     nodes.new_history(t, (node, 0))
 
 
-def _follow_base(t, base):
+def _follow_base(t: Tensor, base: Tensor) -> None:
     """A view without history requires grad while its base does, though no gradient flows through it."""
     if base._rg and not t._rg:
         set_history(t, nodes.NOWHERE, True)

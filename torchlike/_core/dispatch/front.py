@@ -4,6 +4,11 @@ For each operator name there is one Python function with PyTorch's signature; it
 static arguments inline and hands over to dispatch.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import torchlike._base.dtypes as dtypes
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -15,8 +20,12 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import ViewOp, exact
 
+if TYPE_CHECKING:
+    from torchlike._decl.op import Op
+    from torchlike._decl.schema import Arg
 
-def _check(arg, strict, op, env):
+
+def _check(arg: Arg, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
     """Source lines that make the argument what the kernel expects."""
     n = arg.name
     guard = f"{n} is not None and " if arg.optional or (arg.has_default and arg.default is None) else ""
@@ -54,7 +63,7 @@ def _check(arg, strict, op, env):
     return []
 
 
-def _runtime(arg, env):
+def _runtime(arg: Arg, env: dict[str, Any]) -> str:
     """How a runtime argument is handed over; a number equal to its default is left to the kernel."""
     if arg.is_tensor or not arg.has_default:
         return arg.name
@@ -62,7 +71,7 @@ def _runtime(arg, env):
     return f"None if {arg.name} is _d_{arg.name} else {arg.name}"
 
 
-def _handover(op, env):
+def _handover(op: Op, env: dict[str, Any]) -> tuple[str, str]:
     if isinstance(op, ViewOp):
         args = [a.name for a in op.schema.args[1:]]
         return "(self,)", f"({''.join(a + ', ' for a in args)})"
@@ -82,7 +91,7 @@ def _handover(op, env):
     return f"({''.join(i + ', ' for i in inputs)})", f"({static}{extra}{exact})"
 
 
-def _exact(arg):
+def _exact(arg: Arg) -> str:
     """Source of ``exact`` of an argument: 3 and 3.0 are one key of a dict, and two calls."""
     return f"exact({arg.name}), " if arg.is_list else f"{arg.name}.__class__ if {arg.name} else repr({arg.name}), "
 
@@ -91,7 +100,7 @@ _NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}  # numpy's names, which Py
 _UNSET = object()
 
 
-def _parameters(op, env, varargs, receiver):
+def _parameters(op: Op, env: dict[str, Any], varargs: str | None, receiver: str) -> tuple[list[str], bool, list[str]]:
     """The signature and the lines that gather what was given in other forms (ints one by one, numpy's names)."""
     parts, star, lines, others = [], False, [], []
     args = op.schema.args
@@ -137,7 +146,7 @@ _ENV = {
 }  # fmt: skip
 
 
-def _varargs(op, form):
+def _varargs(op: Op, form: str) -> str | None:
     """The int[] argument that a method takes as separate ints: its only positional one."""
     positional = [a for a in op.schema.args[1:] if not a.kwarg_only]
     ints = len(positional) == 1 and positional[0].kind == "int" and positional[0].type.endswith("[]")
@@ -146,7 +155,7 @@ def _varargs(op, form):
     return None
 
 
-def _source(op, form, strict, env):
+def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
     """Source of the front of one overload in one form; the names it uses are put into ``env``."""
     env.update(_ENV)
     env["OP"] = op.inplace if form == "inplace" else op
@@ -169,19 +178,19 @@ def _source(op, form, strict, env):
     return f"def front({', '.join(parts)}):\n    " + "\n    ".join(lines)
 
 
-def _compiled(op, form, strict, env):
+def _compiled(op: Op, form: str, strict: bool, env: dict[str, Any]) -> Callable[..., Any]:
     """The front as a function whose globals are ``env``."""
     source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
     exec(source, env)
     return env.pop("front")
 
 
-def overload_front(op):
+def overload_front(op: Op) -> Callable[..., Any]:
     """The front of one overload under the schema's own argument names."""
     return _compiled(op, "method", False, {})
 
 
-def front(ops, form):
+def front(ops: Sequence[Op], form: str) -> Any:
     """The public function of all overloads of one name in one form ('function', 'method', 'inplace').
 
     Compiling hundreds of fronts would take a good part of the import: each is compiled at its first call.
@@ -199,12 +208,12 @@ def front(ops, form):
     return function
 
 
-def _overloaded(ops, form):
+def _overloaded(ops: Sequence[Op], form: str) -> Callable[..., Any]:
     """The front of an operator with several overloads: each is tried in the order of declaration."""
     binders = [_compiled(op, form, True, {}) for op in ops]
     name = ops[0].schema.name
 
-    def overloaded(*args, **kwargs):
+    def overloaded(*args: Any, **kwargs: Any) -> Any:
         for bind in binders:
             try:
                 run, op, inputs, static, out = bind(*args, **kwargs)
@@ -224,13 +233,13 @@ def _overloaded(ops, form):
     return overloaded
 
 
-def _takes_as_many(op, n):
+def _takes_as_many(op: Op, n: int) -> bool:
     """Whether a call with ``n`` arguments may be of this overload."""
     required = sum([not a.has_default for a in op.schema.args])
     return required <= n <= len(op.schema.args) + ("out" in op.variants)
 
 
-def _demand_tensors(op, args, kwargs):
+def _demand_tensors(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse the first argument of the one overload that a call may be of, if it is no tensor."""
     for i, arg in enumerate(op.schema.args):
         name = arg.public_name

@@ -13,6 +13,11 @@ A geometry that changes without history leaves the node as it is; gradients are 
 (``engine.fitting``).
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -28,8 +33,16 @@ from torchlike._core.tensor.views import reader, writer
 from torchlike._executor import immediate
 from torchlike._executor.failure import translate
 
+if TYPE_CHECKING:
+    from torchlike._core.autograd.node import Node
+    from torchlike._core.autograd.operator_node import OpNode
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._core.typed import Edge, Grads, Inputs, Ints, Steps
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static, Values
 
-def call_inplace(op, inputs, static):
+
+def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     """Run the in-place operator on ``inputs``; the first is written and returned."""
     if state.active:
         return walk(Call(op, INPLACE, inputs, static))
@@ -53,7 +66,7 @@ def call_inplace(op, inputs, static):
 INPLACE = Form("inplace", call_inplace, writes=True)
 
 
-def finish(op, inputs, static, values, out, record):
+def finish(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool) -> None:
     """Write the result into the first input and rewrite its history."""
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
@@ -74,7 +87,7 @@ def finish(op, inputs, static, values, out, record):
         nodes.watch(node)
 
 
-def _saved(i, x, value, target):
+def _saved(i: int, x: Any, value: Any, target: Tensor) -> Any:
     """What the node keeps of the input ``x``: for the target its old value and history, at no cost.
 
     Another alias of the target is out of date after the write; without its history it closes no cycle.
@@ -86,7 +99,7 @@ def _saved(i, x, value, target):
     return alias(x) if KIND[x.__class__] == 1 and x._vc is target._vc else x
 
 
-def demand_writable(target):
+def demand_writable(target: Tensor) -> None:
     """Refuse to change an inference tensor outside of inference mode."""
     if target._vc is UNTRACKED and not state.inference:
         raise RuntimeError(
@@ -95,7 +108,7 @@ def demand_writable(target):
         )
 
 
-def check_writable(name, target, inputs):
+def check_writable(name: str, target: Tensor, inputs: Sequence[Any]) -> bool:
     """PyTorch's checks before an in-place operation; returns whether to record it."""
     demand_writable(target)
     tensors = [x for x in inputs if KIND[x.__class__] == 1]
@@ -107,7 +120,7 @@ def check_writable(name, target, inputs):
     return record
 
 
-def _demand_history(target, tensors):
+def _demand_history(target: Tensor, tensors: Sequence[Tensor]) -> bool:
     """Bring the history of all up to date; returns whether to record, and refuses what cannot be rewritten."""
     diff = target._diff
     for x in tensors:
@@ -121,7 +134,7 @@ def _demand_history(target, tensors):
     return record
 
 
-def demand_rebasable(target):
+def demand_rebasable(target: Tensor) -> None:
     """Refuse a leaf that requires grad, a view of one, and a view whose making forbids changes in place."""
     diff = target._diff
     if diff is None:
@@ -134,7 +147,7 @@ def demand_rebasable(target):
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def demand_distinct(name, target):
+def demand_distinct(name: str, target: Tensor) -> None:
     """Refuse a target that is expanded."""
     if target._view is not None and has_overlap(target._view.layout):
         raise RuntimeError(
@@ -148,7 +161,7 @@ _UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_
 _READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
 
 
-def demand_same_or_apart(name, target, x):
+def demand_same_or_apart(name: str, target: Tensor, x: Tensor) -> None:
     """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
     a, b = target._layout, x._layout
     if not (is_dense(a) and is_dense(b)):
@@ -165,7 +178,7 @@ def demand_same_or_apart(name, target, x):
         )
 
 
-def rebase(target, node, carries):
+def rebase(target: Tensor, node: Node, carries: int | None) -> None:
     """Make ``node`` the history of ``target``, and of its base if it is a view.
 
     ``carries`` is the index in ``node._edges`` of the gradient of the old value of ``target``.
@@ -192,7 +205,9 @@ class CopySlices(nodes.Node):
     __slots__ = ("inner", "carries", "steps", "ints", "meta")
     _namespace = "torch::autograd::"
 
-    def __init__(self, base_edge, inner, carries, steps, ints, base):
+    def __init__(
+        self, base_edge: Edge, inner: Any, carries: int | None, steps: Steps, ints: Ints, base: Tensor
+    ) -> None:
         self.inner, self.carries = inner, carries
         self.steps, self.ints = steps, ints
         self.meta = immediate.Abstract(tuple(base.shape), base.dtype.np)
@@ -202,23 +217,23 @@ class CopySlices(nodes.Node):
         self._ex = None
 
     @property
-    def _python(self):
+    def _python(self) -> bool:
         return self.inner._python
 
-    def _title(self):
+    def _title(self) -> str:
         return self.name()
 
-    def _outs(self):
+    def _outs(self) -> tuple[Any, ...]:
         return (self.meta,)
 
     @property
-    def next_functions(self):
+    def next_functions(self) -> tuple[Any, ...]:
         """As those of the call itself, whose first input is the view: here the base."""
         if not isinstance(self.inner, operator_node.OpNode):
             return super().next_functions
         return (self._edges[0] or (None, 0), *self.inner.next_functions[1:])
 
-    def _spread(self, grads):
+    def _spread(self, grads: Iterable[Any]) -> tuple[Any, ...]:
         if not isinstance(self.inner, operator_node.OpNode):
             return super()._spread(grads)
         base, *others = grads
@@ -226,7 +241,7 @@ class CopySlices(nodes.Node):
             others.insert(self.carries, None)
         return (base, *self.inner._spread(others)[1:])
 
-    def _gather(self, grads):
+    def _gather(self, grads: Grads) -> Grads:
         if not isinstance(self.inner, operator_node.OpNode):
             return super()._gather(grads)
         others = list(self.inner._gather([None, *grads[1:]]))
@@ -234,10 +249,10 @@ class CopySlices(nodes.Node):
             others.pop(self.carries)
         return [grads[0], *others]
 
-    def _release(self):
+    def _release(self) -> None:
         self.inner._release()
 
-    def apply(self, grads):
+    def apply(self, grads: Grads) -> Grads:
         grad = grads[0]
         part = immediate.run(reader(self.steps), (), (grad, *self.ints))
         got = list(self.inner.apply([part]))
@@ -246,7 +261,7 @@ class CopySlices(nodes.Node):
             old = immediate.zeros(part.shape, part.dtype)
         return [immediate.run(writer(self.steps), (), (grad, old, *self.ints)), *got]
 
-    def _apply_tensors(self, grads, call):
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any]) -> Grads:
         grad = grads[0]
         part = call(reader(self.steps), (grad, *self.ints), ())
         made_by = None if self._python or not self.inner.plan.outputs else (self.view_node(), 0)
@@ -256,7 +271,7 @@ class CopySlices(nodes.Node):
             old = wrap(immediate.zeros(tuple(part.shape), part.dtype.np))
         return [call(writer(self.steps), (grad, old, *self.ints), ()), *got]
 
-    def view_node(self):
+    def view_node(self) -> OpNode:
         """A node that reads the view's new value from the base's, which this node made."""
         base = wrap(self.meta)
         base._rg = True

@@ -1,5 +1,10 @@
 """``out=``: the result of a call written into a given tensor."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
@@ -12,8 +17,16 @@ from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
 from torchlike._executor.level import LevelValue
 
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
 
-def call_out(op, inputs, static, out):
+    from torchlike._core.typed import Inputs, Shape
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static
+
+
+def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     """Run ``op`` and write its result (or results) into ``out``, resizing it where PyTorch does."""
     outs = tuple(out) if isinstance(out, tuple | list) else (out,)
     for o in outs:
@@ -32,7 +45,7 @@ def call_out(op, inputs, static, out):
     return out if op.returns is None else op.returns(outs)
 
 
-def _differentiable(op, inputs, static):
+def _differentiable(op: Kernel, inputs: Inputs, static: Static) -> bool:
     """Whether gradients can flow through the call at all."""
     if op.declaration.formulas == {}:
         return False
@@ -41,7 +54,7 @@ def _differentiable(op, inputs, static):
     return not wanted or op.derivative(static, avals, tuple(wanted)) is not None
 
 
-def _run(op, inputs, static):
+def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
     inputs, static, outs = parts(inputs, static)
     before, state.grad = state.grad, False
@@ -59,13 +72,13 @@ def _run(op, inputs, static):
 OUT = Form("out", _run, outputs=True)
 
 
-def parts(inputs, static):
+def parts(inputs: Inputs, static: Static) -> tuple[Inputs, Static, Inputs]:
     """(inputs, static arguments, outputs) of a call of the form ``out``."""
     n = static[-1]
     return inputs[:-n], static[:-1], inputs[-n:]
 
 
-def _demand_no_overlap(op, tensors, outs):
+def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any]) -> None:
     """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
     for o in outs:
         demand_distinct(op.name, o)
@@ -74,7 +87,7 @@ def _demand_no_overlap(op, tensors, outs):
                 demand_same_or_apart(op.name, o, x)
 
 
-def _fitted(op, value, out):
+def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
     if isinstance(value, LevelValue) or isinstance(out._storage.value, LevelValue):
         raise RuntimeError(
             f"Batching rule not implemented for aten::{op.name}.out; the fallback path doesn't work on out= or view "
@@ -92,11 +105,11 @@ def _fitted(op, value, out):
     return derive.into(op.name, value, _like(value.shape, dtype))
 
 
-def _like(shape, dtype):
+def _like(shape: Shape, dtype: np.dtype) -> jax.ShapeDtypeStruct:
     return derive.jax.ShapeDtypeStruct(shape, dtype)
 
 
-def put(out, value):
+def put(out: Tensor, value: Any) -> None:
     """Write ``value`` into ``out``, which takes its shape."""
     if value.shape == tuple(out.shape):
         write(out, value)

@@ -1,5 +1,10 @@
 """Calls of view operators: a new tensor over the same storage, and its node."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.layout import Layout, numel
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -13,17 +18,24 @@ from torchlike._core.tensor.view_creation import INFERENCE, MULTIPLE, NO_GRAD
 from torchlike._core.tensor.views import View, reader
 from torchlike._ops.view import as_strided, memory_order, permute, spread, view_, view_dtype, write_reshape
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from torchlike._core.typed import Inputs, Ints, Shape, Steps
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static
+
 
 class Shaped:
     """A stand-in for a value whose numbers a view's plan does not need."""
 
     __slots__ = ("shape", "dtype")
 
-    def __init__(self, shape, dtype):
+    def __init__(self, shape: Shape, dtype: np.dtype) -> None:
         self.shape, self.dtype = shape, dtype
 
     @property
-    def aval(self):
+    def aval(self) -> tuple[Any, ...]:
         """What identifies it in the key of a plan."""
         return self.shape, self.dtype
 
@@ -42,12 +54,20 @@ class DiffView:
 
     __slots__ = ("base", "under", "version", "depth", "ints", "creation", "lead")
 
-    def __init__(self, base, version, depth, ints, creation, lead=((), ())):
+    def __init__(
+        self,
+        base: Tensor,
+        version: int,
+        depth: int,
+        ints: int,
+        creation: str | None,
+        lead: tuple[Steps, Ints] = ((), ()),
+    ) -> None:
         self.base, self.version, self.depth, self.ints = base, version, depth, ints
         self.under = base._view
         self.creation, self.lead = creation, lead
 
-    def path(self, view):
+    def path(self, view: Any) -> tuple[Steps, Ints]:
         """The steps and integers from the base to the view."""
         if self.base._view is not self.under:
             steps, ints = _to_storage(self.base)
@@ -56,7 +76,7 @@ class DiffView:
         return steps + view.steps[self.depth :], ints + view.ints[self.ints :]
 
 
-def _to_storage(t):
+def _to_storage(t: Tensor) -> tuple[Steps, Ints]:
     """The steps and integers from the values of ``t`` to the value of its storage, zeros where it has none."""
     storage = t._storage
     value, strides = storage.value, storage.strides
@@ -70,7 +90,14 @@ def _to_storage(t):
     return (*steps, stored, (permute, (tuple([order.index(d) for d in range(len(order))]),), 0)), starts
 
 
-def attach(t, step, ints, layout, dtype=None, creation=None):
+def attach(
+    t: Tensor,
+    step: tuple[Any, ...],
+    ints: Ints,
+    layout: Layout,
+    dtype: np.dtype | None = None,
+    creation: str | None = None,
+) -> Tensor:
     """A new tensor that views ``t`` through one more step."""
     new = alias(t)
     view, diff = t._view, t._diff
@@ -92,7 +119,7 @@ def attach(t, step, ints, layout, dtype=None, creation=None):
     return new
 
 
-def tie(t, new, creation=None):
+def tie(t: Tensor, new: Tensor, creation: str | None = None) -> None:
     """Let autograd know that ``new`` is a view of ``t``, whose own steps its view begins with."""
     view, diff, version = t._view, t._diff, t._vc.version
     if diff is not None:
@@ -103,7 +130,7 @@ def tie(t, new, creation=None):
         new._diff = DiffView(t, version, own, own_ints, creation)
 
 
-def call_view(op, inputs, args):
+def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
     """The view of ``inputs[0]`` that ``op`` makes with the arguments ``args``."""
     t = inputs[0]
     if state.active or t.__class__ not in KIND:
@@ -136,7 +163,7 @@ def call_view(op, inputs, args):
 VIEW = Form("view", call_view)
 
 
-def restart(t, new):
+def restart(t: Tensor, new: Tensor) -> tuple[Kernel, Static, Ints]:
     """Make ``new``, ``as_strided`` of the view ``t``, read the storage, whose elements its strides count.
 
     Returns the operator, static arguments and integers that make it from ``t`` itself.
@@ -157,7 +184,7 @@ def restart(t, new):
     return reader((spreads, (as_strided, (size, stride, None), 1))), (), starts + ints
 
 
-def _lead(t, new, cast, before, length):
+def _lead(t: Tensor, new: Tensor, cast: Steps, before: int, length: int) -> None:
     """Set how ``new``, which reads the storage itself, is reached from the base's value."""
     base = new._diff.base
     lead, depth = ((), ()), 0
@@ -168,18 +195,18 @@ def _lead(t, new, cast, before, length):
     new._diff.lead, new._diff.depth, new._diff.ints, new._diff.under = lead, depth, 0, base._view
 
 
-def _spread(t, length):
+def _spread(t: Tensor, length: int) -> tuple[tuple[Any, ...], Ints]:
     """The step, and its integers, from the values of ``t`` to a storage of ``length`` elements."""
     shape, strides, offset = t._layout
     return (spread, (tuple(shape), tuple(strides), length), 1), (offset,)
 
 
-def _np_dtype(t):
+def _np_dtype(t: Tensor) -> np.dtype:
     view = t._view
     return t._storage.value.dtype if view is None or view.dtype is None else view.dtype
 
 
-def call_views(op, t, pieces, static):
+def call_views(op: Kernel, t: Tensor, pieces: Iterable[Any], static: Static) -> tuple[Tensor, ...]:
     """The views of ``t`` that a multi-view operator makes, all outputs of one node.
 
     ``pieces`` is a list of (step operator, static, ints, layout); ``op`` maps ``t`` to the tuple.
@@ -200,7 +227,7 @@ def call_views(op, t, pieces, static):
     return tuple(news)
 
 
-def _run_views(op, inputs, static):
+def _run_views(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     return call_views(op, inputs[0], static[1], static[0])
 
 

@@ -4,10 +4,18 @@ Facts about PyTorch, found by running it. A function that it has in Python gives
 default by keyword, and a dict even where there is none; one in C++ gives the arguments as they came, and None.
 """
 
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 from torchlike._core.overrides import doors
+
+if TYPE_CHECKING:
+    from torchlike._core.overrides.torch_function import Overridable
+    from torchlike._decl.op import Op
 
 _FUNCTIONAL = frozenset("""
 atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist chain_matmul einsum lu meshgrid
@@ -71,45 +79,45 @@ vec1 vec2 exponent values tensors like
 """.split())  # fmt: skip
 
 
-def place(of, name):
+def place(of: str, name: str) -> str:
     """Where PyTorch has the function that its namespace ``of`` shows."""
     return "torch.functional" if of == "torch" and name in _FUNCTIONAL else of
 
 
-def is_python(of, name):
+def is_python(of: str, name: str) -> bool:
     """Whether PyTorch has it in Python."""
     if of == "torch.nn.functional":
         return name not in _BUILT_IN
     return name in _PYTHON.get(of, ())
 
 
-def is_of_self(of, name):
+def is_of_self(of: str, name: str) -> bool:
     """Whether only the tensor whose method it is may override it: those that PyTorch has in Python, but operators."""
     return of == "torch.Tensor" and name in _PYTHON[of] and not name.startswith("__")
 
 
-def is_lone(entry):
+def is_lone(entry: Overridable) -> bool:
     """Whether it is a method that takes the tensor and nothing else."""
     if entry.place != "torch.Tensor":
         return False
     return len(inspect.signature(entry.original).parameters) == 1
 
 
-def is_shared(of, name):
+def is_shared(of: str, name: str) -> bool:
     """Whether the function of torch.nn.functional is the one of that name in torch, where there is one."""
     return of == "torch.nn.functional" and name in _BUILT_IN
 
 
-def takes_data(of, name):
+def takes_data(of: str, name: str) -> bool:
     return f"{of}.{name}" in _OF_DATA
 
 
-def is_operator(of, name):
+def is_operator(of: str, name: str) -> bool:
     """Whether a TypeError out of it means that Python is to ask the other operand."""
     return of == "torch.Tensor" and name in _QUIET
 
 
-def is_function(of, name, found):
+def is_function(of: str, name: str, found: Any) -> bool:
     """Whether a name of a namespace is a function that can be overridden."""
     if not isinstance(found, FunctionType) or (name.startswith("_") and f"_{name}" not in _PRIVATE):
         return False
@@ -118,23 +126,23 @@ def is_function(of, name, found):
     return of != "torch.nn.init" or name in _PYTHON[of]
 
 
-def is_method(name, found):
+def is_method(name: str, found: Any) -> bool:
     """Whether an attribute of Tensor is a method that can be overridden."""
     if not isinstance(found, FunctionType) or name in _NOT_METHODS:
         return False
     return not name.startswith("_") or name in _PRIVATE or (name.startswith("__") and name.endswith("__"))
 
 
-def is_property(name):
+def is_property(name: str) -> bool:
     return not name.startswith("_") or name in _PRIVATE
 
 
-def operators(attributes):
+def operators(attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Pairs of a Python operator of Tensor and the method that it is."""
     return [(name, target) for name, target in _OPERATORS.items() if name in attributes and target in attributes]
 
 
-def looks_early(function, name):
+def looks_early(function: FunctionType, name: str) -> bool:
     """Whether a method looks at its arguments before anything is armed: it may be given another tensor."""
     if doors.is_front(function) or name.startswith("__"):
         return False
@@ -145,7 +153,7 @@ def looks_early(function, name):
 # -- arguments as they are handed over -------------------------------------------------------------
 
 
-def binder(entry):
+def binder(entry: Overridable) -> Callable[..., Any]:
     """A function of the arguments of a call that gives (args, kwargs) for handlers, or raises TypeError."""
     if "." in entry.name:
         return _as_given
@@ -157,14 +165,14 @@ def binder(entry):
         return _as_given
     check = _compiled(entry, parameters, "None")
 
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
         check(*args, **kwargs)
         return args, kwargs or None
 
     return checked
 
 
-def stand_in(entry):
+def stand_in(entry: Overridable) -> Callable[..., Any]:
     """A function with the entry's signature that returns -1."""
     if "." in entry.name:
         names = ["self", "value"] if entry.name.endswith("__set__") else ["self"]
@@ -176,7 +184,7 @@ def stand_in(entry):
     return _compiled(entry, parameters, "-1")
 
 
-def _of_overloads(ops, entry):
+def _of_overloads(ops: Sequence[Op], entry: Overridable) -> list[inspect.Parameter]:
     """The parameters of all overloads; those that not all have are optional."""
     found: dict = {}
     for op in ops:
@@ -195,11 +203,11 @@ def _of_overloads(ops, entry):
     return sorted(parameters, key=lambda p: (p.kind, p.default is not p.empty))
 
 
-def _as_given(*args, **kwargs):
+def _as_given(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
     return args, kwargs or None
 
 
-def _bound(entry, parameters):
+def _bound(entry: Overridable, parameters: Sequence[inspect.Parameter]) -> str:
     """Source of the handed over (args, kwargs) of a function that PyTorch has in Python."""
     args, kwargs = [], []
     for p in parameters:
@@ -214,14 +222,14 @@ def _bound(entry, parameters):
     return f"({''.join(a + ', ' for a in args)}), {{{', '.join(kwargs)}}}"
 
 
-def _flat(given):
+def _flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Tensors that were given as one sequence, perhaps after an equation, one by one."""
     if 0 < len(given) <= 2 and isinstance(given[-1], list | tuple):
         return (*given[:-1], *given[-1])
     return given
 
 
-def _compiled(entry, parameters, result):
+def _compiled(entry: Overridable, parameters: Sequence[inspect.Parameter], result: str) -> Callable[..., Any]:
     """A function with the given parameters that returns what ``result``, a source, says."""
     env = {"_flat": _flat, **{f"_d_{p.name}": p.default for p in parameters if p.default is not p.empty}}
     parts, star = [], False
@@ -231,7 +239,7 @@ def _compiled(entry, parameters, result):
         elif p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")
             star = True
-        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")  # type: ignore[call-overload]
         parts.append(prefix + p.name + ("" if p.default is p.empty else f"=_d_{p.name}"))
     name = entry.name.partition(".")[0]
     exec(f"def {name}({', '.join(parts)}):\n    return {result}", env)

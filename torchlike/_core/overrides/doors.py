@@ -4,6 +4,8 @@ What a door finds in its way is one flag: until something in this process can ov
 the function behind it at once. The library itself calls what is behind, or a door with plain arguments.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from types import FunctionType
@@ -42,10 +44,10 @@ class Doors:
         """A door before a front of operators, which ``build()`` compiles at the first call."""
         return self._late(build, None)
 
-    def _late(self, build, behind):
+    def _late(self, build: Callable[[], Callable], behind: Callable | None) -> Any:
         enter, overridden, plain = self.enter, self.overridden, self.plain
 
-        def door(*args, **kwargs):
+        def door(*args: Any, **kwargs: Any) -> Any:
             if armed:
                 if state.function_modes:
                     return enter(door, args, kwargs)
@@ -64,13 +66,13 @@ class Doors:
                     raise
             return enter(door, args, kwargs)
 
-        def built():
+        def built() -> Callable:
             nonlocal behind
             if behind is first:
                 behind = door.__wrapped__ = build()
             return behind
 
-        def first(*args, **kwargs):
+        def first(*args: Any, **kwargs: Any) -> Any:
             return built()(*args, **kwargs)
 
         if behind is None:
@@ -84,7 +86,7 @@ class Doors:
         """A door that looks at its arguments always: the function would compute with what a stranger has."""
         enter, plain = self.enter, self.plain
 
-        def door(*args, **kwargs):
+        def door(*args: Any, **kwargs: Any) -> Any:
             if armed and state.function_modes:
                 return enter(door, args, kwargs)
             for x in args:
@@ -103,7 +105,7 @@ class Doors:
         """A door of a getter or a method without parameters."""
         enter, plain = self.enter, self.plain
 
-        def door(self):
+        def door(self: Any) -> Any:
             if armed and (self.__class__ not in plain or state.function_modes):
                 return enter(door, (self,), {})
             return behind(self)
@@ -115,7 +117,7 @@ class Doors:
         """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
         enter, overridden, plain = self.enter, self.overridden, self.plain
 
-        def door(self, other):
+        def door(self: Any, other: Any) -> Any:
             if armed and (self.__class__ not in plain or other.__class__ not in plain or state.function_modes):
                 return enter(door, (self, other), {})
             out = behind(self, other)

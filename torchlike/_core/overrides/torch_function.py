@@ -4,9 +4,11 @@ Every public function and method is a door (``_overrides_doors``), which asks he
 in the process may. What the library calls itself it calls behind the doors, or with plain tensors.
 """
 
+from __future__ import annotations
+
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +19,18 @@ from torchlike._core.overrides import conventions, doors
 from torchlike._core.overrides.doors import Doors, holds_none
 from torchlike._core.tensor.size import Size
 
+if TYPE_CHECKING:
+    from torchlike._core.typed import F
+
 __all__ = [
     "DOORS", "ENTRIES", "PLAIN", "Overridable", "arm", "asked", "disabled", "dispatch", "hand_over", "of", "overloaded",
     "overrides", "publish", "publish_class", "stand_in", "subclassed", "unseen",
 ]  # fmt: skip
 
 
-def disabled(func, types, args=(), kwargs=None):
+def disabled(
+    func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
     """What a class sets as its ``__torch_function__`` in order to override nothing: it calls ``func``."""
     before = state.overrides_off
     state.overrides_off = max(before, 1)
@@ -39,7 +46,7 @@ PLAIN = {
     dtypes.dtype, devices.device,
 }  # fmt: skip
 
-ENTRIES: dict[Any, "Overridable"] = {}  # public object -> its entry
+ENTRIES: dict[Any, Overridable] = {}  # public object -> its entry
 
 
 class Overridable:
@@ -60,31 +67,33 @@ class Overridable:
         "_binder", "answerer", "door", "lone", "looks", "name", "of_self", "place", "public", "python", "quiet",
     )  # fmt: skip
 
-    def __init__(self, public, door, place, name):
+    def __init__(self, public: Any, door: Any, place: str, name: str) -> None:
         self.public, self.door = public, door
         door.entry = self
-        self.place, self.name, self._binder, self.answerer = place, name, None, None
+        self._binder: Callable[..., Any] | None = None
+        self.answerer: Callable[..., Any] | None = None
+        self.place, self.name = place, name
         self.python = conventions.is_python(place, name)
         self.looks = not conventions.takes_data(place, name)
         self.lone, self.of_self = False, conventions.is_of_self(place, name) or name.endswith("__set__")
         self.quiet = conventions.is_operator(place, name)
 
     @property
-    def full_name(self):
+    def full_name(self) -> str:
         """The name of what handlers are given."""
         return self.own_name if self.public is self.door else ENTRIES[self.public].own_name
 
     @property
-    def original(self):
+    def original(self) -> Any:
         """The function behind the door."""
         return self.door.behind()
 
     @property
-    def own_name(self):
+    def own_name(self) -> str:
         """The name under which users find the function."""
         return f"{self.place}.{self.name}"
 
-    def bind(self, args, kwargs):
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments as they are handed over. TypeError where they do not fit the signature."""
         if self._binder is None:
             self._binder, self.lone = conventions.binder(self), conventions.is_lone(self)
@@ -94,7 +103,7 @@ class Overridable:
 # -- who overrides --------------------------------------------------------------------------------
 
 
-def overrides(x):
+def overrides(x: Any) -> bool:
     """Whether ``x``, an argument, overrides functions: its type (or itself, a type) has a ``__torch_function__``."""
     handler = getattr(x if isinstance(x, type) else type(x), "__torch_function__", disabled)
     return handler is not disabled and type(x) is not _tensor
@@ -103,7 +112,7 @@ def overrides(x):
 _tensor: Any = None  # the class Tensor, which does not override by itself
 
 
-def _candidates(args, kwargs, plain=PLAIN):
+def _candidates(args: Iterable[Any], kwargs: dict[str, Any] | None, plain: Collection[type] = PLAIN) -> Iterator[Any]:
     for x in args:
         if x.__class__ in plain:
             continue
@@ -137,15 +146,15 @@ def overloaded(values: Iterable, with_tensors: bool = False) -> list:
     return found if any_overrides else []
 
 
-def type_of(x):
+def type_of(x: Any) -> type:
     return x if isinstance(x, type) else type(x)
 
 
-def unseen(function):
+def unseen(function: F) -> F:
     """A function of the library none of whose own calls is overridden."""
 
     @functools.wraps(function)
-    def alone(*args, **kwargs):
+    def alone(*args: Any, **kwargs: Any) -> Any:
         before = state.overrides_off
         state.overrides_off = 2
         try:
@@ -153,13 +162,13 @@ def unseen(function):
         finally:
             state.overrides_off = before
 
-    return alone
+    return alone  # type: ignore[return-value]
 
 
 # -- handing over ---------------------------------------------------------------------------------
 
 
-def enter(door, args, kwargs):
+def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a public function: by whoever overrides it, else by the function behind its door."""
     entry = door.__dict__.get("entry")
     modes = state.function_modes
@@ -185,12 +194,16 @@ def enter(door, args, kwargs):
         raise
 
 
-def _relevant(entry, args, kwargs, plain=PLAIN):
+def _relevant(
+    entry: Overridable, args: tuple[Any, ...], kwargs: dict[str, Any], plain: Collection[type] = PLAIN
+) -> Iterator[Any]:
     """The arguments of a call that may override it."""
     return _candidates(args[:1], None, plain) if entry.of_self else _candidates(args, kwargs, plain)
 
 
-def types_of(entry, found, args, kwargs):
+def types_of(
+    entry: Overridable, found: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> tuple[type, ...]:
     """The types that a handler is told of."""
     if entry.name.endswith("__") and "." in entry.name:  # a getter or setter
         return (type(args[0]),)
@@ -200,7 +213,7 @@ def types_of(entry, found, args, kwargs):
     return tuple([type_of(x) for x in found])
 
 
-def asked(values):
+def asked(values: Sequence[Any]) -> bool:
     """Whether a mode is active, or any of ``values`` overrides. Without values nothing does."""
     off = state.overrides_off
     if state.function_modes and off < 2:
@@ -208,14 +221,21 @@ def asked(values):
     return not off and any([x.__class__ not in PLAIN and overrides(x) for x in values])
 
 
-def hand_over(public, values, args, kwargs, name):
+def hand_over(public: Any, values: Iterable[Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
     """A call of a Python function ``public`` by the active mode, or by those of ``values`` that override."""
     found = [] if state.overrides_off else overloaded(values, with_tensors=True)
     types = None if found else tuple(dict.fromkeys(type(x) for x in values if type(x) is _tensor))
     return dispatch(public, found, args, kwargs, name, types)
 
 
-def dispatch(func, found, args, kwargs, name, types=None):
+def dispatch(
+    func: Callable[..., Any],
+    found: Sequence[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    name: Any,
+    types: tuple[type, ...] | None = None,
+) -> Any:
     """Ask the innermost mode, then each of ``found``, until one does not answer NotImplemented.
 
     ``name``: what the function is called in an error, or its entry, which knows.
@@ -244,7 +264,7 @@ def dispatch(func, found, args, kwargs, name, types=None):
     raise TypeError(_refusal(name if isinstance(name, str) else name.full_name, found, modes))
 
 
-def _refusal(name, found, modes):
+def _refusal(name: str, found: Sequence[Any], modes: Sequence[Any]) -> str:
     asked = [f"mode object {modes[-1]!r}"] if modes else []
     asked += [f"tensor subclass {type_of(x)!r}" for x in found]
     kinds = ", ".join([repr(type_of(x)) for x in found])
@@ -260,7 +280,7 @@ def _refusal(name, found, modes):
 # -- doors ----------------------------------------------------------------------------------------
 
 
-def _overridden(values):
+def _overridden(values: Iterable[Any]) -> bool:
     """Whether one of the arguments of a call overrides it."""
     return not state.overrides_off and bool(overloaded(_candidates(values, None)))
 
@@ -268,7 +288,7 @@ def _overridden(values):
 DOORS = Doors(enter, _overridden, PLAIN)
 
 
-def publish(place, names):
+def publish(place: str, names: Mapping[str, Any]) -> dict[str, Any]:
     """Make the functions in ``names``, a dict of the public names of one namespace, overridable; returns those to use.
 
     What the library calls itself stays as it is. Fronts of operators are doors from the start, but another name of
@@ -291,7 +311,7 @@ def publish(place, names):
 _shared: dict = {}  # (name, function as declared) -> the published one, where torch has the same object
 
 
-def _own(function, name, place, early):
+def _own(function: Any, name: str, place: str, early: bool) -> Any:
     """The door that one public name is to have."""
     known = ENTRIES.get(function)
     if doors.is_front(function):
@@ -307,11 +327,11 @@ def _own(function, name, place, early):
     return doors.named(make(function), function, name, place)
 
 
-def _add(public, door, place, name):
+def _add(public: Any, door: Any, place: str, name: str) -> None:
     ENTRIES[public] = Overridable(public, door, place, name)
 
 
-def publish_class(cls):
+def publish_class(cls: Any) -> None:
     """Make the methods and properties of Tensor overridable."""
     global _tensor
     _tensor = cls
@@ -328,7 +348,7 @@ def publish_class(cls):
         ENTRIES[vars(cls)[name]].public = vars(cls)[target]
 
 
-def _publish_property(cls, name, found, place):
+def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
     if not conventions.is_property(name):
         return
     get, put, delete = found.fget, found.fset, found.fdel
@@ -344,7 +364,7 @@ def _publish_property(cls, name, found, place):
 arm = doors.arm
 
 
-def subclassed(cls):
+def subclassed(cls: Any) -> None:
     """A new subclass of Tensor: arm, if it overrides. One with ``__torch_dispatch__`` is seen below, and does not."""
     own = cls.__torch_function__
     if "__torch_dispatch__" in vars(cls) and getattr(own, "__func__", own) is _tensor.__torch_function__.__func__:
@@ -353,12 +373,12 @@ def subclassed(cls):
         arm()
 
 
-def stand_in(entry):
+def stand_in(entry: Overridable) -> Callable[..., Any]:
     """A function of the same signature that returns -1."""
     return conventions.stand_in(entry)
 
 
-def of(public) -> Overridable | None:
+def of(public: object) -> Overridable | None:
     """The entry of a public object, or None."""
     try:
         return ENTRIES.get(public)

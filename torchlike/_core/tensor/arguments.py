@@ -4,6 +4,11 @@ The generated front functions check the class of each argument inline; they come
 is not the plain one, so a call with ordinary arguments pays an identity test for each.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import numpy as np
 from jax.export import is_symbolic_dim
 
@@ -12,11 +17,14 @@ from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, value_of
 
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+
 # How dispatch treats an input of each type: 1 a plain tensor, 2 a value passed as it is. Others go the slow way.
 KIND: dict[type, int] = {Tensor: 1, float: 2, int: 2, bool: 2, complex: 2, type(None): 2}
 
 
-def plain(op, position, x):
+def plain(op: Kernel, position: int, x: Any) -> Any:
     """``x``, an input of ``op``, as one that dispatch takes directly."""
     if type(x) in KIND:
         return x
@@ -29,7 +37,7 @@ def plain(op, position, x):
     raise no_tensor(op.name, names[position] if position < len(names) else None, position, x)
 
 
-def no_tensor(function, name, position, x):
+def no_tensor(function: str, name: str | None, position: int | None, x: Any) -> TypeError:
     """The error of an argument, at ``position`` unless that is None, that is no tensor."""
     given = ([] if name is None else [f"'{name}'"]) + ([] if position is None else [f"(position {position + 1})"])
     hint = "; convert it with torch.as_tensor()" if hasattr(x, "__array__") else ""
@@ -39,24 +47,23 @@ def no_tensor(function, name, position, x):
 _HEAP_TYPE = 1 << 9  # of a class that Python code made; the name of others has that of their module
 
 
-def _kind(x):
+def _kind(x: Any) -> str:
     cls = type(x)
     short = cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins"
     return cls.__name__ if short else f"{cls.__module__}.{cls.__name__}"
 
 
-def _wrong(function, name, expected, got):
+def _wrong(function: str, name: str, expected: str, got: object) -> NoReturn:
     kind = type(got).__name__
     raise TypeError(f"{function}(): argument '{name}' must be {expected}, not {kind}")
 
 
-def _number(t):
-    if state.capture is not None:
-        state.capture.reads(t)
-    return np.asarray(value_of(t)).item()
+def _number(t: Tensor) -> Any:
+    value = value_of(t) if state.capture is None else state.capture.numbers(t)
+    return np.asarray(value).item()
 
 
-def as_int(function, name, x):
+def as_int(function: str, name: str, x: Any) -> Any:
     """An int from what has ``__index__`` (numpy integers, 0-dim integer tensors)."""
     if isinstance(x, int) and not isinstance(x, bool):
         return int(x)
@@ -72,17 +79,17 @@ def as_int(function, name, x):
     return _wrong(function, name, "int", x)
 
 
-def as_ints(function, name, x):
+def as_ints(function: str, name: str, x: Any) -> tuple[int, ...]:
     """A tuple of ints from any sequence of them."""
     if isinstance(x, list | tuple):
         return tuple([i if i.__class__ is int else as_int(function, name, i) for i in x])
     return _wrong(function, name, "tuple of ints", x)
 
 
-def as_ints_or_int(length):
+def as_ints_or_int(length: int) -> Callable[[str, str, Any], tuple[int, ...]]:
     """A converter that also takes one int, for ``int[length]`` arguments."""
 
-    def convert(function, name, x):
+    def convert(function: str, name: str, x: Any) -> tuple[int, ...]:
         if isinstance(x, list | tuple):
             return as_ints(function, name, x)
         if isinstance(x, int | np.integer | Tensor) and not isinstance(x, bool):
@@ -92,24 +99,24 @@ def as_ints_or_int(length):
     return convert
 
 
-def as_bool(function, name, x):
+def as_bool(function: str, name: str, x: Any) -> bool:
     if isinstance(x, bool | np.bool_):
         return bool(x)
     return _wrong(function, name, "bool", x)
 
 
-def as_dtype(function, name, x):
+def as_dtype(function: str, name: str, x: Any) -> dtypes.dtype:
     try:
         return dtypes.as_dtype(x)
     except TypeError:
         return _wrong(function, name, "torch.dtype", x)
 
 
-def as_str(function, name, x):
+def as_str(function: str, name: str, x: Any) -> str:
     return x if isinstance(x, str) else _wrong(function, name, "str", x)
 
 
-def as_number(function, name, x):
+def as_number(function: str, name: str, x: Any) -> Any:
     """A Python number, from 0-dim tensors and numpy numbers too."""
     if isinstance(x, bool | int | float | complex):
         return x
@@ -120,24 +127,24 @@ def as_number(function, name, x):
     return _wrong(function, name, "Number", x)
 
 
-def as_numbers(function, name, x):
+def as_numbers(function: str, name: str, x: Any) -> tuple[Any, ...]:
     if isinstance(x, list | tuple):
         return tuple([as_number(function, name, i) for i in x])
     return _wrong(function, name, "tuple of numbers", x)
 
 
-def as_float(function, name, x):
+def as_float(function: str, name: str, x: Any) -> float:
     number = as_number(function, name, x)
     return _wrong(function, name, "float", x) if isinstance(number, complex) else float(number)
 
 
-def as_floats(function, name, x):
+def as_floats(function: str, name: str, x: Any) -> tuple[float, ...]:
     if isinstance(x, list | tuple):
         return tuple([as_float(function, name, i) for i in x])
     return _wrong(function, name, "tuple of floats", x)
 
 
-def as_tensors(function, name, x):
+def as_tensors(function: str, name: str, x: Any) -> tuple[Tensor, ...]:
     """A tuple of tensors, for ``Tensor[]`` arguments."""
     if isinstance(x, list | tuple):
         for i, t in enumerate(x):
@@ -149,29 +156,29 @@ def as_tensors(function, name, x):
     return _wrong(function, name, "tuple of Tensors", x)
 
 
-def as_tensor_arg(function, name, x):
+def as_tensor_arg(function: str, name: str, x: Any) -> Any:
     """A tensor (used by overload resolution, where anything else means another overload)."""
     return x if isinstance(x, Tensor) or hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
 
 
-def as_operand(function, name, x):
+def as_operand(function: str, name: str, x: Any) -> Any:
     """A tensor or a number, for operands that accept both."""
     if isinstance(x, Tensor | bool | int | float | complex | np.number | np.bool_):
         return x
     return x if hasattr(x, "__torch_function__") else _wrong(function, name, "Tensor", x)
 
 
-def named_results(name, fields):
+def named_results(name: str, fields: Any) -> Any:
     """A named tuple class that prints as PyTorch's ``torch.return_types.<name>``."""
 
-    def __new__(cls, values):
+    def __new__(cls: Any, values: Iterable[Any]) -> Any:
         return tuple.__new__(cls, values)
 
-    def __repr__(self):
+    def __repr__(self: Any) -> str:
         inner = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
         return f"torch.return_types.{name}(\n{inner})"
 
-    body = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
+    body: dict[str, Any] = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
     body |= {"__new__": __new__, "__repr__": __repr__, "__slots__": (), "n_fields": len(fields)}
     return type(name, (tuple,), body | {"__module__": "torch.return_types"})
 

@@ -4,9 +4,19 @@ While a thread captures a function, what its changes concern belongs to its capt
 first (``enter``, ``change``), which lets this thread alone see the new state, or keeps what is to be put back.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.state import state
 from torchlike._core.tensor import views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
+
+if TYPE_CHECKING:
+    from torchlike._core.tensor.storage import Storage
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._core.tensor.views import View
+    from torchlike._core.typed import Edge
 
 
 class Changes:
@@ -23,14 +33,21 @@ CHANGED = Changes()
 CHANGED.mark = []
 
 
-def enter(cell):
+def enter(cell: Any) -> None:
     """Tell the capture of this thread, if there is one, that a storage or version counter is read or will change."""
     capture = state.capture
     if capture is not None:
         capture.enter(cell)
 
 
-def change(t):
+def read_by(t: Tensor) -> None:
+    """Tell the capture of this thread, if there is one, that something else than an operator is given ``t``."""
+    capture = state.capture
+    if capture is not None:
+        capture.read_by(t)
+
+
+def change(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that fields of ``t`` will change."""
     capture = state.capture
     if capture is not None:
@@ -40,7 +57,7 @@ def change(t):
 # -- values ------------------------------------------------------------------------------------------
 
 
-def store(storage, value):
+def store(storage: Storage, value: Any) -> None:
     """Let the storage hold ``value``; no version counts it."""
     if CAPTURES:
         enter(storage)
@@ -48,7 +65,7 @@ def store(storage, value):
     storage.epoch += 1
 
 
-def write(t, value):
+def write(t: Tensor, value: Any) -> None:
     """Replace what ``t`` reads by ``value`` (same shape and dtype); every alias sees it."""
     storage, view = t._storage, t._view
     if CAPTURES:
@@ -63,7 +80,7 @@ def write(t, value):
     bump(t)
 
 
-def write_silently(t, value):
+def write_silently(t: Tensor, value: Any) -> None:
     """As :func:`write`, which no version counts."""
     version = t._vc.version
     write(t, value)
@@ -73,7 +90,7 @@ def write_silently(t, value):
 # -- versions ----------------------------------------------------------------------------------------
 
 
-def bump(t):
+def bump(t: Tensor) -> None:
     """Count one change of ``t`` in place; inference tensors do not count."""
     counter = t._vc
     if counter is not UNTRACKED:
@@ -82,7 +99,7 @@ def bump(t):
         counter.version += 1
 
 
-def restore_version(t, version):
+def restore_version(t: Tensor, version: int) -> None:
     """Let the version of ``t`` be ``version``; inference tensors have none."""
     counter = t._vc
     if counter is not UNTRACKED:
@@ -94,7 +111,7 @@ def restore_version(t, version):
 # -- geometry and identity ---------------------------------------------------------------------------
 
 
-def reshape(t, view):
+def reshape(t: Tensor, view: View | None) -> None:
     """Let ``t`` show its storage through ``view``."""
     if CAPTURES:
         change(t)
@@ -103,7 +120,7 @@ def reshape(t, view):
     CHANGED.mark = []
 
 
-def become(t, storage, view):
+def become(t: Tensor, storage: Storage, view: View | None) -> None:
     """Let ``t`` show ``storage`` through ``view``; its version counter stays."""
     if CAPTURES:
         change(t)
@@ -112,13 +129,13 @@ def become(t, storage, view):
     CHANGED.mark = []
 
 
-def _unlike_recorded(t):
+def _unlike_recorded(t: Tensor) -> None:
     """Tell the node of ``t`` that gradients may arrive with another shape or dtype than its output had."""
     if t._edge is not None and t._edge[0] is not None:
         t._edge[0]._extra("refits", bool)
 
 
-def count_with(t, counter):
+def count_with(t: Tensor, counter: Any) -> None:
     """Let ``t`` count its versions in ``counter``, None for one of its own that begins at 0."""
     if CAPTURES:
         change(t)
@@ -128,7 +145,7 @@ def count_with(t, counter):
 # -- history and gradients ---------------------------------------------------------------------------
 
 
-def set_history(t, edge, requires_grad):
+def set_history(t: Tensor, edge: Edge, requires_grad: bool) -> None:
     """Give ``t`` another history."""
     if CAPTURES:
         change(t)
@@ -136,7 +153,7 @@ def set_history(t, edge, requires_grad):
     CHANGED.mark = []
 
 
-def current(diff, t, version=None):
+def current(diff: Any, t: Tensor, version: int | None = None) -> None:
     """The history of ``t``, tied to its base by ``diff``, is that of this version from now on, its own by default.
 
     -1 is the version of no change: the history is made anew when it is next asked for.
@@ -146,7 +163,7 @@ def current(diff, t, version=None):
     diff.version = t._vc.version if version is None else version
 
 
-def grad_of(t):
+def grad_of(t: Tensor) -> Tensor | None:
     """What ``t.grad`` is."""
     if CAPTURES:
         capture = state.capture
@@ -155,7 +172,7 @@ def grad_of(t):
     return t._grad
 
 
-def set_grad(t, grad):
+def set_grad(t: Tensor, grad: Tensor | None) -> None:
     """Let ``t.grad`` be ``grad``."""
     if CAPTURES:
         capture = state.capture
@@ -165,7 +182,7 @@ def set_grad(t, grad):
     t._grad = grad
 
 
-def extras_of(t):
+def extras_of(t: Tensor) -> dict[str, Any]:
     """The dict of the rarely used fields of ``t``, which the caller will change."""
     if CAPTURES:
         change(t)

@@ -4,17 +4,23 @@ A tensor is read through a few attributes only: `shape`, `dtype`, `device`, `req
 `grad_fn`, and `_host()`, a numpy array of its values.
 """
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import numpy as np
 
 from torchlike._base import dtypes
 from torchlike._base.state import state
+
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.tensor.tensor import Tensor
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "linewidth": 80},
@@ -31,7 +37,12 @@ _TRACED = (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeE
 
 
 def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
 ) -> None:
     """Set how tensors are printed, in every thread, until set again.
 
@@ -79,7 +90,7 @@ def get_printoptions() -> dict[str, Any]:
 
 
 @contextmanager
-def printoptions(**kwargs) -> Iterator[None]:
+def printoptions(**kwargs: Any) -> Iterator[None]:
     """Apply `set_printoptions(**kwargs)` inside a `with` block, and put all options back at its end."""
     before = get_printoptions()
     set_printoptions(**kwargs)
@@ -89,7 +100,7 @@ def printoptions(**kwargs) -> Iterator[None]:
         _options.update(before)
 
 
-def _checked(name: str, value):
+def _checked(name: str, value: Any) -> Any:
     """`value` if the option `name` can take it, else the error that printing with it would raise."""
     wants = "a number" if name in ("threshold", "linewidth") else "an integer >= 0"
     try:
@@ -110,18 +121,18 @@ def _checked(name: str, value):
 class _PlainFormat:
     """Integers and bools: str(), right-aligned."""
 
-    def __init__(self, values: np.ndarray):
+    def __init__(self, values: np.ndarray) -> None:
         self.width = max(len(str(value)) for value in values.ravel().tolist())
         self.advance = self.width
 
-    def __call__(self, value) -> str:
+    def __call__(self, value: object) -> str:
         return str(value).rjust(self.width)
 
 
 class _FloatFormat:
     """Real values, all in one notation chosen from the nonzero finite ones."""
 
-    def __init__(self, values: np.ndarray, dtype_name: str):
+    def __init__(self, values: np.ndarray, dtype_name: str) -> None:
         if dtype_name == "float8_e8m0fnu":
             # It has no zero: PyTorch takes the smallest value for one, and lets NaN take part.
             decisive = values[values != 2.0**-127]
@@ -154,7 +165,7 @@ def _scientific(magnitudes: np.ndarray) -> bool:
 class _ComplexFormat:
     """Real and imaginary parts, each in its own notation; only the real part is aligned."""
 
-    def __init__(self, values: np.ndarray, dtype_name: str):
+    def __init__(self, values: np.ndarray, dtype_name: str) -> None:
         self.real = _FloatFormat(values.real, dtype_name)
         self.imag = _FloatFormat(values.imag, dtype_name)
         self.advance = self.real.width + self.imag.width + 1
@@ -184,7 +195,7 @@ def _edges(values: np.ndarray) -> tuple[np.ndarray, tuple[bool, ...]]:
     return values, cut
 
 
-def _values_str(values: np.ndarray, dtype, indent: int) -> str:
+def _values_str(values: np.ndarray, dtype: dtype, indent: int) -> str:
     shown, cut = _edges(values)
     element: Callable[[Any], str]
     if dtype.is_complex:
@@ -198,7 +209,7 @@ def _values_str(values: np.ndarray, dtype, indent: int) -> str:
     return _nested(shown, cut, element, indent)
 
 
-def _nested(values: np.ndarray, cut: tuple[bool, ...], element, indent: int) -> str:
+def _nested(values: np.ndarray, cut: tuple[bool, ...], element: Any, indent: int) -> str:
     if values.ndim == 0:
         return element(values.item())
     if values.ndim == 1:
@@ -210,7 +221,7 @@ def _nested(values: np.ndarray, cut: tuple[bool, ...], element, indent: int) -> 
     return "[" + between.join(parts) + "]"
 
 
-def _row(values: np.ndarray, cut: bool, element, indent: int) -> str:
+def _row(values: np.ndarray, cut: bool, element: Any, indent: int) -> str:
     words = [element(value) for value in values.tolist()]
     if cut:
         words.insert(_options["edgeitems"], " ...")
@@ -231,7 +242,7 @@ def prints_as_tensor(cls: _Class) -> _Class:
     return cls
 
 
-def tensor_str(t, *, contents: str | None = None, tangent: object = None) -> str:
+def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None) -> str:
     """The repr of tensor `t`, character by character PyTorch's.
 
     An instance of a subclass prints under the name of its class, inside ``Parameter(...)`` if it
@@ -252,12 +263,12 @@ def tensor_str(t, *, contents: str | None = None, tangent: object = None) -> str
     return text if plain or not getattr(t, "_is_param", False) else f"Parameter({text})"
 
 
-def parameter_str(p, *, contents: str | None = None) -> str:
+def parameter_str(p: Tensor, *, contents: str | None = None) -> str:
     """The repr of an `nn.Parameter`: a heading, then `tensor_str`."""
     return "Parameter containing:\n" + tensor_str(p, contents=contents)
 
 
-def level_str(kind: str, value: str, **fields) -> str:
+def level_str(kind: str, value: str, **fields: object) -> str:
     """The repr of a tensor inside vmap or grad: `value`, the repr of what it wraps, under its level.
 
     >>> print(level_str("BatchedTensor", "tensor([1., 2.])", lvl=1, bdim=0))
@@ -269,7 +280,7 @@ def level_str(kind: str, value: str, **fields) -> str:
     return f"{kind}({head}value=\n" + "\n".join("    " + line for line in value.split("\n")) + "\n)"
 
 
-def _body(t, contents: str | None, indent: int) -> tuple[str, bool]:
+def _body(t: Tensor, contents: str | None, indent: int) -> tuple[str, bool]:
     """What stands for the values, and whether it needs size and dtype beside it to be understood."""
     count = math.prod(t.shape)
     if t.device.type == "meta":
@@ -289,7 +300,7 @@ def _body(t, contents: str | None, indent: int) -> tuple[str, bool]:
     return _values_str(values, t.dtype, indent), False
 
 
-def _describe(t, described: bool) -> list[str]:
+def _describe(t: Tensor, described: bool) -> list[str]:
     suffixes = []
     empty = math.prod(t.shape) == 0
     traced = described and t.device.type != "meta"
@@ -310,7 +321,7 @@ def _unnamed_dtypes(valueless: bool) -> set[str]:
     return {default, "complex128" if default == "float64" else "complex64", "int64", "bool"}
 
 
-def _autograd_suffix(t) -> list[str]:
+def _autograd_suffix(t: Tensor) -> list[str]:
     try:
         grad_fn = t.grad_fn
     except RuntimeError:  # a view whose history an in-place operation made unusable

@@ -1,5 +1,10 @@
 """torch.Size: the tuple of a shape."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
+
 
 class Size(tuple):
     """A tuple of dimension lengths, with ``numel``.
@@ -18,25 +23,25 @@ class Size(tuple):
             n *= s
         return n
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
 
     __str__ = __repr__
 
-    def __add__(self, other):
+    def __add__(self, other: Iterable[int]) -> Size:  # type: ignore[override]
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __radd__(self, other):
+    def __radd__(self, other: Iterable[int]) -> Size:
         return Size(tuple(other) + tuple(self))
 
-    def __mul__(self, n):
+    def __mul__(self, n: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, n))
 
     __rmul__ = __mul__
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: Any) -> Any:
         got = tuple.__getitem__(self, i)
         return Size(got) if isinstance(i, slice) else got
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

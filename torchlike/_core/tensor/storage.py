@@ -1,8 +1,17 @@
 """Storage: the only mutable cell. One value, a version counter, and the count of physical writes."""
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._core.typed import Shape
 
 # The captures in progress, of all threads: only while there are some does a change ask for that of its own thread.
 CAPTURES: list = []
@@ -24,26 +33,26 @@ class Storage:
 
     __slots__ = ("value", "version", "epoch", "strides", "shown", "_address", "__weakref__")
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.value = value
         self.version = 0
         self.epoch = 0
-        self.strides = None
+        self.strides: tuple[int, ...] | None = None
         self._address = 0
         if CAPTURES and state.capture is not None:
             state.capture.made(self)
 
-    def kept(self, t):
+    def kept(self, t: Tensor) -> tuple[int, Any] | None:
         """The (epoch, value) that the view ``t`` has read, if that is not found with the view itself."""
         return None
 
-    def keep(self, t, epoch, value):
+    def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
         """Remember that the view ``t`` reads ``value`` while the epoch is ``epoch``; returns both."""
         t._cache = cache = (epoch, value)
         return cache
 
     @property
-    def address(self):
+    def address(self) -> int:
         """A stable virtual address: equal for aliases, distinct for distinct storages."""
         if not self._address:
             self._address = next(_addresses) * _SPACING
@@ -55,17 +64,17 @@ class Freed:
 
     __slots__ = ("shape", "dtype", "sharding")
 
-    def __init__(self, value):
+    def __init__(self, value: Any) -> None:
         self.shape, self.dtype, self.sharding = value.shape, value.dtype, value.sharding
 
     @property
-    def __jax_array__(self):  # what jax looks for first when it is given an unknown object
+    def __jax_array__(self) -> Any:  # what jax looks for first when it is given an unknown object
         raise RuntimeError(
             f"the storage of this tensor of shape {list(self.shape)} was freed by untyped_storage().resize_(0), so it "
             "cannot be read; resize_() the storage back first"
         )
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
 
 
@@ -74,19 +83,19 @@ class Outer:
 
     __slots__ = ("shape", "dtype", "sharding", "__weakref__")
 
-    def __init__(self, shape, dtype, sharding):
+    def __init__(self, shape: Shape, dtype: np.dtype, sharding: Any) -> None:
         self.shape, self.dtype, self.sharding = shape, dtype, sharding
 
     ndim = property(lambda self: len(self.shape))
 
     @property
-    def __jax_array__(self):
+    def __jax_array__(self) -> Any:
         raise RuntimeError(
             "the value of a wrapper subclass made by _make_wrapper_subclass() was asked for, but it has no numbers of "
             "its own: its __torch_dispatch__ must compute with what it wraps"
         )
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
 
 
@@ -95,7 +104,7 @@ class Version:
 
     __slots__ = ("version", "__weakref__")
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.version = 0
         if CAPTURES and state.capture is not None:
             state.capture.made(self)
@@ -107,7 +116,7 @@ class Untracked:
     __slots__ = ()
 
     @property
-    def version(self):
+    def version(self) -> int:
         raise RuntimeError(
             "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
             "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "

@@ -1,5 +1,10 @@
 """Tensor: a storage, a view of it, and the autograd fields. Operators are installed by bind."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import torchlike._base.device as devices
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
@@ -13,6 +18,15 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
+
+if TYPE_CHECKING:
+    import jax
+
+    import torchlike._base.dtypes as dtypes
+    from torchlike._base.layout import Layout
+    from torchlike._core.autograd.node import AccumulateGrad
+    from torchlike._core.dispatch.view_calls import DiffView
+    from torchlike._core.typed import Edge
 
 
 class TensorBase:
@@ -38,6 +52,17 @@ class TensorBase:
         "_ex",
         "__weakref__",
     )
+    if TYPE_CHECKING:
+        _storage: Storage
+        _vc: Any  # what has a version: a Storage, a Version, or UNTRACKED
+        _view: views.View | None
+        _cache: tuple[int, Any] | None
+        _rg: bool
+        _edge: Edge
+        _grad: Tensor | None
+        _acc: Callable[[], AccumulateGrad | None] | None
+        _diff: DiffView | None
+        _ex: dict[str, Any] | None
 
 
 class Tensor(TensorBase):
@@ -53,60 +78,60 @@ class Tensor(TensorBase):
     __hash__ = object.__hash__
     _keeps_class = True  # whether the views of it that module hooks work on are of its class
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         torch_function.subclassed(cls)
 
     # -- metadata ------------------------------------------------------------------------------
     @property
-    def shape(self):
+    def shape(self) -> Size:
         view = self._view
         return Size(self._storage.value.shape if view is None else view.shape)
 
     @property
-    def dtype(self):
+    def dtype(self) -> dtypes.dtype:
         """The tensor's element type."""
         view = self._view
         return FROM_NP[self._storage.value.dtype if view is None or view.dtype is None else view.dtype]
 
     @property
-    def device(self):
+    def device(self) -> devices.device:
         """Where the tensor's value lives."""
         value = self._storage.value
         return devices.META if type(value) is Abstract else devices.of_array(value)
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         view = self._view
         return len(self._storage.value.shape if view is None else view.shape)
 
     @property
-    def layout(self):
+    def layout(self) -> Strided:
         return strided
 
     @property
-    def _layout(self):
+    def _layout(self) -> Layout:
         """Shape, strides and storage offset as a geometry.Layout."""
         view = self._view
         return contiguous(self._storage.value.shape) if view is None else view.layout
 
-    def size(self, dim=None):
+    def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
         shape = self.shape
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
-    def stride(self, dim=None):
+    def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
         strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
-    def storage_offset(self):
+    def storage_offset(self) -> int:
         return self._layout.offset
 
-    def dim(self):
+    def dim(self) -> int:
         return self.ndim
 
-    def numel(self):
+    def numel(self) -> int:
         n = 1
         for s in self._layout.shape:
             n *= s
@@ -114,37 +139,37 @@ class Tensor(TensorBase):
 
     nelement = numel
 
-    def element_size(self):
+    def element_size(self) -> int:
         return self.dtype.itemsize
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         return self.dtype.itemsize
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         return self.numel() * self.itemsize
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
         if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
             return 0
         return self._storage.address + self._layout.offset * self.itemsize
 
-    def is_contiguous(self, memory_format=None):
+    def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
         if memory_format is channels_last:
             return is_contiguous_channels_last(self._layout, 4)
         if memory_format is channels_last_3d:
             return is_contiguous_channels_last(self._layout, 5)
         return self._view is None or is_contiguous(self._view.layout)
 
-    def is_floating_point(self):
+    def is_floating_point(self) -> bool:
         return dtype_of(self).is_floating_point
 
-    def is_complex(self):
+    def is_complex(self) -> bool:
         return dtype_of(self).is_complex
 
-    def is_signed(self):
+    def is_signed(self) -> bool:
         return self.dtype.is_signed
 
     is_cuda = property(lambda self: self.device.type == "cuda")
@@ -152,34 +177,34 @@ class Tensor(TensorBase):
     is_meta = property(lambda self: type(self._storage.value) is Abstract)
     is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda self: False)
 
-    def get_device(self):
+    def get_device(self) -> int:
         index = self.device.index
         return -1 if self.device.type == "cpu" else index or 0
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of a 0-d tensor")
         return self._layout.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
     @property
-    def _version(self):
+    def _version(self) -> int:
         if self._vc is UNTRACKED:
             raise RuntimeError("Inference tensors do not track version counter.")
         return self._vc.version
 
-    def is_inference(self):
+    def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode, so that autograd cannot use it."""
         return self._vc is UNTRACKED
 
-    def _is_view(self):
+    def _is_view(self) -> bool:
         return self._diff is not None
 
     @property
-    def _base(self):
+    def _base(self) -> Tensor | None:
         return None if self._diff is None else self._diff.base
 
-    def detach(self):
+    def detach(self) -> Tensor:
         """The same storage and version counter, without history.
 
         >>> import torchlike as torch
@@ -195,7 +220,7 @@ class Tensor(TensorBase):
         return alias(self)
 
     @property
-    def data(self):
+    def data(self) -> Tensor:
         """The same storage without history and with a version counter of its own."""
         if state.active and state.levels:
             return state.levels[-1].data(self)
@@ -205,7 +230,7 @@ class Tensor(TensorBase):
         return new
 
     @data.setter
-    def data(self, other):
+    def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
@@ -218,37 +243,37 @@ class Tensor(TensorBase):
         self._acc = None
 
     @data.deleter
-    def data(self):
+    def data(self) -> None:
         raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     # -- autograd fields (behaviour lives in node.py and engine.py) -------------------------------
     @property
-    def is_leaf(self):
+    def is_leaf(self) -> bool:
         """Whether no recorded operation made this tensor."""
         return self.grad_fn is None
 
     @property
-    def output_nr(self):
+    def output_nr(self) -> int:
         return 0 if self._edge is None else self._edge[1]
 
 
 class Strided:
     """The one memory layout torchlike has."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "torch.strided"
 
 
 class MemoryFormat:
     """A memory format: how the strides of a new tensor are chosen."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> str:
         return self.name
 
 
@@ -259,7 +284,7 @@ channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 
 
-def _index(dim):
+def _index(dim: Any) -> int:
     if not hasattr(dim, "__index__"):
         raise TypeError(f"dim must be an int, not {type(dim).__name__}")
     return dim.__index__()
@@ -268,7 +293,7 @@ def _index(dim):
 _new = object.__new__
 
 
-def wrap(value):
+def wrap(value: Any) -> Tensor:
     """A new base tensor that holds ``value``."""
     t = _new(Tensor)
     t._storage = t._vc = Storage(value)
@@ -277,7 +302,7 @@ def wrap(value):
     return t
 
 
-def alias(t, cls=Tensor):
+def alias(t: Tensor, cls: type = Tensor) -> Tensor:
     """Another tensor over the same storage, version counter and view, without history."""
     new = _new(cls)
     if CAPTURES and state.capture is not None:
@@ -292,7 +317,7 @@ def alias(t, cls=Tensor):
 dtype_of, device_of = Tensor.dtype.fget, Tensor.device.fget
 
 
-def value_of(t):
+def value_of(t: Tensor) -> Any:
     """The tensor's value; a view reads its storage once per write."""
     view, storage = t._view, t._storage
     if CAPTURES:
@@ -305,12 +330,12 @@ def value_of(t):
     return cache[1]
 
 
-def array_of(t):
+def array_of(t: Any) -> jax.Array:
     """The tensor's value as an array (or tracer), computed now if it has only been recorded."""
     return settled(value_of(t))
 
 
-def fresh(value):
+def fresh(value: Any) -> Tensor:
     """As ``wrap``, for what is made outside of dispatch: in inference mode an inference tensor."""
     t = wrap(value)
     if state.inference:

@@ -1,7 +1,11 @@
 """``tensor.untyped_storage()`` and ``tensor.storage()``: the memory that aliases share, seen as bytes or elements."""
 
+from __future__ import annotations
+
 import warnings
 import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +16,11 @@ from torchlike._core.tensor.storage import Freed, Storage
 from torchlike._core.tensor.tensor import wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
+
+if TYPE_CHECKING:
+    from torchlike._base.dtypes import dtype
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._core.typed import DeviceLike
 
 
 class UntypedStorage:
@@ -25,45 +34,45 @@ class UntypedStorage:
 
     __slots__ = ("_storage", "__weakref__")
 
-    def __init__(self, size=0, *, device=None):
+    def __init__(self, size: int = 0, *, device: DeviceLike = None) -> None:
         target = devices.jax_device(devices.as_device(device or "cpu"))
         value = immediate.jax.device_put(np.zeros(size, np.uint8), target)
         self._storage = Storage(value)
         self._storage.shown = weakref.ref(self)
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         """A virtual address, as :meth:`Tensor.data_ptr`; 0 when the storage is empty or on meta."""
         return self._storage.address if self.nbytes() and self.device.type != "meta" else 0
 
     _cdata = property(lambda self: self._storage.address)
 
-    def nbytes(self):
+    def nbytes(self) -> int:
         """How many bytes there are."""
         value = self._storage.value
         return 0 if isinstance(value, Freed) else numel(value.shape) * value.dtype.itemsize
 
     size = __len__ = nbytes
 
-    def element_size(self):
+    def element_size(self) -> int:
         return 1
 
     @property
-    def device(self):
+    def device(self) -> devices.device:
         value = self._storage.value
         return devices.META if type(value) is immediate.Abstract else devices.of_array(value)
 
     is_cuda = property(lambda self: self.device.type == "cuda")
 
-    def resizable(self):
+    def resizable(self) -> bool:
         return True
 
-    def is_pinned(self, device="cuda"):
+    def is_pinned(self, device: str = "cuda") -> bool:
         return False
 
-    def is_shared(self):
+    def is_shared(self) -> bool:
         return False
 
-    def resize_(self, size):
+    def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
 
         Raises:
@@ -85,7 +94,7 @@ class UntypedStorage:
             store(storage, Freed(value))
         return self
 
-    def _bytes(self):
+    def _bytes(self) -> np.ndarray:
         """The bytes on the host, in the order in which they lie."""
         storage = self._storage
         value = np.asarray(storage.value)
@@ -93,35 +102,35 @@ class UntypedStorage:
             value = value.transpose(memory_order(Layout(value.shape, storage.strides, 0))[::-1])
         return np.frombuffer(value.tobytes(), np.uint8)
 
-    def tolist(self):
+    def tolist(self) -> list[int]:
         """The bytes as a list of ints."""
         return self._bytes().tolist()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return _of_bytes(self._bytes()[index])
         return int(self._bytes()[index])
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())
 
-    def clone(self):
+    def clone(self) -> UntypedStorage:
         """A copy, with memory of its own."""
         return _of_bytes(self._bytes())
 
-    def cpu(self):
+    def cpu(self) -> UntypedStorage:
         """A copy on the CPU, or this if it is there."""
         return self if self.device.type == "cpu" else _of_bytes(self._bytes())
 
-    def untyped(self):
+    def untyped(self) -> UntypedStorage:
         return self
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         numbers = "\n".join(f" {b}" for b in self.tolist())
         return f"{numbers}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
-def _of_bytes(array):
+def _of_bytes(array: np.ndarray) -> UntypedStorage:
     new = UntypedStorage(0)
     store(new._storage, immediate.uploaded(array))
     return new
@@ -132,22 +141,22 @@ class TypedStorage:
 
     __slots__ = ("_untyped_storage", "dtype")
 
-    def __init__(self, *, wrap_storage, dtype):
+    def __init__(self, *, wrap_storage: UntypedStorage, dtype: dtype) -> None:
         self._untyped_storage, self.dtype = wrap_storage, dtype
 
-    def untyped(self):
+    def untyped(self) -> UntypedStorage:
         return self._untyped_storage
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return self._untyped_storage.data_ptr()
 
-    def nbytes(self):
+    def nbytes(self) -> int:
         return self._untyped_storage.nbytes()
 
-    def element_size(self):
+    def element_size(self) -> int:
         return self.dtype.itemsize
 
-    def size(self):
+    def size(self) -> int:
         """How many elements there are."""
         return self.nbytes() // self.dtype.itemsize
 
@@ -157,30 +166,30 @@ class TypedStorage:
     is_cuda = property(lambda self: self._untyped_storage.is_cuda)
     _cdata = property(lambda self: self._untyped_storage._cdata)
 
-    def _elements(self):
+    def _elements(self) -> np.ndarray:
         return self._untyped_storage._bytes().view(self.dtype.np)
 
-    def tolist(self):
+    def tolist(self) -> list[Any]:
         """The elements as a list of numbers."""
         return self._elements().tolist()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._elements()[index].item()
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
-    def clone(self):
+    def clone(self) -> TypedStorage:
         """A copy, with memory of its own."""
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         numbers = "\n".join(f" {x}" for x in self.tolist())
         kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f"{numbers}\n[{kind} of size {self.size()}]"
 
 
-def untyped_storage(t):
+def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
@@ -191,12 +200,12 @@ def untyped_storage(t):
     return shown
 
 
-def typed_storage(t):
+def typed_storage(t: Tensor) -> TypedStorage:
     """The :class:`TypedStorage` of the tensor's dtype."""
     return TypedStorage(wrap_storage=untyped_storage(t), dtype=t.dtype)
 
 
-def storage(t):
+def storage(t: Tensor) -> TypedStorage:
     """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
     warnings.warn(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
@@ -208,7 +217,7 @@ def storage(t):
     return typed_storage(t)
 
 
-def of_storage(source, dtype):
+def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
     """A tensor of one dimension over all elements of a storage."""
     cell = source.untyped()._storage
     t = wrap(cell.value)

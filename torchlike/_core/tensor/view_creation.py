@@ -1,5 +1,12 @@
 """Views that may not be changed in place because of how they were made, and what the refusal says."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchlike._core.tensor.tensor import Tensor
+
 NO_GRAD = "no_grad"  # made in no_grad mode, or a view of such a view
 INFERENCE = "inference_mode"  # made in inference mode of a normal tensor
 FUNCTION = "function"  # made in a custom Function, or one of its inputs returned as it came
@@ -23,9 +30,10 @@ _MULTIPLE_HINT = (
 )
 
 
-def refusal(t, indirect):
+def refusal(t: Tensor, indirect: bool) -> RuntimeError:
     """The error of changing the view ``t`` in place (``indirect``: through its base or another view)."""
-    edge, kind = t._edge, t._diff.creation
+    edge: Any = t._edge
+    kind: Any = t._diff.creation
     what = "its base or another view of its base has been" if indirect else "is being"
     made_in = {NO_GRAD: "no_grad", INFERENCE: "inference"}.get(kind)
     mode = {NO_GRAD: " with grad mode enabled", INFERENCE: " in normal mode"}.get(kind, "")

@@ -4,8 +4,19 @@ Each step is a view operator with static arguments and runtime integers, so that
 compiles once.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from torchlike._base.layout import Layout
+    from torchlike._core.typed import Ints, Steps
+    from torchlike._decl.typed import Forward
 
 
 class View:
@@ -20,15 +31,15 @@ class View:
 
     __slots__ = ("steps", "ints", "layout", "shape", "dtype")
 
-    def __init__(self, steps, ints, layout, dtype=None):
+    def __init__(self, steps: Steps, ints: Ints, layout: Layout, dtype: np.dtype | None = None) -> None:
         self.steps, self.ints, self.layout, self.dtype = steps, ints, layout, dtype
         self.shape = layout.shape
 
 
-def chain_read(steps):
+def chain_read(steps: Steps) -> Forward:
     """The function (base value, *ints) -> view value."""
 
-    def run(base, *ints):
+    def run(base: Any, *ints: Any) -> Any:
         for op, static, n in steps:
             here, ints = ints[:n], ints[n:]
             base = op.read(base, *static, *here)
@@ -37,10 +48,10 @@ def chain_read(steps):
     return run
 
 
-def chain_write(steps):
+def chain_write(steps: Steps) -> Forward:
     """The function (base value, view value, *ints) -> base value with the view replaced."""
 
-    def run(base, new, *ints):
+    def run(base: Any, new: Any, *ints: Any) -> Any:
         values, splits = [base], []
         for op, static, n in steps:
             here, ints = ints[:n], ints[n:]
@@ -58,7 +69,7 @@ _readers: dict = {}
 _writers: dict = {}
 
 
-def reader(steps):
+def reader(steps: Steps) -> Derived:
     """The operator (base, *ints) -> view; its nodes show as AsStridedBackward0 where strides can tell the view."""
     found = _readers.get(steps)
     if found is None:
@@ -68,7 +79,7 @@ def reader(steps):
     return found
 
 
-def writer(steps):
+def writer(steps: Steps) -> Derived:
     """The operator (base, new view value, *ints) -> new base."""
     found = _writers.get(steps)
     if found is None:
@@ -76,11 +87,11 @@ def writer(steps):
     return found
 
 
-def read(base, view):
+def read(base: Any, view: View) -> Any:
     """The view's value, from the base's."""
     return immediate.run(reader(view.steps), (), (base, *view.ints))
 
 
-def write(base, view, new):
+def write(base: Any, view: View, new: Any) -> Any:
     """The base's value with the view replaced by ``new``."""
     return immediate.run(writer(view.steps), (), (base, new, *view.ints))

@@ -1,11 +1,19 @@
 """The graph of a program's outputs: one node, whose backward is the second half of the program."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.saved_tensors import FREED, SavesTensors
 from torchlike._core.tensor.tensor import wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+
+if TYPE_CHECKING:
+    from torchlike._core.typed import Edge, Grads
 
 
 class CompiledFunctionBackward(nodes.Node):
@@ -19,29 +27,31 @@ class CompiledFunctionBackward(nodes.Node):
 
     __slots__ = ("program", "residuals", "metas", "_arity")
 
-    def __init__(self, program, residuals, metas, edges):
+    def __init__(
+        self, program: Callable[..., Any] | None, residuals: Any, metas: Sequence[Any], edges: list[Any]
+    ) -> None:
         self.program, self.residuals, self.metas, self._edges = program, residuals, metas, edges
         self._arity, self._seq, self._ex = len(metas), nodes.next_sequence(), None
         if nodes.WATCHERS:
             nodes.watch(self)
 
-    def _outs(self):
+    def _outs(self) -> Any:
         return self.metas
 
-    def _release(self):
+    def _release(self) -> None:
         self.residuals = None
 
-    def apply(self, grads):
+    def apply(self, grads: Grads) -> Any:
         pairs = zip(grads, self.metas, strict=True)
         seeds = [immediate.zeros(m.shape, m.dtype) if g is None else g for g, m in pairs]
         return self.program(self._kept(), seeds)
 
-    def _kept(self):
+    def _kept(self) -> Any:
         if self.residuals is None:
             raise RuntimeError(FREED)
         return self.residuals
 
-    def _apply_tensors(self, grads, call, made_by=None):
+    def _apply_tensors(self, grads: Grads, call: Callable[..., Any], made_by: Edge = None) -> list[Any]:
         """Below transforms; what it gives has no history."""
         if state.grad:
             raise RuntimeError(self._refusal)
@@ -57,10 +67,10 @@ class CompiledFunctionBackward(nodes.Node):
     )
 
 
-def explore(roots, start):
+def explore(roots: Sequence[Any], start: int, older: Collection[Any] = ()) -> tuple[list[tuple[Any, int]], bool]:
     """(sinks, freed): the edges at which the graph below ``roots`` leaves the trace, and whether it was freed.
 
-    Nodes numbered below ``start`` existed before; leaves are sinks too.
+    Nodes numbered below ``start``, and those of ``older``, existed before; leaves are sinks too.
     """
     sinks, seen, stack = {}, set(), [edge for edge in roots if edge is not None]
     freed = False
@@ -69,7 +79,7 @@ def explore(roots, start):
         node = edge[0]
         if node is None:
             continue
-        if isinstance(node, nodes.AccumulateGrad) or node._seq < start:
+        if isinstance(node, nodes.AccumulateGrad) or node._seq < start or node in older:
             sinks[edge] = None
             continue
         if node in seen:

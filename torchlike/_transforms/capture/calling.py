@@ -3,11 +3,15 @@
 A loop over storages, arguments and results would cost more than a small program computes.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, starmap
 from operator import itemgetter
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -18,6 +22,9 @@ from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.capture.outputs import Constant, New, OutputSpec, Same
 
+if TYPE_CHECKING:
+    from torchlike._transforms.capture.program import Program
+
 _LEAF = jax.tree.structure(0)
 
 
@@ -25,7 +32,7 @@ class Unsettled(Exception):
     """Values that other threads have still to compute; nothing has been done."""
 
 
-def ready(value):
+def ready(value: Any) -> Any:
     """The array of a value that need not be waited for."""
     if value.__class__ is not Pending:
         return value
@@ -37,10 +44,10 @@ def ready(value):
 class Writer:
     """Collects lines of a function, and the objects that they name."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lines, self.names, self._known, self._kept, self._indent = [], {}, {}, [], ""
 
-    def name(self, x):
+    def name(self, x: object) -> str:
         """A global name for ``x``."""
         known = self._known.get(id(x))
         if known is None:
@@ -48,29 +55,29 @@ class Writer:
             self.names[known] = x
         return known
 
-    def keep(self, x):
+    def keep(self, x: object) -> str:
         """A global name for ``x``, which nobody else holds."""
         self._kept.append(x)
         return self.name(x)
 
-    def add(self, *lines):
+    def add(self, *lines: str) -> None:
         self.lines += [self._indent + line for line in lines]
 
     @contextlib.contextmanager
-    def block(self):
+    def block(self) -> Iterator[None]:
         """Lines that are indented."""
         self._indent += "    "
         yield
         self._indent = self._indent[4:]
 
-    def function(self, title):
+    def function(self, title: str) -> Callable[..., Any]:
         """The function ``title`` with these lines as its body."""
         names = dict(self.names)
         exec(compile("\n    ".join([title, *self.lines]), "<torchlike program>", "exec"), names)  # noqa: S102
         return names["run"]
 
 
-def straight(program, inference, shown):
+def straight(program: Program, inference: bool, shown: bool) -> Callable[..., Any]:
     """``run(leaves, numbers)`` of a program: what a call reads, computes, writes and returns.
 
     ``shown``: whether other threads may look meanwhile, for whom there are tokens.
@@ -94,7 +101,7 @@ def straight(program, inference, shown):
     return w.function("def run(leaves, numbers):")
 
 
-def finishing(program):
+def finishing(program: Program) -> Callable[..., Any]:
     """``run(outs, leaves)``: what an interrupted call still has to leave outside; it may have done so before."""
     w = Writer()
     w.names.update(write=write, deque=deque, set_value=Storage.value.__set__)
@@ -104,7 +111,7 @@ def finishing(program):
     return w.function("def run(outs, leaves):")
 
 
-def holding(program, any_grad):
+def holding(program: Program, any_grad: object) -> Callable[..., Any]:
     """``run()``: whether tensors have the gradients that a program takes for granted; ``any_grad`` stands for each."""
     w, checks = Writer(), []
     bases = [h.tensor for h in program.with_grad if h.arg is None]
@@ -120,14 +127,14 @@ def holding(program, any_grad):
     return w.function("def run():")
 
 
-def uniting(program):
+def uniting(program: Program) -> Callable[..., Any]:
     """``run()``: whether storages that are one input hold one array."""
     w = Writer()
     w.add(f"return {' and '.join(f'{w.name(a)}.value is {w.name(b)}.value' for a, b in program.together) or 'True'}")
     return w.function("def run():")
 
 
-def _gather(w, program):
+def _gather(w: Writer, program: Program) -> None:
     """The inputs, in their order."""
     values = [f"*[s.value for s in {w.name(program.fixed)}]"] if program.fixed else []
     values += [_array(f"leaves[{i}]._storage.value") if base else f"ready(value_of(leaves[{i}]))"
@@ -136,15 +143,15 @@ def _gather(w, program):
     w.add(f"values = [{', '.join([*values, '*numbers'])}]")
 
 
-def _array(what):
+def _array(what: str) -> str:
     return f"(x if (x := {what}).__class__ is Array else ready(x))"
 
 
-def _tensor(w, holder):
+def _tensor(w: Writer, holder: Same) -> str:
     return w.name(holder.tensor) if holder.arg is None else f"leaves[{holder.arg}]"
 
 
-def _compute(w, program, shown):
+def _compute(w: Writer, program: Program, shown: bool) -> None:
     """Run, with tokens in place of the arrays that are overwritten."""
     lent, limit = program.fixed[: program.donated], "ONE" if shown else "TWO"
     w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
@@ -156,7 +163,7 @@ def _compute(w, program, shown):
         w.add(f"failed.append(outs[{program.flags}])")
 
 
-def _leave(w, program, shown):
+def _leave(w: Writer, program: Program, shown: bool) -> None:
     """What the call changes outside."""
     _write(w, program.writes)
     if program.donated and shown:
@@ -164,14 +171,14 @@ def _leave(w, program, shown):
     _leave_others(w, program)
 
 
-def _leave_others(w, program):
+def _leave_others(w: Writer, program: Program) -> None:
     w.add(*[f"{w.name(storage)}.value = outs[{k}]" for storage, k in program.alive])
     w.add(*[f"{w.name(counter)}.version += {n}" for counter, n in program.bumps])
     w.add(*[f"write(leaves[{i}], outs[{k}])" for i, k in program.arg_writes])
     w.add(*[f"write({_tensor(w, h)}._grad, outs[{k}])" for h, k in program.grad_writes])
 
 
-def _write(w, writes):
+def _write(w: Writer, writes: Iterable[Any]) -> None:
     """Values, all in one call, which no signal interrupts; and counts of writes.
 
     A loop, because code that runs once in a call is slow: no cache holds it.
@@ -186,12 +193,12 @@ def _write(w, writes):
         w.add("    s.epoch += 1", *([f"    s.version += {n}"] if n else []))
 
 
-def _picker(slots):
+def _picker(slots: Sequence[int]) -> Callable[..., Any]:
     """The function that gives the outputs of these slots."""
     return itemgetter(*slots) if len(slots) > 1 else itemgetter(slice(slots[0], slots[0] + 1))
 
 
-def _give(w, program, inference):
+def _give(w: Writer, program: Program, inference: bool) -> None:
     """New gradients, and the results."""
     given = [m for _, m in program.grads if m is not None] + program.result + program.kept
     made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
@@ -224,14 +231,14 @@ def _give(w, program, inference):
         w.add(f"return unflatten(out_tree, [{', '.join(results)}])")
 
 
-def _named(w, expressions, prefix="r"):
+def _named(w: Writer, expressions: Sequence[str], prefix: str = "r") -> list[str]:
     """Names for what is made before something else happens."""
     calls = {e: f"{prefix}{i}" for i, e in enumerate(expressions) if e.startswith("make(")}
     w.add(*[f"{name} = {e}" for e, name in calls.items()])
     return [calls.get(e, e) for e in expressions]
 
 
-def _made(w, m, k, simple, inference):
+def _made(w: Writer, m: Any, k: int, simple: bool, inference: bool) -> str:
     """An expression for one tensor or other result."""
     if isinstance(m, Constant):
         return w.name(m.value)

@@ -5,13 +5,18 @@ equation of the jaxpr that says which storage; what it writes is seen by this th
 Note [Captures]). Each call then runs the program and does the writing.
 """
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable, Collection
 from operator import is_
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
+from torchlike._core.autocast.settings import autocast_state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
@@ -24,10 +29,13 @@ from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.split import with_reads
 from torchlike._transforms.capture.structure import Passed, containers, flatten
 
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import ClosedJaxpr
+
 ANY = object()  # stands for any ``.grad`` but None
 
 
-def substitute(t):
+def substitute(t: Tensor) -> Tensor:
     """The tensor that stands for an argument while tracing: a leaf over its value."""
     if t._view is not None and t._view.steps:
         new = wrap(value_of(t))
@@ -57,7 +65,7 @@ class Trace:
         n_early: how many outputs are not gradients.
     """
 
-    def __init__(self, function, leaves, tree):
+    def __init__(self, function: Any, leaves: list[Any], tree: Any) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
         if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
             raise Unsupported("computes on the meta device")
@@ -70,10 +78,13 @@ class Trace:
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
         self.left: list = []
+        self.roots: Any  # edges, while it is traced
         self.root_of: dict[int, int] = {}
         self._specs: dict = {}
 
-        def body():
+        autocast = autocast_state()[:3]
+
+        def body() -> tuple[Any, ...]:
             self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
             given = jax.tree.unflatten(tree, arguments)
@@ -81,6 +92,8 @@ class Trace:
             now, structure = flatten(given)
             if structure != tree or not all(map(is_, now, arguments)):
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
+            if autocast_state()[:3] != autocast:
+                self.record.refuse("leaves autocast on or off, or its dtype, otherwise than it was")
             self._describe(out, function, containers(given))
             return tuple(self.slots)
 
@@ -96,29 +109,29 @@ class Trace:
         finally:
             self.record.close(failed)
         self._read(closed)
-        self.slots = self.roots = self.stand_ins = None
+        self.slots = self.roots = self.stand_ins = None  # type: ignore[assignment]
 
-    def _read(self, closed):
+    def _read(self, closed: ClosedJaxpr) -> None:
         """Sort what the jaxpr reads: constants, and storages."""
         jaxpr, numbers = with_reads(closed.jaxpr)
         self.jaxpr = jaxpr.replace(constvars=(), invars=[*jaxpr.constvars, *jaxpr.invars])
         self.sources = [self.record.sources[k] for k in numbers]
         self.consts = closed.consts
 
-    def kept_aliases(self, gone=()):
+    def kept_aliases(self, gone: Collection[Any] = ()) -> bool:
         """Whether somebody still holds a tensor over memory from outside, made in the trace, that is no result."""
         ours = [x.tensor for x in (*self.result, *[made for _, made in self.grads]) if isinstance(x, Alias)]
         left = [t for t in (reference() for reference in self.aliases) if t is not None and id(t) not in gone]
         return any(all(t is not x for x in ours) for t in left)
 
-    def abandon(self):
+    def abandon(self) -> None:
         """No program came of the trace: what it made and somebody keeps can no longer be read."""
         for reference, _ in self.survivors:
             storage = reference()
             if storage is not None:
                 storage.value = Abandoned(storage.value)
 
-    def _argument(self, t, getter):
+    def _argument(self, t: Tensor, getter: Callable[..., Any] | None) -> Tensor | None:
         """What stands for a tensor from outside that ``getter()`` gives in every call; None if it has other readers."""
         storage, record = t._storage, self.record
         readers = {id(x._storage) for x in self.leaves if isinstance(x, Tensor)}
@@ -138,7 +151,7 @@ class Trace:
         return stand_in
 
     # -- inside the trace ------------------------------------------------------------------------
-    def slot(self, storage):
+    def slot(self, storage: Any) -> int:
         """The output of the program that is the new value of ``storage``."""
         found = self.index.get(id(storage))
         if found is None:
@@ -146,7 +159,7 @@ class Trace:
             self.slots.append(storage.value)
         return found
 
-    def _describe(self, out, function, given):
+    def _describe(self, out: Any, function: Any, given: Any) -> None:
         self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
         self.grad_storages = {}
         for found in self.record.grads.values():
@@ -176,7 +189,7 @@ class Trace:
         self.aliases = [weakref.ref(t) for t in made if id(t._storage) not in own]
         self._gradients()
 
-    def _writes(self):
+    def _writes(self) -> None:
         self.writes, self.arg_writes = [], []
         for storage in self.record.written():
             arg = self.argument_storages.get(id(storage))
@@ -187,7 +200,7 @@ class Trace:
         of_arguments = {id(t._vc) for t in self.stand_ins.values()}
         self.bumps = [(c, n) for c, n in self.record.bumped() if id(c) not in of_arguments]
 
-    def _fields(self):
+    def _fields(self) -> None:
         self.grads, self.demanded = [], []
         for _, names in self.record.changed():
             if "_ex" in names:
@@ -201,11 +214,11 @@ class Trace:
             if replaced:
                 self.grads.append((holder, None if found.now is None else self._made(found.now)))
 
-    def _holder(self, t):
+    def _holder(self, t: Tensor) -> Same:
         arg = self.positions.get(id(t))
         return Same(arg, t if arg is None else None)
 
-    def _made(self, x):
+    def _made(self, x: Any) -> Any:
         if isinstance(x, Passed):
             return Same(len(self.leaves) + x.number, None)
         if not isinstance(x, Tensor):
@@ -214,7 +227,7 @@ class Trace:
             self._specs[id(x)] = self._spec(x)
         return self._specs[id(x)]
 
-    def _spec(self, x):
+    def _spec(self, x: Tensor) -> Any:
         arg = self.positions.get(id(x))
         if arg is not None or not self.record.owns(x):
             return Same(arg, None if arg is not None else x)
@@ -232,7 +245,7 @@ class Trace:
             return Alias(None, owner, x._view, root, _tied(x, owner), retains)
         return New(self.slot(storage), storage.strides, x._view, root, retains)
 
-    def _owner(self, x):
+    def _owner(self, x: Tensor) -> Tensor:
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
         base = None if x._diff is None else x._diff.base
         if base is not None and not self.record.owns(base):
@@ -241,7 +254,7 @@ class Trace:
         owner._view = owner._cache = None
         return owner
 
-    def _graph(self, out_leaves):
+    def _graph(self, out_leaves: list[Any]) -> None:
         tensors = {id(t): t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)}.values()
         roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
         self.root_of = {id(t): k for k, t in enumerate(roots)}
@@ -251,7 +264,7 @@ class Trace:
             sinks, self.freed = explore(self.roots, self.record.start)
             self.edges = [] if self.freed else sinks
 
-    def _gradients(self):
+    def _gradients(self) -> None:
         """Run the backward of the results inside the trace, from arrays that stand for their gradients."""
         self.n_early = len(self.slots)
         if not self.roots or self.freed:
@@ -259,7 +272,10 @@ class Trace:
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
         # hooks of tensors from outside run when their gradients arrive there
-        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False)
+        found = engine.run(
+            self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges,
+            ends=[node for node, _ in self.edges],
+        )  # fmt: skip
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:
@@ -269,7 +285,7 @@ class Trace:
                 self.sinks.append((arg, variable if arg is None else None, edge))
 
 
-def _tied(x, t):
+def _tied(x: Tensor, t: Tensor) -> tuple[Any] | None:
     """(why ``x`` may not be changed in place or None,) if it is a view of ``t`` for autograd; else None."""
     diff = x._diff
     return (diff.creation,) if diff is not None and diff.base is t and diff.lead == ((), ()) else None

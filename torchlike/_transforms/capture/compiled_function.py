@@ -1,11 +1,14 @@
 """Compiled functions: a program for each kind of arguments, found by its guards, traced when there is none."""
 
+from __future__ import annotations
+
 import copy
 import functools
 import threading
 import warnings
 import weakref
 from operator import is_
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -24,6 +27,9 @@ from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import flatten_call
 from torchlike._transforms.interpreter.changes import Again
 from torchlike._transforms.interpreter.run import Interpreter
+
+if TYPE_CHECKING:
+    from torchlike._transforms.interpreter.reads import Reads
 
 LIMIT = 8  # programs of one function before it is left to eager execution
 _PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
@@ -49,27 +55,29 @@ class CompiledFunction:
 
     _interpreted = "function"  # what a capture of another function runs in place of this object
 
-    def __init__(self, function, fullgraph=False, limit=None):
+    def __init__(self, function: Any, fullgraph: bool = False, limit: int | None = None) -> None:
         self.function, self.fullgraph, self.limit = function, fullgraph, limit or LIMIT
         self.compiling = threading.RLock()  # two threads that call it for the first time trace it once
         functools.update_wrapper(self, function, updated=())
         self.reset()
         _compiled.add(self)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
         return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.limit)
 
-    def reset(self):
+    def reset(self) -> None:
         """Forget every program."""
-        self.programs, self.count, self.eager, self.single, self.broken = {}, 0, None, 0, False
+        self.eager: str | None = None
+        self.programs, self.count, self.single, self.broken = {}, 0, 0, False
         self.changes, self.moving, self.fixed = 0, set(), set()
         self.lines, self.spent = set(), 0
-        self.latest, self.kinds = None, {}
+        self.latest: tuple[Any, Any] | None = None
+        self.kinds: dict[Any, Any] = {}
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if state.capture is not None or state.levels or not Switch.on:
             return self.function(*args, **kwargs)
         if self.broken:
@@ -94,7 +102,7 @@ class CompiledFunction:
         except Moved:
             return self(*args, **kwargs)
 
-    def _run(self, key, leaves, tree, args, kwargs):
+    def _run(self, key: Any, leaves: list[Any], tree: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = self.programs.get(key, ())
         for guards, program in found:
             if guards.hold() and program.holds(leaves):
@@ -112,14 +120,14 @@ class CompiledFunction:
             return result
         return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
 
-    def _remember(self, key, leaves, found):
+    def _remember(self, key: Any, leaves: list[Any], found: Any) -> None:
         """Let the next call look here first."""
         if key not in self.kinds:
             self.kinds[key] = None if found is None else same_kind(key, leaves)
         same = self.kinds[key]
         self.latest = None if same is None else (same, found)
 
-    def _new(self, key, leaves, tree, failed, given):
+    def _new(self, key: Any, leaves: list[Any], tree: Any, failed: Any, given: Any) -> tuple[Any, Any]:
         """(what the first call of a new program returns, why there is none)."""
         if failed is not None:
             COMPILE.info("recompiling %s: %s has changed", self._name(), failed)
@@ -149,13 +157,13 @@ class CompiledFunction:
             self._spend()
         return result, None
 
-    def _spend(self):
+    def _spend(self) -> None:
         """A program has changed what it relies on: if that goes on, the function runs in pieces."""
         self.spent += 1
         if self.spent == _SPENT:
             self.eager, self.broken = "each of its calls changes what the next one relies on", True
 
-    def _traced(self, leaves, tree):
+    def _traced(self, leaves: list[Any], tree: Any) -> tuple[Interpreter, Trace]:
         """(the interpreter, the trace) of the function."""
         patient = not self.fullgraph and self.changes + 1 < _PATIENCE
         while True:
@@ -168,10 +176,10 @@ class CompiledFunction:
                 self.moving |= numbers.moving
                 self.fixed |= numbers.fixed
 
-    def _guards(self, trace, reads, leaves):
+    def _guards(self, trace: Trace, reads: Reads, leaves: list[Any]) -> Guards:
         return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])
 
-    def _break(self, error, args, kwargs):
+    def _break(self, error: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
         reason = _reason(error)
         where = _user_line(error)
@@ -186,18 +194,18 @@ class CompiledFunction:
         COMPILE.info("%s runs in pieces: %s", self._name(), self.eager)
         return result
 
-    def _give_up(self, reason):
+    def _give_up(self, reason: str) -> None:
         self.eager = reason
         warnings.warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}", stacklevel=4)
 
-    def _name(self):
+    def _name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
 
 
 _compiled: weakref.WeakSet = weakref.WeakSet()
 
 
-def reset_all():
+def reset_all() -> None:
     """Forget the programs of every compiled function."""
     for function in list(_compiled):
         function.reset()
@@ -209,7 +217,7 @@ class Switch:
     on = True
 
 
-def _reason(error):
+def _reason(error: BaseException) -> str:
     if isinstance(error, Unsupported):
         return f"it {error}"
     if isinstance(error, jax.errors.JAXTypeError):
@@ -217,12 +225,12 @@ def _reason(error):
     return f"{type(error).__name__}: {error}"
 
 
-def _are(leaves, args):
+def _are(leaves: list[Any], args: tuple[Any, ...]) -> bool:
     """Whether the arguments are the leaves themselves, in no containers."""
     return len(leaves) == len(args) and all(map(is_, leaves, args))
 
 
-def _aliases(leaves):
+def _aliases(leaves: list[Any]) -> tuple[int, ...] | None:
     """For each tensor argument, the first that shares its storage; None if none does.
 
     The same pattern means the same aliasing.
@@ -233,6 +241,6 @@ def _aliases(leaves):
     return tuple([storages.index(x) for x in storages])
 
 
-def _user_line(error):
+def _user_line(error: BaseException) -> str:
     """Where in the user's code the error arose."""
     return "".join([f"{f.filename}:{f.lineno}: {f.line}: " for f in user_frames(error)[-1:]])

@@ -4,22 +4,29 @@ A closure that calls itself, or an object that refers to itself, outlives its fu
 do the tensors that it refers to. They are as good as gone. The collector itself would walk all objects of the process.
 """
 
+from __future__ import annotations
+
 import gc
 import types
 import weakref
+from collections.abc import Iterable
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
 from torchlike._core.autograd.node import Node
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import ONE
 
+if TYPE_CHECKING:
+    from torchlike._transforms.capture.recording import Capture
+
 _INNER = (dict, list, tuple, set, types.CellType, types.MethodType, types.FunctionType, types.GeneratorType)
 _FRAMES = "torchlike._transforms.interpreter.loop"  # whose objects generators hold
 _LARGE = 10_000  # a container of so many elements is none of a cycle's
 
 
-def remembered(objects):
+def remembered(objects: Iterable[Any]) -> list[Any]:
     """Weak references to those of the objects that cycles can begin with: functions, and instances of classes."""
     found = []
     for x in objects:
@@ -29,11 +36,11 @@ def remembered(objects):
     return found
 
 
-def _is_ours(x):
+def _is_ours(x: object) -> bool:
     return isinstance(x, Tensor | Storage | Node | type)
 
 
-def unreachable(record, left):
+def unreachable(record: Capture, left: list[Any]) -> set[int]:
     """The ids of tensors and storages of a capture that only cycles hold; ``left``: of ``remembered``."""
     found = _group([x for x in (reference() for reference in left) if x is not None], record)
     number = {id(x): k for k, x in enumerate(found)}
@@ -53,7 +60,7 @@ def unreachable(record, left):
     return {id(found[k]) for k in range(len(found)) if k not in reached and isinstance(found[k], Tensor | Storage)}
 
 
-def _group(start, record):
+def _group(start: Iterable[Any], record: Capture) -> list[Any]:
     """The objects, and what they refer to that the trace may have made."""
     found, known, place = list(start), {id(x) for x in start}, 0
     while place < len(found):
@@ -65,7 +72,7 @@ def _group(start, record):
     return found
 
 
-def _may_be_made(x, record):
+def _may_be_made(x: Any, record: Capture) -> bool:
     if isinstance(x, Tensor | Storage):
         return id(x) in record.own or (isinstance(x, Tensor) and id(x._storage) in record.own)
     if isinstance(x, Node):

@@ -1,6 +1,10 @@
 """Functions that cannot be one program, run in pieces: each piece ends where Python needs a value."""
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from torchlike._base.frames import user_line
 from torchlike._base.logs import GRAPH_BREAKS
@@ -13,11 +17,11 @@ LENGTH = 5000  # calls of one piece
 class _Pieces(threading.local):
     """The recorder of the pieces that a thread runs, and the lines that ended one."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.recorder = Recorder(hot=1, patience=0, length=LENGTH, on_read=self._ended)
         self.lines = set()
 
-    def _ended(self):
+    def _ended(self) -> None:
         line = user_line()
         if line not in self.lines:
             self.lines.add(line)
@@ -27,7 +31,7 @@ class _Pieces(threading.local):
 _pieces = _Pieces()
 
 
-def run(function, args, kwargs, lines):
+def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], lines: set[Any]) -> Any:
     """``function(*args, **kwargs)`` in eager code whose operators are compiled in as few pieces as possible.
 
     ``lines``: those at which a piece of this function has ended, each of which is logged once.

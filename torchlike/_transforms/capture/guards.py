@@ -4,11 +4,14 @@ Each read of the capture is one condition of it, in the order of the reads: wher
 may mean nothing. Most compare by identity; a number that was set again is as good as the one before.
 """
 
+from __future__ import annotations
+
 import array
 import collections
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from operator import attrgetter, is_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +21,10 @@ from torchlike._transforms.capture.kinds import kind_of
 from torchlike._transforms.interpreter.live import KINDS, may_live
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Values
+    from torchlike._transforms.interpreter.reads import Read, Reads
 
 _STATE = "the state of an optimizer"
 _fields = ("_rg", "_storage", "_view", "_edge", "_ex")
@@ -35,7 +42,7 @@ class Guards:
         hold: a function without arguments: whether everything is as it was. reads: what it checks.
     """
 
-    def __init__(self, reads, checks, kept):
+    def __init__(self, reads: Reads, checks: Sequence[Any], kept: Sequence[Any]) -> None:
         for optimizer in reads.optimizers:
             _optimizer(reads, optimizer)
         self.reads, self.checks, self._kept = reads, checks, (kept, reads._kept, reads.optimizers)
@@ -43,11 +50,11 @@ class Guards:
         self.parts = [_PARTS[r.kind](r) for r in reads.found.values() if r.kind in _PARTS]
         self.hold = self._compiled()
 
-    def names(self):
+    def names(self) -> list[str]:
         """What is checked, for people."""
         return sorted({f"tensor {r.name}" if r.kind == "tensor" else r.name for r in self.reads.found.values()})
 
-    def failed(self):
+    def failed(self) -> str | None:
         """The name of a check that does not hold, or None."""
         for part in self.parts:
             if not part.holds():
@@ -61,7 +68,7 @@ class Guards:
                 return "a mode or an option of an optimizer"
         return None
 
-    def moved(self):
+    def moved(self) -> set[Any]:
         """The numbers that are not what they were, as the interpreter knows them."""
         found = set()
         for part in self.parts:
@@ -75,7 +82,7 @@ class Guards:
                     found.add((read.kind, id(read.holder), read.key))
         return found
 
-    def _compiled(self):
+    def _compiled(self) -> Callable[[], bool]:
         writer = _Writer()
         empty = [part.read.holder for part in self.parts if _is_empty(part)]
         terms = [f"not {writer.bind(any)}({writer.bind(tuple(empty))})"] if empty else []
@@ -99,11 +106,11 @@ class _Fields:
         mark: of the changes of tensors, when all was as it had been; see ``Changes``.
     """
 
-    def __init__(self, tensors, values, owned):
+    def __init__(self, tensors: Any, values: Values, owned: Any) -> None:
         self.mark, self.tensors, self.values = None, tensors, values
         self.owned, self.storages = owned, [t._storage for t in owned]
 
-    def hold(self):
+    def hold(self) -> bool:
         mark = CHANGED.mark  # before the look: what changes meanwhile sets another one
         if list(map(_read, self.tensors)) != self.values or [t._storage for t in self.owned] != self.storages:
             return False
@@ -114,10 +121,10 @@ class _Fields:
 class _Writer:
     """Source of one condition, and the objects that it names."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.names, self.bound = {}, {}
 
-    def bind(self, x):
+    def bind(self, x: object) -> str:
         """The name of an object in the source."""
         found = self.names.get(id(x))
         if found is None:
@@ -125,7 +132,7 @@ class _Writer:
             self.bound[found] = x
         return found
 
-    def function(self, terms):
+    def function(self, terms: Iterable[Any]) -> Callable[..., Any]:
         """The condition as a function without arguments; terms are expressions, or lists of lines that may return."""
         lines = ["try:"]
         for found, group in groupby(terms, key=type):
@@ -139,14 +146,14 @@ class _Writer:
         exec(compile("\n".join(lines), "<torchlike guards>", "exec"), space)
         return space["hold"]
 
-    def parts(self, source, values, otherwise="True"):
+    def parts(self, source: str, values: Collection[Any], otherwise: str = "True") -> list[str]:
         """Lines that return False unless the elements of ``source`` are ``values``, or ``otherwise`` is false."""
         names = [f"v{i}" for i in range(len(values))]
         same = [f"{name} is not {self.bind(value)}" for name, value in zip(names, values, strict=True)]
         return [f"{', '.join(names)}, = {source}", f"if ({' or '.join(same)}) and {otherwise}: return False"]
 
 
-def alike(now, before):
+def alike(now: Any, before: Any) -> bool:
     """Whether a value is as good as the one before."""
     if now is before:
         return True
@@ -162,17 +169,17 @@ class _Part(NamedTuple):
     get: object
     source: str
 
-    def holds(self):
+    def holds(self) -> bool:
         try:
             now = self.get(self.read.holder, self.read.key)
         except _ERRORS:
             now = MISSING
         return alike(now, self.read.value)
 
-    def name(self):
+    def name(self) -> str:
         return self.read.name
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> str:
         read = self.read
         if read.value is MISSING:
             return f"{writer.bind(self.holds)}()"
@@ -186,16 +193,16 @@ class _Part(NamedTuple):
 class _Content(NamedTuple):
     """A container, of which everything counts: ``get(holder)`` gives it in a form that can be compared."""
 
-    read: object
-    get: object
-    before: object
+    read: Any
+    get: Any
+    before: Any
     source: str
 
-    def holds(self):
+    def holds(self) -> bool:
         now = self.get(self.read.holder)
         return len(now) == len(self.before) and all(map(alike, now, self.before))
 
-    def name(self):
+    def name(self) -> str:
         now, read = self.get(self.read.holder), self.read
         if len(now) != len(self.before):
             return f"the length of {read.name}"
@@ -205,7 +212,7 @@ class _Content(NamedTuple):
             return f"{read.name}.{key}" if isinstance(key, str) and key.isidentifier() else f"{read.name}[{key!r}]"
         return f"{read.name}[{i}]" if isinstance(read.holder, list | collections.deque) else read.name
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> Any:
         x = writer.bind(self.read.holder)
         slow = f"{writer.bind(self.holds)}()"
         if not self.source:
@@ -220,7 +227,7 @@ class _Content(NamedTuple):
             return writer.parts(x, self.before, f"not {slow}")
         parts = {"keys": self.before[:half], "values": self.before[half:], "all": self.before}
         names = {k: writer.bind(v) for k, v in parts.items() if f"{{{k}}}" in self.source}
-        helpers = {"n": len(parts["keys"]) if isinstance(self.read.holder, dict) else len(self.before)}
+        helpers: dict[str, Any] = {"n": len(parts["keys"]) if isinstance(self.read.holder, dict) else len(self.before)}
         helpers |= {
             "every": writer.bind(all),
             "map": writer.bind(map),
@@ -230,7 +237,7 @@ class _Content(NamedTuple):
         return f"{self.source.format(x=x, **names, **helpers)} or {slow}"
 
 
-def _is_empty(part):
+def _is_empty(part: Any) -> bool:
     """Whether a part says that a container of Python's own is empty: such are checked together."""
     read = part.read
     if type(read.holder) not in _CONTAINERS:
@@ -238,7 +245,7 @@ def _is_empty(part):
     return read.value == 0 if read.kind == "len" else read.kind == "whole" and not part.before
 
 
-def _content(read):
+def _content(read: Read) -> _Content:
     """The check of a whole container."""
     x = read.holder
     if isinstance(x, dict):
@@ -255,15 +262,15 @@ def _content(read):
     return _Content(read, get, get(x), "")
 
 
-def _pairs(d):
+def _pairs(d: dict[Any, Any]) -> list[Any]:
     return [*dict.keys(d), *dict.values(d)]
 
 
-def _elements(s):
+def _elements(s: Iterable[Any]) -> list[str]:
     return sorted([f"{type(v).__name__} {v!r}" if type(v) in PLAIN else f"#{id(v)}" for v in s])
 
 
-def _bytes(x):
+def _bytes(x: Any) -> list[Any]:
     if isinstance(x, array.array):
         return [x.tobytes()]
     if x.dtype == object:
@@ -271,7 +278,7 @@ def _bytes(x):
     return [x.dtype.str, str(x.shape), x.tobytes()]
 
 
-def _proxied(x):
+def _proxied(x: Mapping[Any, Any]) -> list[Any]:
     return [part for key in x for part in (key, x[key])]
 
 
@@ -281,14 +288,14 @@ class _Code(NamedTuple):
     read: object
     before: tuple
 
-    def holds(self):
+    def holds(self) -> bool:
         f = self.read.holder
         return all(map(is_, (f.__code__, f.__defaults__, f.__kwdefaults__), self.before))
 
-    def name(self):
+    def name(self) -> str:
         return f"the code or the defaults of {self.read.name}"
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> str:
         x, fields = writer.bind(self.read.holder), ("__code__", "__defaults__", "__kwdefaults__")
         return " and ".join([f"{x}.{k} is {writer.bind(v)}" for k, v in zip(fields, self.before, strict=True)])
 
@@ -298,16 +305,16 @@ class _Kind(NamedTuple):
 
     read: object
 
-    def holds(self):
+    def holds(self) -> bool:
         try:
             return kind_of(self.read.holder()) == self.read.value
         except _ERRORS:
             return False
 
-    def name(self):
+    def name(self) -> str:
         return f"the shape, dtype or history of {self.read.name}"
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> str:
         return f"{writer.bind(kind_of)}({writer.bind(self.read.holder)}()) == {writer.bind(self.read.value)}"
 
 
@@ -316,13 +323,13 @@ class _Has(NamedTuple):
 
     read: object
 
-    def holds(self):
+    def holds(self) -> bool:
         return dict.__contains__(self.read.holder, self.read.key) is self.read.value
 
-    def name(self):
+    def name(self) -> str:
         return self.read.name
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> str:
         if type(self.read.holder) not in (dict, collections.OrderedDict, collections.defaultdict):
             return f"{writer.bind(self.holds)}()"
         word = "in" if self.read.value else "not in"
@@ -332,7 +339,7 @@ class _Has(NamedTuple):
 class _Entry(_Part):
     """An entry of a dict, or that there is none."""
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> str:
         read = self.read
         if type(read.holder) is dict or type(read.holder) is collections.OrderedDict:
             if read.value is MISSING:
@@ -341,7 +348,7 @@ class _Entry(_Part):
         return f"{writer.bind(self.holds)}()"
 
 
-def _class_terms(reads, writer):
+def _class_terms(reads: Iterable[Read], writer: _Writer) -> list[Any]:
     """The members of classes: names that must be absent are checked together."""
     absent, terms = {}, []
     for read in reads:
@@ -355,11 +362,11 @@ def _class_terms(reads, writer):
     return terms
 
 
-def _part(get, source):
+def _part(get: Callable[..., Any], source: str) -> Callable[[Read], _Part]:
     return lambda read: _Part(read, get, source)
 
 
-_PARTS = {
+_PARTS: dict[str, Callable[[Read], Any]] = {
     "entry": lambda read: _Entry(read, lambda d, k: dict.get(d, k, MISSING), "{x}[{k}]"),
     "has": _Has,
     "kind": _Kind,
@@ -381,7 +388,7 @@ _PARTS = {
 }
 
 
-def _optimizer(reads, optimizer):
+def _optimizer(reads: Reads, optimizer: Any) -> None:
     """Guard which parameters and state an optimizer has; numbers such as the learning rate are inputs."""
     name = type(optimizer).__name__
     members = vars(optimizer)
@@ -405,7 +412,7 @@ def _optimizer(reads, optimizer):
 class _State:
     """The state of an optimizer: which tensors it holds; of these only which storage they have counts."""
 
-    def __init__(self, read):
+    def __init__(self, read: Read) -> None:
         self.read, state = read, read.holder
         self.keys, self.states = list(state), list(state.values())
         self.lengths, self.views = list(map(len, self.states)), [s.values() for s in self.states]
@@ -413,11 +420,11 @@ class _State:
         self.owned = [v for v in self.held if isinstance(v, Tensor)]
         self.storages = [t._storage for t in self.owned]
 
-    def holds(self):
+    def holds(self) -> bool:
         """Whether it is as it was."""
         return self._same() and [t._storage for t in self.owned] == self.storages
 
-    def _same(self):
+    def _same(self) -> bool:
         """Whether it holds the same objects."""
         state = self.read.holder
         return (
@@ -428,14 +435,14 @@ class _State:
             and (all(map(is_, self._values(), self.held)) or all(map(alike, self._values(), self.held)))
         )
 
-    def _values(self):
+    def _values(self) -> Iterator[Any]:
         return chain.from_iterable(self.views)
 
-    def name(self):
+    def name(self) -> str:
         """What has changed."""
         return _STATE
 
-    def term(self, writer):
+    def term(self, writer: _Writer) -> Any:
         """The condition but for the storages, which are checked with the fields of other tensors."""
         same = writer.bind(self._same)
         if len(self.held) >= _MANY:

@@ -1,7 +1,11 @@
 """What of an argument selects a program, and what of a value that is read anew in every call."""
 
+from __future__ import annotations
+
 import enum
 import types
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +20,7 @@ _VALUES = (dtype, device, enum.Enum, range, frozenset, type, types.FunctionType,
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-def kind_of(x):
+def kind_of(x: Any) -> tuple[Any, ...]:
     """Equal for values with which a program does the same."""
     if isinstance(x, Tensor):
         view = x._view
@@ -38,12 +42,13 @@ def kind_of(x):
     return (type(x), x) if isinstance(x, _VALUES) else (type(x), id(x))
 
 
-def same_kind(key, leaves):
+def same_kind(key: Any, leaves: Any) -> Callable[..., bool] | None:
     """``same(args)``: whether a call has this key, as straight code; None where an argument is no plain tensor.
 
     ``key``: of ``CompiledFunction``. ``same`` may deny what is true, for values that are not computed yet.
     """
-    if key[2] is not None or not all([x.__class__ is Tensor and x._view is x._ex is None for x in leaves]):
+    plain = [x.__class__ is Tensor and x._view is x._ex is None for x in leaves]  # type: ignore[comparison-overlap]
+    if key[2] is not None or not all(plain):
         return None
     space = {"Tensor": Tensor, "Array": Array, "state": state, "default": get_default_dtype, "dtype": key[5]}
     space["autocast"] = key[6]
@@ -65,6 +70,6 @@ def same_kind(key, leaves):
     return space["same"]
 
 
-def _hooks(extras):
+def _hooks(extras: Mapping[str, Any]) -> tuple[Any, ...]:
     """The hooks of an argument, by identity."""
     return tuple([(k, *map(id, v.values())) if isinstance(v, dict) else (k, id(v)) for k, v in extras.items()])

@@ -1,11 +1,19 @@
 """The inputs of a program that are no tensors, read anew at each call: those of an optimizer are one array."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import numpy as np
 
 from torchlike._core.conversion.convert import item
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.recording import DynamicInput
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Values
 
 
 class Numbers:
@@ -19,7 +27,7 @@ class Numbers:
         first: the inputs of the first call.
     """
 
-    def __init__(self, dynamic):
+    def __init__(self, dynamic: Sequence[Any]) -> None:
         self._places = _places(dynamic)
         self._together = {}  # {input: numbers in it}
         for i, (place, within) in enumerate(self._places):
@@ -42,11 +50,11 @@ class Numbers:
             self.first[place] = self._packed([dynamic[i][0] for i in members], members)
         self._state = [None] * len(dynamic), self.first
 
-    def spread(self, inputs):
+    def spread(self, inputs: Sequence[Any]) -> list[Any]:
         """The numbers, in their order, of the inputs that the program is given."""
         return [inputs[place] if within is None else inputs[place][within] for place, within in self._places]
 
-    def __call__(self):
+    def __call__(self) -> list[Any]:
         held, inputs = self._state  # other threads call too
         changed = {}
         for source, entries in self._tables:
@@ -60,7 +68,7 @@ class Numbers:
                 changed[i] = value
         return self._sent(list(held), list(inputs), changed) if changed else inputs
 
-    def _sent(self, held, inputs, changed):
+    def _sent(self, held: list[Any], inputs: list[Any], changed: dict[Any, Any]) -> list[Any]:
         """The inputs with those numbers that have changed."""
         stale = set()
         for i, value in changed.items():
@@ -79,11 +87,11 @@ class Numbers:
         self._state = held, inputs
         return inputs
 
-    def _packed(self, values, members):
+    def _packed(self, values: Values, members: Sequence[int]) -> jax.Array:
         return jax.device_put(np.array([np.asarray(v) for v in values], self._dtypes[members[0]]))
 
 
-def _places(dynamic):
+def _places(dynamic: Sequence[Any]) -> list[Any]:
     """For each number (input, position in it); None for the position of a number that is an input of its own."""
     kinds = [array.dtype if isinstance(g, DynamicInput) and array.ndim == 0 else None for array, g in dynamic]
     inputs, counts, places = {}, {}, []

@@ -1,6 +1,9 @@
 """How a program's tensors are made again in every call: those it returns, and gradients it leaves behind."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -8,6 +11,9 @@ from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, alias, wrap
 from torchlike._core.tensor.views import View
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Values
 
 
 class New(NamedTuple):
@@ -54,12 +60,12 @@ class Constant(NamedTuple):
     value: object
 
 
-def placed(what, places):
+def placed(what: Any, places: Mapping[int, int]) -> Any:
     """``what`` with the output of the program that ``places`` gives for its slot."""
     return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
 
 
-def _within(outer, view):
+def _within(outer: View | None, view: View | None) -> View | None:
     """The view ``view`` of what an argument, itself the view ``outer``, shows; traced as a base of the same strides."""
     if outer is None or not outer.steps:
         return view
@@ -72,11 +78,11 @@ def _within(outer, view):
 class OutputSpec:
     """Makes the tensors of one call: ``values`` are the program's outputs, ``leaves`` the arguments."""
 
-    def __init__(self, values, leaves, history):
+    def __init__(self, values: Values, leaves: list[Any], history: Callable[..., Any]) -> None:
         self.values, self.leaves, self.history = values, leaves, history
         self.storages = {}
 
-    def make(self, what):
+    def make(self, what: Any) -> Any:
         if isinstance(what, Constant):
             return what.value
         if isinstance(what, Same):
@@ -96,7 +102,7 @@ class OutputSpec:
             tie(base, t, *what.tied)
         return t
 
-    def _new(self, what):
+    def _new(self, what: Any) -> Tensor:
         storage = self.storages.get(what.slot)
         if storage is None:
             storage = self.storages[what.slot] = Storage(self.values[what.slot])

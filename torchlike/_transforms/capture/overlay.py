@@ -17,15 +17,20 @@ Storages, counters and aliases that are made meanwhile tell the capture too (``m
 they are. Those that outlive the capture are found so (``survivors``).
 """
 
+from __future__ import annotations
+
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
+from torchlike._core.autocast.settings import autocast_state, set_autocast_state
 from torchlike._core.dispatch.layers import CAPTURE
 from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
@@ -33,14 +38,19 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
 
+if TYPE_CHECKING:
+    from torchlike._core.dispatch.layers import Call
+
 Tracer = jax.core.Tracer
+# A context in which jax computes at once although it traces; constants in traces that begin within are none of its.
+untraced = getattr(jax.core, "eval_context", jax.ensure_compile_time_eval)
 
 # The value that storage number ``number`` of a capture has when the program is called: no array, but a place for one.
 read_p = Primitive("read_storage")
 read_p.def_abstract_eval(lambda *, number, aval: aval)
 
 
-def _cell(cell):
+def _cell(cell: Any) -> Any:
     """What the captures of this thread have for a storage or counter, None if it is as it is."""
     capture = state.capture
     while capture is not None:
@@ -51,15 +61,15 @@ def _cell(cell):
     return None
 
 
-def _overlaid(cls, name):
+def _overlaid(cls: type, name: str) -> property:
     """A field of ``cls``, for this thread that of the cell if there is one."""
     own = getattr(cls, name)
 
-    def read(self):
+    def read(self: Any) -> Any:
         found = _cell(self)
         return own.__get__(self) if found is None else getattr(found, name)
 
-    def write(self, value):
+    def write(self: Any, value: Any) -> None:
         found = _cell(self)
         if found is None:
             own.__set__(self, value)
@@ -75,14 +85,14 @@ class Overlaid(Storage):
     __slots__ = ()
     value, version, epoch, strides = [_overlaid(Storage, name) for name in ("value", "version", "epoch", "strides")]
 
-    def kept(self, t):
+    def kept(self, t: Tensor) -> tuple[int, Any] | None:
         found = _cell(self)
         if found is None:
             return None
         _, read = found.reads.get(id(t), (None, None))
-        return read if read is not None and read[0] == found.epoch else None
+        return read if read is not None and read[0] == found.epoch else found.first(t)
 
-    def keep(self, t, epoch, value):
+    def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
         found = _cell(self)
         if found is None:
             return super().keep(t, epoch, value)
@@ -103,14 +113,14 @@ _holding = threading.Lock()
 _held: dict[int, int] = {}  # {id of an overlaid object: by how many captures}
 
 
-def _hold(cell):
+def _hold(cell: Any) -> None:
     with _holding:
         _held[id(cell)] = held = _held.get(id(cell), 0) + 1
         if held == 1:
             cell.__class__ = _OVERLAID[cell.__class__]
 
 
-def _release(cell):
+def _release(cell: Any) -> None:
     with _holding:
         _held[id(cell)] -= 1
         if not _held[id(cell)]:
@@ -128,14 +138,18 @@ class Cell:
 
     __slots__ = ("storage", "value", "before", "version", "start", "epoch", "strides", "reads")
 
-    def __init__(self, storage):
+    def __init__(self, storage: Storage) -> None:
         self.storage, self.version, self.start = storage, storage.version, storage.version
         self.value = self.before = None
         self.epoch, self.strides, self.reads = -1 << 62, storage.strides, {}
 
-    def write(self, value):
+    def write(self, value: Any) -> None:
         """Let the value at first be ``value``."""
         self.value = self.before = value
+
+    def first(self, t: Tensor) -> tuple[int, Any] | None:
+        """The (epoch, value) of a view that is read for the first time, where it is not to be read from the value."""
+        return None
 
 
 class Counter:
@@ -143,7 +157,7 @@ class Counter:
 
     __slots__ = ("storage", "version", "start")
 
-    def __init__(self, counter):
+    def __init__(self, counter: Any) -> None:
         self.storage, self.version, self.start = counter, counter.version, counter.version
 
 
@@ -157,7 +171,7 @@ class Grad:
 
     __slots__ = ("tensor", "before", "now", "asked", "known")
 
-    def __init__(self, tensor, before, asked, known):
+    def __init__(self, tensor: Tensor, before: Tensor | None, asked: bool, known: bool) -> None:
         self.tensor, self.before, self.now, self.asked, self.known = tensor, before, before, asked, known
 
 
@@ -167,18 +181,18 @@ class Fields:
     NAMES = ("_storage", "_vc", "_view", "_rg", "_edge", "_diff")
     __slots__ = ("tensor", "before", "extras", "copy", "sink", "version")
 
-    def __init__(self, t):
+    def __init__(self, t: Tensor) -> None:
         self.tensor, self.before = t, [getattr(t, name) for name in self.NAMES]
         self.extras, self.copy, self.sink = t._ex, _copied(t._ex), t._acc
-        self.version = None if t._diff is None else t._diff.version
+        self.version: Any = None if t._diff is None else t._diff.version
 
-    def changed(self):
+    def changed(self) -> list[str]:
         """The names of the fields that changed, and "_ex" for hooks."""
         pairs = zip(self.NAMES, self.before, strict=True)
         names = [name for name, old in pairs if getattr(self.tensor, name) is not old]
         return names if _meaning(self.tensor._ex) == _meaning(self.copy) else [*names, "_ex"]
 
-    def restore(self):
+    def restore(self) -> None:
         """Put everything back."""
         t = self.tensor
         if t._storage is not self.before[0] or t._view is not self.before[2]:
@@ -193,17 +207,17 @@ class Fields:
         CHANGED.mark = []
 
 
-def _copied(d):
+def _copied(d: dict[Any, Any] | None) -> dict[Any, Any] | None:
     return None if d is None else {k: _copied(v) if isinstance(v, dict) else v for k, v in d.items()}
 
 
-def _meaning(d):
+def _meaning(d: dict[Any, Any] | None) -> dict[Any, Any]:
     """Nested dicts without those that are empty."""
     found = {k: _meaning(v) if isinstance(v, dict) else v for k, v in (d or {}).items()}
     return {k: v for k, v in found.items() if v != {}}
 
 
-def _put_back(d, before):
+def _put_back(d: dict[Any, Any], before: dict[Any, Any]) -> None:
     """Give nested dicts the entries that they had, in place: nodes refer to them."""
     for key in [k for k in d if k not in before]:
         if isinstance(d[key], dict):
@@ -216,30 +230,30 @@ def _put_back(d, before):
             d[key] = value
 
 
+UNCOMPILED = "that could not be compiled; the function was run again in eager code, which made another one in its place"
+
+
 class Abandoned:
     """Stands for the value of a tensor made in a capture that came to nothing."""
 
-    __slots__ = ("shape", "dtype", "sharding")
+    __slots__ = ("shape", "dtype", "sharding", "why")
 
-    def __init__(self, tracer):
-        self.shape, self.dtype, self.sharding = tracer.shape, tracer.dtype, None
+    def __init__(self, tracer: Any, why: str = UNCOMPILED) -> None:
+        self.shape, self.dtype, self.sharding, self.why = tracer.shape, tracer.dtype, None, why
 
     @property
-    def __jax_array__(self):
-        raise RuntimeError(
-            f"this tensor of shape {list(self.shape)} was made while a function was traced that could not be compiled; "
-            "the function was run again in eager code, which made another one in its place"
-        )
+    def __jax_array__(self) -> Any:
+        raise RuntimeError(f"this tensor of shape {list(self.shape)} was made while a function was traced {self.why}")
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
 
 
-def _computed(value):
+def _computed(value: Any) -> Any:
     """The array of a value; what another thread has recorded is computed outside of the trace."""
     if value.__class__ is not Pending or value.array is not None:
         return settled(value)
-    with jax.ensure_compile_time_eval():
+    with untraced():
         return settled(value)
 
 
@@ -253,26 +267,29 @@ class Overlay:
         outer: the capture within which this one began, or None. trace: jax's trace of the function.
         sources: the storages that were read, whose numbers are those in ``read_storage``.
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
+        repeats: whether something else decides if the function runs, and how often.
     """
 
-    def __init__(self):
+    repeats = False
+
+    def __init__(self) -> None:
         self.outer, self.trace = None, None
         self.cells, self.grads, self.fields, self.readers, self.sources = {}, {}, {}, {}, []
         self.together = []
         self.own = weakref.WeakValueDictionary()
 
-    def begin(self):
+    def begin(self) -> None:
         """Note jax's trace, which has just begun."""
         self.trace = read_p.bind(number=-1, aval=jax.core.ShapedArray((), "bool"))._trace
 
     # -- what the thread tells -------------------------------------------------------------------
-    def made(self, what):
+    def made(self, what: Any) -> None:
         """A storage, counter or alias was made."""
         self.own[id(what)] = what
         if self.outer is not None:
             self.outer.made(what)
 
-    def enter(self, cell):
+    def enter(self, cell: Any) -> None:
         """A storage or counter is going to be read or written."""
         key = id(cell)
         if key in self.cells or key in self.own:
@@ -282,7 +299,7 @@ class Overlay:
         elif cell.__class__ in (Storage, Overlaid):
             self._add(cell, self._outside(self._read, cell))
 
-    def read_by(self, t):
+    def read_by(self, t: Tensor) -> None:
         """The storage of ``t`` is going to be read."""
         storage = t._storage
         self.enter(storage)
@@ -291,7 +308,7 @@ class Overlay:
             if known._view is not None and t._view is None:
                 self.readers[id(storage)] = t
 
-    def change(self, t):
+    def change(self, t: Tensor) -> None:
         """Fields of ``t`` are going to change."""
         key = id(t)
         if key in self.fields or key in self.own:
@@ -301,7 +318,7 @@ class Overlay:
         else:
             self.fields[key] = Fields(t)
 
-    def grad_of(self, t):
+    def grad_of(self, t: Tensor) -> Tensor | None:
         """What ``t.grad`` is."""
         found = self.grads.get(id(t))
         if found is None:
@@ -310,7 +327,7 @@ class Overlay:
             found = self._note_grad(t, asked=True)
         return found.now
 
-    def set_grad(self, t, grad):
+    def set_grad(self, t: Tensor, grad: Tensor | None) -> None:
         """Let ``t.grad`` be ``grad``."""
         found = self.grads.get(id(t))
         if found is None:
@@ -320,17 +337,17 @@ class Overlay:
             found = self._note_grad(t, asked=False)
         found.now = grad
 
-    def owns(self, t):
+    def owns(self, t: Tensor) -> bool:
         """Whether the tensor was made in this capture."""
         key = id(t)
         return key in self.own or (key not in self.fields and id(t._storage) in self.own)
 
-    def _note_grad(self, t, asked):
+    def _note_grad(self, t: Tensor, asked: bool) -> Grad:
         before = t._grad if self.outer is None else self.outer.grad_of(t)
         found = self.grads[id(t)] = Grad(t, before, asked, sys.getrefcount(before) > _ALONE)
         return found
 
-    def _outside(self, make, cell):
+    def _outside(self, make: Callable[..., Any], cell: Any) -> Any:
         """``make(cell)`` for one that is still as it was before this capture."""
         before, state.capture = state.capture, self.outer
         try:
@@ -340,28 +357,32 @@ class Overlay:
         finally:
             state.capture = before
 
-    def begin_with(self, storage, tracer):
+    def begin_with(self, storage: Storage, tracer: Any) -> None:
         """Let a storage from outside hold the tracer, an input of its own, from the start."""
-        self._add(storage, self._outside(Cell, storage))
+        self._add(storage, self._outside(self.cell, storage))
         self.cells[id(storage)].write(tracer)
 
-    def _read(self, storage):
-        cell, value = Cell(storage), storage.value
+    def cell(self, storage: Storage) -> Cell:
+        """The cell of a storage from outside."""
+        return Cell(storage)
+
+    def _read(self, storage: Storage) -> Cell:
+        cell, value = self.cell(storage), storage.value
         value = value if lost(value) else _computed(value)
-        cell.write(self.reading(storage, value) if isinstance(value, jax.Array) else value)
+        cell.write(self.reading(storage, value.aval) if isinstance(value, jax.Array) else value)
         return cell
 
-    def reading(self, storage, value):
-        """A tracer that stands for what the storage holds when the program is called."""
-        aval = jax.core.ShapedArray(value.shape, value.dtype, weak_type=value.aval.weak_type)
-        self.sources.append(storage)
+    def reading(self, source: Any, like: Any) -> Any:
+        """A tracer like an aval, which stands for what the source holds when the program is called."""
+        aval = jax.core.ShapedArray(like.shape, like.dtype, weak_type=like.weak_type)
+        self.sources.append(source)
         return self.trace.process_primitive(read_p, (), {"number": len(self.sources) - 1, "aval": aval})
 
-    def _add(self, cell, found):
+    def _add(self, cell: Any, found: Any) -> None:
         self.cells[id(cell)] = found
         _hold(cell)
 
-    def unite(self, storages):
+    def unite(self, storages: Iterable[Storage]) -> None:
         """Let storages of equal numbers be one input, of programs that are called while they hold one array."""
         first: dict = {}
         for storage in storages:
@@ -378,61 +399,64 @@ class Overlay:
                 self.together.append((known, storage))
 
     # -- what came of it -------------------------------------------------------------------------
-    def written(self):
+    def written(self) -> list[Storage]:
         """The storages from outside that hold something else now."""
         return [c.storage for c in self.cells.values() if c.__class__ is Cell and c.value is not c.before]
 
-    def bumped(self):
+    def bumped(self) -> list[tuple[Storage, int]]:
         """(counter, how often it was bumped) of the version counters from outside that changed."""
         return [(c.storage, c.version - c.start) for c in self.cells.values() if c.version != c.start]
 
-    def changed(self):
+    def changed(self) -> list[tuple[Tensor, list[str]]]:
         """(tensor, names of the fields that changed) of tensors from outside."""
         found = [(f.tensor, f.changed()) for f in self.fields.values()]
         return [(t, names) for t, names in found if names]
 
-    def survivors(self):
+    def survivors(self) -> list[Storage]:
         """The storages made meanwhile whose value is a tracer."""
         return [s for s in list(self.own.values()) if isinstance(s, Storage) and isinstance(s.value, Tracer)]
 
-    def close(self, failed=False):
+    def close(self, failed: bool = False, why: str = UNCOMPILED) -> None:
         """Everything outside is as it was; what was made in a capture that failed can no longer be read."""
         for f in self.fields.values():
             f.restore()
         for cell in self.cells.values():
             _release(cell.storage)
         for storage in self.survivors() if failed else ():
-            storage.value = Abandoned(storage.value)
+            storage.value = Abandoned(storage.value, why)
         self.cells, self.fields, self.grads, self.readers, self.trace = {}, {}, {}, {}, None
 
 
 class capturing:
-    """The context in which ``state.capture`` is ``capture``; casts that autocast keeps are its own."""
+    """The context in which ``state.capture`` is ``capture``; in the end autocast is as it was."""
 
-    def __init__(self, capture):
+    def __init__(self, capture: Any) -> None:
         self.capture = capture
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._before = state.capture, state.recorder, state.active & BIT
-        self._casts, state.autocast_casts = state.autocast_casts, None
+        self._autocast = autocast_state()
+        state.autocast_casts = None
         self.capture.outer = state.capture
         state.capture, state.recorder = self.capture, None
         state.active |= BIT
         CAPTURES.append(self.capture)
         return self.capture
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         CAPTURES.remove(self.capture)
         state.capture, state.recorder, bit = self._before
         state.active = (state.active & ~BIT) | bit
-        state.autocast_casts = self._casts
+        set_autocast_state(self._autocast)
 
 
 @CAPTURE.install
-def _layer(call):
+def _layer(call: Call) -> Any:
     """Let the capture know which storages a call reads."""
     capture = state.capture
     if capture is not None:
+        if capture.repeats and call.form.writes:
+            capture.demand_own(call.op.name, call.inputs[0])
         for x in call.inputs:
             if isinstance(x, Tensor):
                 capture.read_by(x)

@@ -13,9 +13,13 @@ new ones in their places. So one call in C runs the program and keeps its output
 raises in between, the call does all that it still had to do before it goes on raising (``recover``).
 """
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable, Sequence
 from itertools import islice, starmap
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +40,12 @@ from torchlike._transforms.capture.numbers import Numbers
 from torchlike._transforms.capture.outputs import placed
 from torchlike._transforms.capture.split import bind, calls_host, split, used, with_outputs
 from torchlike._transforms.capture.structure import containers
+
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import Jaxpr
+    from torchlike._core.tensor.storage import Storage
+    from torchlike._decl.typed import Value, Values
+    from torchlike._transforms.capture.capture import Trace
 
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _ATTEMPTS = 100  # at finishing or undoing a call that is interrupted again and again
@@ -62,7 +72,7 @@ class Program:
         again: whether it may run again; else only for the call that was traced.
     """
 
-    def __init__(self, trace):
+    def __init__(self, trace: Trace) -> None:
         alive, held = _alive(trace)
         self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
@@ -80,10 +90,11 @@ class Program:
         self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
-        self.united, self.grads_hold, self.finish = uniting(self), holding(self, ANY), None
+        self.finish: Callable[..., Any] | None = None
+        self.united, self.grads_hold = uniting(self), holding(self, ANY)
         self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
-    def _outputs(self, trace, slots, storages):
+    def _outputs(self, trace: Trace, slots: Sequence[int], storages: Sequence[Storage]) -> list[int]:
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
 
         XLA gives the memory of donated inputs to outputs of their shape in this order, so that every value is
@@ -105,7 +116,7 @@ class Program:
         self.replaced = {id(s): place[slot] for s, slot in trace.writes if slot in taken}
         return order
 
-    def _effects(self, trace, alive):
+    def _effects(self, trace: Trace, alive: Sequence[Any]) -> None:
         places = self.places
         self.arg_writes = [(i, places[k]) for i, k in trace.arg_writes]
         bumps = {id(c): (c, n) for c, n in trace.bumps if id(c) not in trace.grad_storages}
@@ -123,7 +134,7 @@ class Program:
         self.flags = places[trace.n_kept - 1] if trace.errors else None
         self.alive = [(storage, places[slot]) for storage, slot in alive]
 
-    def _sources(self, trace):
+    def _sources(self, trace: Trace) -> list[tuple[str, Any]]:
         """For each array the jaxpr read: ("storage", it), ("arg", position), ("dynamic", getter) ..."""
         seeds = {id(s): k for k, s in enumerate(trace.seeds)}
         kinds, self.together = [], trace.record.together
@@ -136,14 +147,14 @@ class Program:
                 kinds.append(("constant", const))
         return kinds + [self._owned(storage, trace) for storage in trace.sources]
 
-    def _owned(self, storage, trace):
+    def _owned(self, storage: Storage, trace: Trace) -> tuple[str, Any]:
         if id(storage) in trace.argument_storages:
             return "arg", trace.argument_storages[id(storage)]
         if id(storage) in trace.grad_storages:
             return "grad", trace.grad_storages[id(storage)]
         return "storage", storage
 
-    def _compile(self, early, kinds):
+    def _compile(self, early: Jaxpr, kinds: Sequence[Any]) -> None:
         """The first half; its inputs are fixed (the donated ones first), arguments, gradients and dynamic ones."""
         constants = {i: x for i, (kind, x) in enumerate(kinds) if kind == "constant"}
         left = [k for k in kinds if k[0] != "constant"]
@@ -154,7 +165,7 @@ class Program:
         self.numbers = numbers = Numbers(dynamic)
         others = len(left) - len(dynamic)
 
-        def program(*values):
+        def program(*values: Value) -> Any:
             return run(*values[:others], *numbers.spread(values[others:]))
 
         self.calls_host = calls_host(early)
@@ -165,17 +176,17 @@ class Program:
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
 
     # -- calls -----------------------------------------------------------------------------------
-    def holds(self, leaves):
+    def holds(self, leaves: list[Any]) -> bool:
         """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
         return self.united() and self.grads_hold() and (not self.getters or self._apart(leaves))
 
-    def _apart(self, leaves):
+    def _apart(self, leaves: list[Any]) -> bool:
         """Whether the arguments that are read from objects share no memory with others."""
         found = [id(g()._storage) for g in self.getters]
         given = [id(x._storage) for x in leaves if isinstance(x, Tensor)]
         return len({*found}) == len(found) and self.owned.isdisjoint(found) and not {*given}.intersection(found)
 
-    def __call__(self, leaves, given=(), first=False):
+    def __call__(self, leaves: list[Any], given: Any = (), first: bool = False) -> Any:
         """Run on the arguments, ``leaves`` of ``given``: returns what the function returns, and does what it does.
 
         Raises Moved, with nothing done, where another thread has just changed a ``.grad`` that the program adds to.
@@ -194,7 +205,7 @@ class Program:
                 waiting = missing.args
             all_settled(waiting)  # with no lock held: others compute them
 
-    def _call(self, leaves, numbers):
+    def _call(self, leaves: list[Any], numbers: Any) -> Any:
         if threading.active_count() == 1:
             return self.run_alone(leaves, numbers)
         if self.adding is None:
@@ -206,13 +217,13 @@ class Program:
             return self.run(leaves, numbers)
 
     # -- memory that is overwritten; see Note [Donation] -------------------------------------------
-    def unshare(self, values, limit):
+    def unshare(self, values: list[Any], limit: int) -> None:
         """Copy those arrays to be overwritten that somebody else holds."""
         for i in range(self.donated):
             if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
-    def recover(self, values, error, kept, leaves):
+    def recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
         """Deal with ``error``: finish what a call that has run still has to do, or undo what it has begun.
 
         Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run.
@@ -226,7 +237,7 @@ class Program:
                 error = again  # came in between
         raise error
 
-    def _recover(self, values, error, kept, leaves):
+    def _recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
         if kept:
             self._finish(kept[0], leaves)
             raise error
@@ -248,7 +259,7 @@ class Program:
         self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
         raise Unsettled(*missing) if missing else error
 
-    def _finish(self, outs, leaves):
+    def _finish(self, outs: list[Any], leaves: list[Any]) -> Any:
         """Write what a program has computed."""
         if self.finish is None:
             self.finish = finishing(self)
@@ -258,7 +269,7 @@ class Program:
         self.redeem(outs)
         return outs
 
-    def redeem(self, outs):
+    def redeem(self, outs: list[Any]) -> None:
         """Other threads took tokens: they stand for the new values from now on."""
         taken = [count > ONE for count in map(getrefcount, self.tokens)]
         for i, storage in enumerate(self.fixed[: self.donated]):
@@ -266,30 +277,30 @@ class Program:
                 self.tokens[i].array = outs[self.replaced[id(storage)]]
                 self.tokens[i] = pending(self.tokens[i].kind, self)
 
-    def settle(self, token):
+    def settle(self, token: Any) -> None:
         """Wait for the value that takes the place of one that is being overwritten."""
         with self.lock:
             if token.array is None:
                 raise RuntimeError("this value is being computed by the compiled function that this code interrupts")
 
-    def lowered(self, leaves):
+    def lowered(self, leaves: list[Any]) -> Any:
         """The program as jax lowers it, for the values that a call would give it now."""
         return self.early.lower(*self.values(leaves))
 
-    def values(self, leaves, numbers=None):
+    def values(self, leaves: list[Any], numbers: Any = None) -> Values:
         """The values that a call would give it now; ``numbers``: those that are no tensors, None to read them."""
         values = [s.value for s in self.fixed] + [value_of(leaves[i]) for i in self.arguments]
         values += [(h.tensor if h.arg is None else leaves[h.arg])._grad._storage.value for h in self.with_grad]
         return all_settled([*values, *(self.numbers() if numbers is None else numbers)])
 
-    def examine(self):
+    def examine(self) -> None:
         """Raise the error of a value check that failed in a former call."""
         while self.failed:
             failed = np.asarray(self.failed.pop(0))
             if b"\1" in failed.tobytes():
                 raise self.errors[int(failed.argmax())].with_traceback(None)
 
-    def history(self, outs, leaves):
+    def history(self, outs: list[Any], leaves: list[Any]) -> CompiledFunctionBackward:
         """The node of the results."""
         if self.freed:
             return CompiledFunctionBackward(None, None, self.metas, [])
@@ -300,20 +311,20 @@ class Program:
         return CompiledFunctionBackward(self.after, outs[self.n_early :], self.metas, edges)
 
 
-def _identity(variable, slot):
+def _identity(variable: Any, slot: int) -> Any:
     """Equal for outputs that may be one array: the same variable of the jaxpr, with few elements."""
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
         return slot
     return variable
 
 
-def _taking(order, after):
+def _taking(order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
     """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
     run = jax.jit(jaxpr_as_fun(bind(after, {})))
     return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 
-def _alive(trace):
+def _alive(trace: Trace) -> tuple[list[Any], bool]:
     """(storage, slot) of the storages made while tracing that something still holds, and whether something is held."""
     if not any([ref() is not None for ref, _ in trace.survivors]) and not trace.kept_aliases():
         return [], False

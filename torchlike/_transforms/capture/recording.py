@@ -1,20 +1,28 @@
 """What a function needs of the outside while it is traced: numbers that change from call to call, and checks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
 
 from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
+from torchlike._core.tensor.tensor import value_of
 from torchlike._transforms.capture.overlay import Overlay
+
+if TYPE_CHECKING:
+    from torchlike._core.tensor.storage import Storage
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._decl.typed import Static, Values
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
 _TRACED = " [found after a compiled program had run; the call is:{}]"
 
 
-def last_line():
+def last_line() -> str:
     """The user's line that made the current call, with its code."""
     return "".join(["\n", *user_stack()[-1:]]).rstrip()
 
@@ -29,7 +37,7 @@ class DynamicInput(NamedTuple):
     source: Callable[[], dict]
     key: str
 
-    def __call__(self):
+    def __call__(self) -> Any:
         return self.source()[self.key]
 
 
@@ -43,8 +51,9 @@ class Draws:
 
     __slots__ = ("source", "seed", "start", "end", "moved")
 
-    def __init__(self, source, seed, counter):
-        self.source, self.seed, self.start, self.end, self.moved = source, seed, counter, counter, None
+    def __init__(self, source: Any, seed: int, counter: int) -> None:
+        self.source, self.seed, self.start, self.end = source, seed, counter, counter
+        self.moved: int | None = None
 
 
 class Capture(Overlay):
@@ -62,23 +71,24 @@ class Capture(Overlay):
             what stands for it, None where that cannot be. None where programs have no such arguments.
     """
 
-    def __init__(self, start):
+    def __init__(self, start: int) -> None:
         super().__init__()
         self.dynamic, self.checks = {}, []
         self.arguments = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
-        self.start, self.argument = start, None
+        self.argument: Callable[..., Any] | None = None
+        self.start = start
         self.drawn, self.generators, source = {}, {}, default_generator
         self._draws(source, source.initial_seed(), source.counter)
 
-    def input(self, value, getter):
+    def input(self, value: Any, getter: Any) -> Any:
         """An array that stands for a number or array which ``getter`` gives anew in every later call."""
         source = getattr(getter, "__self__", None)
         if isinstance(source, Generator):
             return self._draw(value, source)
         return self._input(value, getter)
 
-    def _draw(self, words, source):
+    def _draw(self, words: Any, source: Any) -> Any:
         """The words of a draw. Drawn again from the same state, as a checkpoint does, they are the same input."""
         seed, counter = (int(high) << 32 | int(low) for high, low in words.reshape(2, 2).tolist())
         draws = self._draws(source, seed, counter)
@@ -93,67 +103,75 @@ class Capture(Overlay):
         found = self.drawn[id(source), seed, counter] = self._input(words, source.draw)
         return found
 
-    def _draws(self, source, seed, counter):
+    def _draws(self, source: Any, seed: int, counter: int) -> Draws:
         if id(source) not in self.generators:
             self.generators[id(source)] = Draws(source, seed, counter)
         return self.generators[id(source)]
 
-    def restarted(self, source, seed, counter):
+    def restarted(self, source: Any, seed: int, counter: int) -> None:
         """The function sets the state of a random generator."""
         draws = self._draws(source, source.initial_seed(), source.counter)
         draws.moved = counter if seed == draws.seed else -1
 
-    def settle(self):
+    def settle(self) -> None:
         """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
         if any(draws.moved not in (None, draws.end) for draws in self.generators.values()):
             self.refuse(_RESEEDS)
 
-    def rewind(self):
+    def rewind(self) -> None:
         """Put the random generators back, for the function that will run once more, if nobody else uses them."""
         for draws in self.generators.values():
             if draws.source.counter == draws.end or draws.moved is not None:
                 draws.source._restart(draws.seed, draws.start)
 
-    def _input(self, value, getter):
+    def _input(self, value: Any, getter: Any) -> jax.Array:
         with jax.ensure_compile_time_eval():
             array = jax.device_put(value)
         self.dynamic[id(array)] = array, getter
         return array
 
-    def check(self, getter):
+    def check(self, getter: Callable[..., Any]) -> Any:
         """``getter()``, which every later call must find unchanged."""
         value = getter()
         self.checks.append((getter, value))
         return value
 
-    def reads(self, t):
+    def reads(self, t: Tensor) -> None:
         """Numbers of ``t`` are asked for: what was not made while tracing has others in the next call."""
         if id(t._storage) in self.arguments:
             self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
         if id(t._storage) not in self.own:
             self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
 
-    def adopt(self, storage):
+    def numbers(self, t: Tensor) -> Any:
+        """The numbers of ``t``, which are asked for."""
+        self.reads(t)
+        return value_of(t)
+
+    def adopt(self, storage: Storage) -> None:
         """Let the program read and write ``storage``, made while tracing, as if it had been there before."""
         self.own.pop(id(storage), None)
         self.enter(storage)
 
-    def refuse(self, what):
+    def refuse(self, what: str) -> NoReturn:
         """The function does something that a program cannot."""
         raise Unsupported(what)
 
-    def examine(self, bad, op, static, values):
+    def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         """Remember a value check of ``op``, whose flag is known when the program has run."""
-        error = op.examine(static, values)[1]
+        flag, error = op.examine(static, values)
+        if error is None and not isinstance(flag, jax.core.Tracer) and not flag:
+            return  # all that is checked is a constant
         try:
             error = error() if callable(error) else error
         except jax.errors.JAXTypeError:  # the message would show the offending value
-            error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
+            error = None
+        error = RuntimeError(f"{op.name}(): its arguments have values that it refuses") if error is None else error
         error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)
 
-    def concrete(self, value, device=None):
+    def concrete(self, value: Any, device: Any = None) -> jax.Array:
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
             return jax.device_put(np.array(value), device)

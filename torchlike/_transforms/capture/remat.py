@@ -10,9 +10,13 @@ XLA keeps ``optimization_barrier`` on accelerators but drops it early on the CPU
 choice between the array and zeros, by a condition that is true but that XLA does not see through.
 """
 
+from __future__ import annotations
+
 import functools
 import operator
 import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -27,48 +31,52 @@ from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Pending, all_settled
 
+if TYPE_CHECKING:
+    from torchlike._core.dispatch.layers import Call
+    from torchlike._decl.typed import Value
+
 _WAITING = 4  # how many gradients that are still to be summed a fence waits for
 
 
 @jax.jit
-def _word(value):
+def _word(value: Any) -> jax.Array:
     """32 bits of the first element."""
     first = lax.slice(value, (0,) * value.ndim, (1,) * value.ndim).reshape(())
     return lax.bitcast_convert_type(jnp.real(first).astype("float32"), np.uint32)
 
 
 @jax.jit
-def _opened(*words):
+def _opened(*words: jax.Array) -> jax.Array:
     """True, as no word has more than 32 leading zeros; depends on all of them."""
     return lax.clz(functools.reduce(operator.xor, words)) <= np.uint32(32)
 
 
-def _choice(value, opened):
+def _choice(value: Any, opened: Any) -> jax.Array:
     return lax.select(opened, value, lax.full_like(value, 0))
 
 
-def _barrier(value, opened):
+def _barrier(value: Any, opened: Any) -> jax.Array:
     return lax.optimization_barrier((value, opened))[0]
 
 
 @jax.jit
-def _behind(value, opened):
+def _behind(value: Any, opened: Any) -> jax.Array:
     return lax.platform_dependent(value, opened, cpu=_choice, default=_barrier)
 
 
-def _run(kernel, *values):
+def _run(kernel: Callable[..., Any], *values: Value) -> Any:
     """``kernel(*values)``, recorded if calls are."""
     recorder = state.recorder
     return kernel(*all_settled(values)) if recorder is None else recorder.record(kernel, values, "checkpoint")
 
 
-def _in_program(value):
+def _in_program(value: Any) -> bool:
     """Whether what is done with the value becomes part of a program: it is being traced, or calls are recorded."""
     return state.recorder is not None or isinstance(value, jax.core.Tracer)
 
 
 @unseen
-def words_of(results):
+def words_of(results: Iterable[Any]) -> dict[int, Any]:
     """{node: word} of those of these tensors that belong to a program; the node is None without a history."""
     found = {}
     for t in results:
@@ -79,7 +87,7 @@ def words_of(results):
     return found
 
 
-def fence(gradients, words):
+def fence(gradients: Iterable[Any], words: Collection[Any]) -> Any:
     """What opens when the gradients of a region and the region itself are there; None outside a program or backward.
 
     It waits too for gradients that are still to be summed, so that regions side by side run again in turn.
@@ -92,7 +100,7 @@ def fence(gradients, words):
     return _run(_opened, *words, *[_run(_word, g) for g in (*arrived, *waiting) if g.size])
 
 
-def watch(results, start, tell):
+def watch(results: Iterable[Any], start: int, tell: Callable[..., Any]) -> None:
     """Call ``tell(fence)`` in each backward that reaches ``results``, if they belong to a program.
 
     Nodes numbered below ``start`` are not part of the region.
@@ -105,7 +113,7 @@ def watch(results, start, tell):
 class Rerun(threading.local):
     """The second run of a region in this thread, or None."""
 
-    current = None
+    current: Any = None
 
 
 _rerun = Rerun()
@@ -117,44 +125,44 @@ class Again:
     What the run reads is replaced where it is stored, so that every alias sees it, and put back at the end.
     """
 
-    def __init__(self, opened):
+    def __init__(self, opened: Any) -> None:
         self.opened, self.own, self.fenced = opened, {}, {}
 
-    def __enter__(self):
+    def __enter__(self) -> Again:
         self._before = _rerun.current, state.active & REMAT
         self.start()
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.stop()
         for storage, before, fenced in self.fenced.values():
             if storage.value is fenced:
                 store(storage, before)
 
-    def start(self):
+    def start(self) -> None:
         """Put what is read from now on behind the fence."""
         if self.opened is not None:
             _rerun.current = self
             state.active |= REMAT
 
-    def stop(self):
+    def stop(self) -> None:
         """The region has run; what was replaced stays until the end of the context."""
         if self.opened is not None:
             _rerun.current, bit = self._before
             state.active = (state.active & ~REMAT) | bit
 
-    def read(self, inputs):
+    def read(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The inputs of a call, with what comes from outside behind the fence."""
         for x in inputs:
             if isinstance(x, Tensor) and id(x._storage) not in self.own and id(x._storage) not in self.fenced:
                 self._replace(x)
         return tuple([wrap(self.behind(np.asarray(x))) if isinstance(x, np.ndarray) else x for x in inputs])
 
-    def behind(self, value):
+    def behind(self, value: Any) -> Any:
         """The array behind the fence."""
         return _run(_behind, value, self.opened)
 
-    def _replace(self, t):
+    def _replace(self, t: Tensor) -> None:
         storage = t._storage
         value = storage.value
         if _is_parameter(t) or not isinstance(value, jax.Array | Pending):
@@ -162,14 +170,14 @@ class Again:
         store(storage, self.behind(value))
         self.fenced[id(storage)] = storage, value, storage.value
 
-    def made(self, out):
+    def made(self, out: Any) -> Any:
         """Note what a call of the region gave."""
         for t in out if isinstance(out, tuple | list) else (out,):
             if isinstance(t, Tensor):
                 self.own[id(t._storage)] = t._storage
         return out
 
-    def keep(self, tensors):
+    def keep(self, tensors: Iterable[Any]) -> None:
         """Let these tensors read what is behind the fence even when the context is left."""
         moved = {}
         for t in tensors:
@@ -181,12 +189,12 @@ class Again:
                 become(t, moved[id(storage)], t._view)
 
 
-def _is_parameter(t):
+def _is_parameter(t: Tensor) -> bool:
     base = t if t._diff is None else t._diff.base
     return getattr(base, "_is_param", False)
 
 
-def replayed(make, inputs, results):
+def replayed(make: Callable[..., Any], inputs: tuple[Any, ...], results: Any) -> Any:
     """``make(inputs, results)``, a call whose results are known, behind the fence of the second run if there is one."""
     again = _rerun.current
     if again is None:
@@ -197,7 +205,7 @@ def replayed(make, inputs, results):
 
 
 @AGAIN.install
-def _layer(call):
+def _layer(call: Call) -> Any:
     again = _rerun.current
     if again is None:  # a backward that went on in another thread
         return call.run()

@@ -1,12 +1,17 @@
 """Cutting jaxprs: into what does not depend on some of the inputs and the rest, and down to some outputs."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import jax
 
 from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal
 from torchlike._transforms.capture.overlay import read_p
 
 
-def split(jaxpr, late, n_early):
+def split(jaxpr: Jaxpr, late: Iterable[Any], n_early: int) -> tuple[Jaxpr, Jaxpr]:
     """(early, late) halves of ``jaxpr``, whose first ``n_early`` outputs do not depend on the inputs ``late``.
 
     The early half maps the other inputs to the first outputs and to residuals; the late half maps
@@ -31,13 +36,13 @@ def split(jaxpr, late, n_early):
     return early, _with(jaxpr, [*residuals, *late_in], outs, late_eqns)
 
 
-def with_outputs(jaxpr, outs):
+def with_outputs(jaxpr: Jaxpr, outs: Sequence[Any]) -> Jaxpr:
     """``jaxpr`` with only the outputs that have these numbers."""
     outs = [jaxpr.outvars[i] for i in outs]
     return _with(jaxpr, jaxpr.invars, outs, _pruned(jaxpr.eqns, outs)[0])
 
 
-def with_reads(jaxpr):
+def with_reads(jaxpr: Jaxpr) -> tuple[Jaxpr, list[int]]:
     """(``jaxpr`` with the storages that it reads as inputs behind the others, the numbers of these storages)."""
     reads = [eqn for eqn in jaxpr.eqns if eqn.primitive is read_p and eqn.params["number"] >= 0]
     others = [eqn for eqn in jaxpr.eqns if eqn.primitive is not read_p]
@@ -46,7 +51,7 @@ def with_reads(jaxpr):
     return new, [eqn.params["number"] for eqn in reads]
 
 
-def calls_host(jaxpr):
+def calls_host(jaxpr: Jaxpr) -> bool:
     """Whether the program calls Python while it runs."""
     inner = [p for eqn in jaxpr.eqns for p in jax.tree.leaves(tuple(eqn.params.values()), is_leaf=_is_jaxpr)]
     return any("callback" in eqn.primitive.name for eqn in jaxpr.eqns) or any(
@@ -54,11 +59,11 @@ def calls_host(jaxpr):
     )
 
 
-def _is_jaxpr(x):
+def _is_jaxpr(x: Any) -> bool:
     return isinstance(x, Jaxpr | ClosedJaxpr)
 
 
-def used(jaxpr, kinds):
+def used(jaxpr: Jaxpr, kinds: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """``jaxpr`` with those inputs only that it reads or returns, and what ``kinds`` says of these."""
     read = {v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal)}
     read.update(v for v in jaxpr.outvars if not isinstance(v, Literal))
@@ -66,7 +71,7 @@ def used(jaxpr, kinds):
     return _with(jaxpr, [v for v, _ in left], jaxpr.outvars, jaxpr.eqns), [kind for _, kind in left]
 
 
-def bind(jaxpr, values, order=None):
+def bind(jaxpr: Jaxpr, values: Mapping[Any, Any], order: Sequence[Any] | None = None) -> ClosedJaxpr:
     """The closed jaxpr in which some inputs, {position: array}, are constants again, and the others in this order."""
     left = [v for i, v in enumerate(jaxpr.invars) if i not in values]
     left = left if order is None else [left[i] for i in order]
@@ -74,15 +79,15 @@ def bind(jaxpr, values, order=None):
     return ClosedJaxpr(fixed, list(values.values()))
 
 
-def _with(jaxpr, invars, outvars, eqns):
+def _with(jaxpr: Jaxpr, invars: Sequence[Any], outvars: Sequence[Any], eqns: list[Any]) -> Jaxpr:
     return jaxpr.replace(constvars=(), invars=invars, outvars=outvars, eqns=eqns, debug_info=_no_names(jaxpr))
 
 
-def _no_names(jaxpr):
+def _no_names(jaxpr: Jaxpr) -> Any:
     return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
 
 
-def _pruned(eqns, outs):
+def _pruned(eqns: list[Any], outs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """The equations that ``outs`` depend on, and the variables they need that none of them defines, in order."""
     wanted = {v for v in outs if not isinstance(v, Literal)}
     kept = []

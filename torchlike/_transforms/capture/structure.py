@@ -4,10 +4,13 @@ jax sorts the keys of dicts, and takes dataclasses and classes made from dict, l
 those that hold tensors are nodes, which ``jax.tree.unflatten`` makes anew with their own types.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import jax
 
@@ -33,7 +36,7 @@ class Items(NamedTuple):
     others: tuple = ()
     exact: tuple = ()
 
-    def make(self, parts):
+    def make(self, parts: Any) -> Any:
         n = len(self.keys)
         base = collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
         new = base.__new__(self.cls)
@@ -52,10 +55,10 @@ class Sequence(NamedTuple):
 
     cls: type
 
-    def make(self, parts):
+    def make(self, parts: Any) -> Any:
         if issubclass(self.cls, tuple):
             return tuple.__new__(self.cls, parts)
-        new = list.__new__(self.cls)
+        new: Any = list.__new__(self.cls)
         list.extend(new, parts)
         return new
 
@@ -66,7 +69,7 @@ class Fields(NamedTuple):
     cls: type
     names: tuple
 
-    def make(self, parts):
+    def make(self, parts: Any) -> Any:
         new = object.__new__(self.cls)
         for name, part in zip(self.names, parts, strict=True):
             object.__setattr__(new, name, part)
@@ -78,7 +81,7 @@ class Node:
 
     __slots__ = ("parts", "made")
 
-    def __init__(self, parts, made):
+    def __init__(self, parts: list[Any], made: Any) -> None:
         self.parts, self.made = parts, made
 
 
@@ -90,11 +93,11 @@ class Passed:
 
     __slots__ = ("number",)
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         self.number = number
 
 
-def containers(x):
+def containers(x: Any) -> list[Any]:
     """The lists, dicts and dataclasses within ``x``, each before what it holds."""
     if isinstance(x, dict):
         return [x, *[c for v in dict.values(x) for c in containers(v)]]
@@ -105,12 +108,12 @@ def containers(x):
     return []
 
 
-def flatten(x, passed=None):
+def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:
     """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
     return jax.tree.flatten(packed(x, passed))
 
 
-def flatten_call(args, kwargs):
+def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
     """``flatten((args, kwargs))``."""
     if kwargs or not _VALUES.issuperset(map(type, args)):
         return flatten((args, kwargs))
@@ -118,12 +121,12 @@ def flatten_call(args, kwargs):
 
 
 @functools.cache
-def _structure(count):
+def _structure(count: int) -> Any:
     """That of a call with so many arguments, which are values."""
     return jax.tree.structure(((0,) * count, {}))
 
 
-def packed(x, passed=None):
+def packed(x: Any, passed: dict[int, Passed] | None = None) -> Any:
     """``x`` with nodes for what jax would sort, or take for a leaf."""
     cls = type(x)
     if cls in _LEAVES:
@@ -147,13 +150,13 @@ def packed(x, passed=None):
     return x
 
 
-def _fields(x):
+def _fields(x: Any) -> tuple[tuple[str, ...], list[Any]]:
     """(names, values) of a dataclass's attributes."""
     names = tuple(vars(x)) if hasattr(x, "__dict__") else tuple(f.name for f in dataclasses.fields(x))
     return names, [getattr(x, name, None) for name in names]
 
 
-def _packed_dict(x, cls, passed):
+def _packed_dict(x: dict[Any, Any], cls: type, passed: dict[int, Passed] | None) -> Any:
     if cls is dict:
         if not _in_order(x) or not _NAMES.issuperset(map(type, x)):
             return Node([packed(v, passed) for v in x.values()], Items(dict, tuple(x), exact=exactly(x)))
@@ -174,12 +177,12 @@ def _packed_dict(x, cls, passed):
     return Node(parts, Items(cls, keys, getattr(x, "default_factory", None), linked, others, exactly(keys)))
 
 
-def exactly(keys):
+def exactly(keys: Iterable[Any]) -> tuple[Any, ...]:
     """What tells keys that are numbers from those that equal them."""
     return tuple([exact(k) if type(k) in _NUMBERS else type(k) for k in keys])
 
 
-def _in_order(x):
+def _in_order(x: Iterable[Any]) -> bool:
     keys = list(x)
     try:
         return keys == sorted(keys)
@@ -187,11 +190,11 @@ def _in_order(x):
         return False
 
 
-def _same(a, b):
+def _same(a: Any, b: Any) -> bool:
     return a is b
 
 
-def _holds(x):
+def _holds(x: Any) -> bool:
     if isinstance(x, dict):
         return any(map(_holds, x.values()))
     return any(map(_holds, x)) if isinstance(x, tuple | list) else isinstance(x, Tensor | Node | Passed)

@@ -1,5 +1,10 @@
 """How the results of an exported program are made, in plain numbers and texts that a file can hold."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 
 from torchlike._base import dtypes
@@ -14,12 +19,15 @@ from torchlike._decl.op import REGISTRY
 from torchlike._ops.view import view_dtype
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
 
+if TYPE_CHECKING:
+    from torchlike._core.tensor.tensor import Tensor
+
 
 class _Unpacked(Exception):
     """The view has no packed form."""
 
 
-def packed_view(view):
+def packed_view(view: View | None) -> dict[str, Any] | None:
     """A view as nested lists; None if it holds what a file cannot, as symbolic lengths."""
     try:
         return {
@@ -32,7 +40,7 @@ def packed_view(view):
         return None
 
 
-def _packed(x):
+def _packed(x: Any) -> Any:
     if isinstance(x, bool | str | type(None)):
         return x
     if isinstance(x, tuple):
@@ -44,7 +52,7 @@ def _packed(x):
     return x.__index__()
 
 
-def unpacked_view(packed):
+def unpacked_view(packed: Mapping[str, Any]) -> View:
     """The view that ``packed_view`` described; KeyError or ValueError if it describes none."""
     steps = tuple([(REGISTRY[name], _unpacked(static), n) for name, static, n in packed["steps"]])
     shape, strides, offset = _unpacked(packed["layout"])
@@ -53,7 +61,7 @@ def unpacked_view(packed):
     return View(steps, _unpacked(packed["ints"]), Layout(shape, strides, offset), np_dtype)
 
 
-def _unpacked(x):
+def _unpacked(x: Any) -> Any:
     if isinstance(x, list):
         return tuple([_unpacked(y) for y in x])
     return getattr(dtypes, x["dtype"]) if isinstance(x, dict) else x
@@ -67,14 +75,14 @@ class StoredSpec:
         node: the history of the results, or None.
     """
 
-    def __init__(self, outs, own, node):
+    def __init__(self, outs: Sequence[Any], own: Mapping[str, Sequence[Any]], node: Callable[..., Any] | None) -> None:
         self.outs, self.own, self.node, self.storages, self.results = outs, own, node, {}, []
 
-    def add(self, how):
+    def add(self, how: Mapping[str, Any]) -> None:
         """Make one more of ``results``."""
         self.results.append(self.results[how["again"]] if "again" in how else self._made(how))
 
-    def _made(self, how):
+    def _made(self, how: Mapping[str, Any]) -> Any:
         if "constant" in how:
             return how["constant"]
         if "size" in how:
@@ -91,7 +99,7 @@ class StoredSpec:
             t._rg, t._edge = True, (self.node, how["root"])
         return t
 
-    def _new(self, how):
+    def _new(self, how: Mapping[str, Any]) -> Tensor:
         storage = self.storages.get(how["slot"])
         t = fresh(self.outs[how["slot"]])
         if storage is None:
@@ -103,7 +111,7 @@ class StoredSpec:
         return t
 
 
-def _view_of(t, how):
+def _view_of(t: Tensor, how: Mapping[str, Any]) -> Tensor:
     """The view of an argument, taken as in eager code."""
     view = None if how["view"] is None else unpacked_view(how["view"])
     with set_grad_enabled(bool(state.grad) and how["grad"]):
@@ -114,7 +122,7 @@ def _view_of(t, how):
         return _attached(t, view)
 
 
-def _attached(t, view):
+def _attached(t: Tensor, view: View | None) -> Tensor:
     ints, new = view.ints, t
     for step in view.steps:
         here, ints = ints[: step[2]], ints[step[2] :]

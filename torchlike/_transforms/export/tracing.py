@@ -5,6 +5,11 @@ them: the tensors that it reads are inputs, whose arrays are given to every call
 in plain numbers and texts that a file can hold.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
 
@@ -23,6 +28,11 @@ from torchlike._transforms.capture.recording import Capture, Unsupported, last_l
 from torchlike._transforms.capture.split import bind, split, with_reads
 from torchlike._transforms.export.output_specs import packed_view
 
+if TYPE_CHECKING:
+    from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static, Value, Values
+
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -34,17 +44,17 @@ class Wanted:
             each result that has one.
     """
 
-    def __init__(self, state, arguments, seeds):
+    def __init__(self, state: Any, arguments: Any, seeds: Any) -> None:
         self.state, self.arguments, self.seeds = frozenset(state), frozenset(arguments), seeds
 
 
 class ExportCapture(Capture):
     """A capture whose value checks raise what eager code would raise, by type if not in the very words."""
 
-    def reads(self, t):
+    def reads(self, t: Tensor) -> None:
         """What is read are tracers, which refuse."""
 
-    def examine(self, bad, op, static, values):
+    def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         error = _raised(op, static, values)
         if error is None:
             with jax.ensure_compile_time_eval():
@@ -56,7 +66,7 @@ class ExportCapture(Capture):
         self.errors.append(error)
 
 
-def _raised(op, static, values):
+def _raised(op: Kernel, static: Static, values: Values) -> Any:
     """What the check of ``op`` raises; None if that depends on values that are not known."""
     try:
         error = op.examine(static, values)[1]
@@ -68,7 +78,7 @@ def _raised(op, static, values):
 _LARGEST = object()
 
 
-def _filled(v, fill):
+def _filled(v: Any, fill: Any) -> Any:
     """An array like ``v`` that most checks refuse: of zeros, or of the largest integers or negative numbers."""
     if not isinstance(v, jax.Array):
         return v
@@ -96,7 +106,15 @@ class ExportTrace:
         roots: the numbers of the results that require grad. sinks: ("state" or "argument", number) of each gradient.
     """
 
-    def __init__(self, function, leaves, avals, state, current, wanted=None):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        leaves: list[Any],
+        avals: Mapping[Any, Any],
+        state: Sequence[Any],
+        current: Any,
+        wanted: Wanted | None = None,
+    ) -> None:
         self.leaves, self.state, self.wanted = leaves, state, wanted or Wanted((), (), [])
         self.record = ExportCapture(nodes.next_sequence())
         self.slots, self.places = [], {}
@@ -106,7 +124,7 @@ class ExportTrace:
         inputs += [jax.ShapeDtypeStruct(*seed) for seed in self.wanted.seeds if seed is not None]
         _demand_apart(state)
 
-        def body(*values):
+        def body(*values: Value) -> tuple[Any, ...]:
             self.record.begin()
             self._install(values)
             self._describe(function([self.stand_ins.get(i, x) for i, x in enumerate(leaves)]), current)
@@ -124,7 +142,7 @@ class ExportTrace:
             self.record.close(failed=True)
 
     # -- inside the trace ------------------------------------------------------------------------
-    def _install(self, values):
+    def _install(self, values: Values) -> None:
         """Let the tensors of the state and stand-ins of the arguments hold the tracers."""
         n, m = len(self.state), len(self.state) + len(self.order)
         for k, (t, value) in enumerate(zip(self.state, values, strict=False)):
@@ -143,13 +161,13 @@ class ExportTrace:
         self.same = {id(t): ("state", k) for k, t in enumerate(self.state)}
         self.same |= {id(t): ("argument", i) for i, t in self.stand_ins.items()}
 
-    def _stand_in(self, i, value):
+    def _stand_in(self, i: int, value: Any) -> Tensor:
         new = wrap(value)
         new._rg = self.leaves[i]._rg or i in self.wanted.arguments
         new.__class__ = type(self.leaves[i])
         return new
 
-    def _describe(self, out, current):
+    def _describe(self, out: Any, current: Any) -> None:
         self.written = self.record.written()
         self._refuse_fields()
         self._writes(current())
@@ -166,7 +184,7 @@ class ExportTrace:
         if self.wanted.seeds:
             self._gradients()
 
-    def _slot(self, key, value):
+    def _slot(self, key: Any, value: Any) -> int:
         """The output of the program that holds ``value``, one for each ``key``."""
         found = self.places.get(key)
         if found is None:
@@ -174,7 +192,7 @@ class ExportTrace:
             self.slots.append(value)
         return found
 
-    def _writes(self, current):
+    def _writes(self, current: Any) -> None:
         state, arguments = self.given
         self.state_writes = [
             (k, self._slot(id(t._storage), array_of(t)))
@@ -196,11 +214,11 @@ class ExportTrace:
         if self.wanted.seeds and any(self.stand_ins[i]._rg for i, _ in self.argument_writes):
             raise Unsupported("writes values that require grad into an argument, which has no history to take them")
 
-    def _before_writes(self):
+    def _before_writes(self) -> list[Any]:
         state, arguments = self.given
         return [state[k] for k, _ in self.state_writes] + [arguments[i] for i, _ in self.argument_writes]
 
-    def _made(self, k, x):
+    def _made(self, k: Any, x: Any) -> dict[str, Any]:
         if not isinstance(x, Tensor):
             return self._constant(x)
         same = self.same.get(id(x))
@@ -221,7 +239,7 @@ class ExportTrace:
             return made | {"slot": self._slot(id(x._storage), x._storage.value), "strides": x._storage.strides}
         return made | {"slot": self._slot(id(x), value_of(x)), "strides": None}
 
-    def _constant(self, x):
+    def _constant(self, x: Any) -> dict[str, Any]:
         if isinstance(x, tuple) and all(type(n) is int for n in x):
             return {"size": list(x)}
         if isinstance(x, jax.core.Tracer) or jax.export.is_symbolic_dim(x):
@@ -233,7 +251,7 @@ class ExportTrace:
             )
         return {"constant": x}
 
-    def _gradients(self):
+    def _gradients(self) -> None:
         """Run the backward of the results inside the trace, from the seeds."""
         edges = [self.outs[k]._edge for k in self.roots]
         if not edges:
@@ -249,7 +267,7 @@ class ExportTrace:
                 self.sinks.append(source)
 
     # -- what cannot be exported -----------------------------------------------------------------
-    def _refuse_fields(self):
+    def _refuse_fields(self) -> None:
         """Refuse changes of tensors from outside other than of their values."""
         if self.record.optimizers:
             raise Unsupported("takes a step of an optimizer; torch.compile is for training steps")
@@ -264,13 +282,13 @@ class ExportTrace:
         if replaced or any(t._grad is not None for t in self.stand_ins.values()):
             raise Unsupported("accumulates gradients into .grad; return them, with torch.autograd.grad")
 
-    def _refuse_what_stays(self):
+    def _refuse_what_stays(self) -> None:
         for draws in self.record.generators.values():
             if draws.source is not default_generator and draws.end != draws.start:
                 raise Unsupported("draws from a generator of its own; an exported program draws from the default one")
 
     # -- after the trace -------------------------------------------------------------------------
-    def _finish(self, closed):
+    def _finish(self, closed: ClosedJaxpr) -> None:
         """Sort the constants of the jaxpr: draws are inputs, tensors from outside have to be, the rest stays."""
         drawn = {id(array): k for k, array in enumerate(self.record.drawn.values())}
         self.draws = len(drawn)
@@ -292,12 +310,12 @@ class ExportTrace:
         self.consts = [c for _, c in fixed]
         del self.made, self.stand_ins, self.given, self.outs, self.seeds, self.slots
 
-    def forward(self):
+    def forward(self) -> tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]:
         """(function of state, arguments and used draws; its avals): the outputs without gradients."""
         closed = bind(self.jaxpr, dict(enumerate(self.consts)))
         return jaxpr_as_fun(closed), [_aval(v) for v in closed.jaxpr.invars]
 
-    def halves(self):
+    def halves(self) -> tuple[Any, Any]:
         """((function, avals), (function, avals), kept): the outputs first, the gradients when their seeds are known.
 
         The second function takes what ``kept`` says, ("in", number of an input of the first) or ("out", number of an
@@ -326,19 +344,19 @@ class ExportTrace:
         return tuple((jaxpr_as_fun(c), [_aval(v) for v in c.jaxpr.invars]) for c in (first, second)), kept
 
 
-def _unnamed(jaxpr):
+def _unnamed(jaxpr: Jaxpr) -> Any:
     return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
 
 
-def _aval(v):
+def _aval(v: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype)
 
 
-def _floats(x):
+def _floats(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dtype.is_floating_point | x.dtype.is_complex
 
 
-def _demand_apart(state):
+def _demand_apart(state: Any) -> None:
     """Refuse views of one storage in the state: each tensor of it is an input by itself."""
     count: dict = {}
     for t in state:

@@ -1,6 +1,9 @@
 """What each instruction does to a frame: building values, functions, generators, exceptions, match."""
 
+from __future__ import annotations
+
 import types
+from typing import TYPE_CHECKING, Any
 
 from torchlike._transforms.interpreter.bytecode import FACTS
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, NULL, op
@@ -8,11 +11,15 @@ from torchlike._transforms.interpreter.objects import is_iterator
 from torchlike._transforms.interpreter.reads import MISSING
 from torchlike._transforms.interpreter.trust import PLAIN
 
+if TYPE_CHECKING:
+    from torchlike._transforms.interpreter.loop import Frame
+    from torchlike._transforms.interpreter.run import Interpreter
+
 RETURN, YIELD = "return", "yield"
 
 
 # -- building ------------------------------------------------------------------------------------------------
-def _take(f, n):
+def _take(f: Frame, n: int) -> list[Any]:
     if not n:
         return []
     taken = f.stack[-n:]
@@ -21,66 +28,66 @@ def _take(f, n):
 
 
 @op
-def BUILD_TUPLE(i, f, n):
+def BUILD_TUPLE(i: Interpreter, f: Frame, n: int) -> None:
     f.stack.append(tuple(_take(f, n)))
 
 
 @op
-def BUILD_LIST(i, f, n):
+def BUILD_LIST(i: Interpreter, f: Frame, n: int) -> None:
     f.stack.append(i.new(_take(f, n)))
 
 
 @op
-def BUILD_SET(i, f, n):
+def BUILD_SET(i: Interpreter, f: Frame, n: int) -> None:
     f.stack.append(i.new(set(_take(f, n))))
 
 
 @op
-def BUILD_MAP(i, f, n):
+def BUILD_MAP(i: Interpreter, f: Frame, n: int) -> None:
     taken = _take(f, 2 * n)
     f.stack.append(i.new(dict(zip(taken[::2], taken[1::2], strict=True))))
 
 
 @op
-def BUILD_CONST_KEY_MAP(i, f, n):
+def BUILD_CONST_KEY_MAP(i: Interpreter, f: Frame, n: int) -> None:
     keys = f.stack.pop()
     f.stack.append(i.new(dict(zip(keys, _take(f, n), strict=True))))
 
 
 @op
-def BUILD_STRING(i, f, n):
+def BUILD_STRING(i: Interpreter, f: Frame, n: int) -> None:
     f.stack.append("".join(_take(f, n)))
 
 
 @op
-def BUILD_SLICE(i, f, n):
+def BUILD_SLICE(i: Interpreter, f: Frame, n: int) -> None:
     f.stack.append(slice(*_take(f, 2 if n is None else n)))
 
 
 @op
-def LIST_TO_TUPLE(i, f, arg):
+def LIST_TO_TUPLE(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(tuple(f.stack.pop()))
 
 
 @op
-def LIST_APPEND(i, f, n):
+def LIST_APPEND(i: Interpreter, f: Frame, n: int) -> None:
     value = f.stack.pop()
     f.stack[-n].append(value)
 
 
 @op
-def SET_ADD(i, f, n):
+def SET_ADD(i: Interpreter, f: Frame, n: int) -> None:
     value = f.stack.pop()
     f.stack[-n].add(value)
 
 
 @op
-def MAP_ADD(i, f, n):
+def MAP_ADD(i: Interpreter, f: Frame, n: int) -> None:
     value, key = f.stack.pop(), f.stack.pop()
     f.stack[-n][key] = value
 
 
-def _all(i, x):
+def _all(i: Interpreter, x: Any) -> Any:
     """The elements of an iterable."""
     if type(x) in (tuple, list) and (type(x) is tuple or i.is_made(x)):
         return x
@@ -96,25 +103,25 @@ def _all(i, x):
 
 
 @op
-def LIST_EXTEND(i, f, n):
+def LIST_EXTEND(i: Interpreter, f: Frame, n: int) -> None:
     values = _all(i, f.stack.pop())
     f.stack[-n].extend(values)
 
 
 @op
-def SET_UPDATE(i, f, n):
+def SET_UPDATE(i: Interpreter, f: Frame, n: int) -> None:
     values = _all(i, f.stack.pop())
     f.stack[-n].update(values)
 
 
 @op
-def DICT_UPDATE(i, f, n):
+def DICT_UPDATE(i: Interpreter, f: Frame, n: int) -> None:
     x = f.stack.pop()
     f.stack[-n].update(_mapping(i, x))
 
 
 @op
-def DICT_MERGE(i, f, n):
+def DICT_MERGE(i: Interpreter, f: Frame, n: int) -> None:
     given, into = _mapping(i, f.stack.pop()), f.stack[-n]
     for key in given:
         if key in into:
@@ -122,7 +129,7 @@ def DICT_MERGE(i, f, n):
     into.update(given)
 
 
-def _mapping(i, x):
+def _mapping(i: Interpreter, x: Any) -> Any:
     if isinstance(x, dict):
         i.seen(x)
         return dict(x)
@@ -130,7 +137,7 @@ def _mapping(i, x):
 
 
 @op
-def UNPACK_SEQUENCE(i, f, n):
+def UNPACK_SEQUENCE(i: Interpreter, f: Frame, n: int) -> None:
     values = list(_all(i, f.stack.pop()))
     if len(values) != n:
         raise ValueError(f"expected {n} values to unpack, got {len(values)}")
@@ -138,7 +145,7 @@ def UNPACK_SEQUENCE(i, f, n):
 
 
 @op
-def UNPACK_EX(i, f, arg):
+def UNPACK_EX(i: Interpreter, f: Frame, arg: Any) -> None:
     before, after = arg & 255, arg >> 8
     values = list(_all(i, f.stack.pop()))
     if len(values) < before + after:
@@ -148,7 +155,7 @@ def UNPACK_EX(i, f, arg):
 
 
 @op
-def FORMAT_VALUE(i, f, flags):
+def FORMAT_VALUE(i: Interpreter, f: Frame, flags: int) -> None:
     spec = f.stack.pop() if flags & 4 else ""
     value = f.stack.pop()
     value = i.constant(value)
@@ -159,13 +166,13 @@ def FORMAT_VALUE(i, f, flags):
 
 
 @op
-def CONVERT_VALUE(i, f, convert):
+def CONVERT_VALUE(i: Interpreter, f: Frame, convert: Any) -> None:
     f.stack.append(i.call(convert, (i.constant(f.stack.pop()),)))
 
 
 # -- functions ---------------------------------------------------------------------------------------------------
 @op
-def MAKE_FUNCTION(i, f, parts):
+def MAKE_FUNCTION(i: Interpreter, f: Frame, parts: tuple[str, ...]) -> None:
     code = f.stack.pop()
     given = {part: f.stack.pop() for part in parts}
     function = types.FunctionType(code, f.globals, code.co_name, given.get("defaults"), given.get("closure"))
@@ -180,16 +187,16 @@ def MAKE_FUNCTION(i, f, parts):
 
 
 @op
-def KW_NAMES(i, f, names):
+def KW_NAMES(i: Interpreter, f: Frame, names: tuple[str, ...]) -> None:
     f.names = names
 
 
 @op
-def POP_KW_NAMES(i, f, arg):
+def POP_KW_NAMES(i: Interpreter, f: Frame, arg: Any) -> None:
     f.names = f.stack.pop()
 
 
-def _called(f, args):
+def _called(f: Frame, args: list[Any]) -> Any:
     """The function that stands below the arguments, with NULL or its first argument above it, or NULL below it."""
     second, first = f.stack.pop(), f.stack.pop()
     if first is NULL:
@@ -200,7 +207,7 @@ def _called(f, args):
 
 
 @op
-def CALL(i, f, n):
+def CALL(i: Interpreter, f: Frame, n: int) -> None:
     given = _take(f, n)
     function = _called(f, given)
     kwargs = NO_KWARGS
@@ -213,7 +220,7 @@ def CALL(i, f, n):
 
 
 @op
-def CALL_FUNCTION_EX(i, f, keywords):
+def CALL_FUNCTION_EX(i: Interpreter, f: Frame, keywords: int) -> None:
     kwargs = f.stack.pop() if keywords else NULL
     kwargs = NO_KWARGS if kwargs is NULL else _mapping(i, kwargs)
     args = [*_all(i, f.stack.pop())]
@@ -222,33 +229,33 @@ def CALL_FUNCTION_EX(i, f, keywords):
 
 
 @op
-def RETURN_VALUE(i, f, arg):
+def RETURN_VALUE(i: Interpreter, f: Frame, arg: Any) -> tuple[Any, ...]:
     return RETURN, f.stack.pop()
 
 
 @op
-def LOAD_BUILD_CLASS(i, f, arg):
+def LOAD_BUILD_CLASS(i: Interpreter, f: Frame, arg: Any) -> None:
     i.refuse("defines a class")
 
 
 # -- generators --------------------------------------------------------------------------------------------------
 @op
-def RETURN_GENERATOR(i, f, arg):
+def RETURN_GENERATOR(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(None)
 
 
 @op
-def YIELD_VALUE(i, f, arg):
+def YIELD_VALUE(i: Interpreter, f: Frame, arg: Any) -> tuple[Any, ...]:
     return YIELD, f.stack.pop()
 
 
 @op
-def GET_YIELD_FROM_ITER(i, f, arg):
+def GET_YIELD_FROM_ITER(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(i.iterate(f.stack.pop()))
 
 
 @op
-def SEND(i, f, target):
+def SEND(i: Interpreter, f: Frame, target: int) -> None:
     value, receiver = f.stack[-1], f.stack[-2]
     try:
         if value is None and is_iterator(receiver):
@@ -259,7 +266,7 @@ def SEND(i, f, target):
         finish(f, target, stop.value)
 
 
-def finish(f, target, value):
+def finish(f: Frame, target: int, value: Any) -> None:
     """Go on behind a SEND: its receiver has returned."""
     f.stack[-1] = value
     if not FACTS.keeps:
@@ -268,12 +275,12 @@ def finish(f, target, value):
 
 
 @op
-def END_SEND(i, f, arg):
+def END_SEND(i: Interpreter | None, f: Frame, arg: Any) -> None:
     del f.stack[-2]
 
 
 @op
-def CLEANUP_THROW(i, f, arg):
+def CLEANUP_THROW(i: Interpreter, f: Frame, arg: Any) -> None:
     error = f.stack.pop()
     if not isinstance(error, StopIteration):
         f.stack.append(error)
@@ -282,7 +289,7 @@ def CLEANUP_THROW(i, f, arg):
 
 
 @op
-def STOPITERATION_ERROR(i, f, arg):
+def STOPITERATION_ERROR(i: Interpreter, f: Frame, arg: Any) -> None:
     error = f.stack[-1]
     if isinstance(error, StopIteration):
         f.stack[-1] = RuntimeError("generator raised StopIteration")
@@ -291,12 +298,12 @@ def STOPITERATION_ERROR(i, f, arg):
 
 # -- exceptions, contexts ------------------------------------------------------------------------------------------
 @op
-def LOAD_ASSERTION_ERROR(i, f, arg):
+def LOAD_ASSERTION_ERROR(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(AssertionError)
 
 
 @op
-def RAISE_VARARGS(i, f, n):
+def RAISE_VARARGS(i: Interpreter, f: Frame, n: int) -> None:
     cause = f.stack.pop() if n == 2 else MISSING
     error = f.stack.pop() if n else f.handled
     if error is None:
@@ -312,7 +319,7 @@ def RAISE_VARARGS(i, f, n):
 
 
 @op
-def PUSH_EXC_INFO(i, f, arg):
+def PUSH_EXC_INFO(i: Interpreter, f: Frame, arg: Any) -> None:
     error = f.stack.pop()
     f.stack.append(f.handled)
     f.stack.append(error)
@@ -320,22 +327,22 @@ def PUSH_EXC_INFO(i, f, arg):
 
 
 @op
-def CHECK_EXC_MATCH(i, f, arg):
+def CHECK_EXC_MATCH(i: Interpreter, f: Frame, arg: Any) -> None:
     kinds = f.stack.pop()
     f.stack.append(isinstance(f.stack[-1], kinds))
 
 
 @op
-def POP_EXCEPT(i, f, arg):
+def POP_EXCEPT(i: Interpreter, f: Frame, arg: Any) -> None:
     f.handled = f.stack.pop()
 
 
 @op
-def RERAISE(i, f, depth):
+def RERAISE(i: Interpreter, f: Frame, depth: int) -> None:
     raise f.stack.pop()
 
 
-def _of_type(i, x, name):
+def _of_type(i: Interpreter, x: Any, name: str) -> Any:
     cls = type(x)
     if i.method(x, name) is not None:
         return i.method(x, name)
@@ -346,7 +353,7 @@ def _of_type(i, x, name):
 
 
 @op
-def BEFORE_WITH(i, f, arg):
+def BEFORE_WITH(i: Interpreter, f: Frame, arg: Any) -> None:
     x = f.stack.pop()
     leave = _of_type(i, x, "__exit__")
     enter = _of_type(i, x, "__enter__")
@@ -355,42 +362,42 @@ def BEFORE_WITH(i, f, arg):
 
 
 @op
-def LOAD_SPECIAL(i, f, name):
+def LOAD_SPECIAL(i: Interpreter, f: Frame, name: str) -> None:
     f.stack.append(_of_type(i, f.stack.pop(), name))
     f.stack.append(NULL)
 
 
 @op
-def WITH_EXCEPT_START(i, f, leave):
+def WITH_EXCEPT_START(i: Interpreter, f: Frame, leave: int) -> None:
     error = f.stack[-1]
     f.stack.append(i.call(f.stack[-leave], (type(error), error, error.__traceback__)))
 
 
 # -- match -----------------------------------------------------------------------------------------------------------
 @op
-def MATCH_MAPPING(i, f, arg):
+def MATCH_MAPPING(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(isinstance(f.stack[-1], dict | types.MappingProxyType))
 
 
 @op
-def MATCH_SEQUENCE(i, f, arg):
+def MATCH_SEQUENCE(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(bool(type(f.stack[-1]).__flags__ & 1 << 5))
 
 
 @op
-def MATCH_KEYS(i, f, arg):
+def MATCH_KEYS(i: Interpreter, f: Frame, arg: Any) -> None:
     keys, x = f.stack[-1], f.stack[-2]
     found = [i.contains(x, key) for key in keys]
     f.stack.append(tuple([i.item(x, key) for key in keys]) if all(found) else None)
 
 
 @op
-def MATCH_CLASS(i, f, n):
+def MATCH_CLASS(i: Interpreter, f: Frame, n: int) -> None:
     names, cls, x = f.stack.pop(), f.stack.pop(), f.stack.pop()
     f.stack.append(_matched(i, x, cls, n, names) if i.call(isinstance, (x, cls)) else None)
 
 
-def _matched(i, x, cls, n, names):
+def _matched(i: Interpreter, x: Any, cls: type, n: int, names: tuple[str, ...]) -> tuple[Any, ...] | None:
     if n and cls in (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple):
         values = [x]
     else:

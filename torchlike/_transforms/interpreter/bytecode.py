@@ -4,11 +4,14 @@ Pythons differ in how they spell the same thing. Here each instruction is put as
 ``instructions.py`` and ``blocks.py`` define, so that nothing else needs to know which Python runs.
 """
 
+from __future__ import annotations
+
 import builtins
 import dis
 import sys
 import types
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 
 class Facts(NamedTuple):
@@ -36,7 +39,7 @@ FACTS = _VERSIONS.get(sys.version_info[:2], _VERSIONS[3, 11])
 KNOWN = sys.version_info[:2] in _VERSIONS  # whether this Python's instructions are known
 _TARGETS = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 _LEFT_OUT = ("CACHE", "EXTENDED_ARG")
-_decoded: dict[types.CodeType, "Decoded"] = {}
+_decoded: dict[types.CodeType, Decoded] = {}
 
 
 class Handler(NamedTuple):
@@ -72,7 +75,7 @@ def decoded(code: types.CodeType) -> Decoded:
     return found
 
 
-def _decode(code):
+def _decode(code: types.CodeType) -> Decoded:
     found = [i for i in dis.get_instructions(code) if i.opname not in _LEFT_OUT]
     names_of = variables(code)
     meanings = [_meaning(i, code, names_of) for i in found]
@@ -96,14 +99,14 @@ def _decode(code):
     return Decoded(tuple(names), tuple(arguments), tuple(lines), handlers, {})
 
 
-def _cover(position, length, size):
+def _cover(position: dict[int, int], length: int, size: int) -> None:
     """Let every offset stand for the instruction that it belongs to, or the next one: jumps go to prefixes too."""
     following = size
     for offset in range(length, -2, -2):
         following = position.setdefault(offset, following)
 
 
-def _gather(names, arguments):
+def _gather(names: list[str], arguments: list[Any]) -> None:
     """Let each MAKE_FUNCTION take from the stack what the instructions after it would."""
     for at, name in enumerate(names):
         if name == "MAKE_FUNCTION":
@@ -113,7 +116,7 @@ def _gather(names, arguments):
                 names[last], last = "NOP", last + 1
 
 
-def _parts(flags):
+def _parts(flags: int | None) -> tuple[str, ...]:
     """What of a function stands on the stack, in the order in which it is taken from there."""
     return tuple([name for bit, name in _PARTS.items() if (flags or 0) & bit])
 
@@ -122,7 +125,7 @@ _PARTS = {8: "closure", 16: "annotate", 4: "annotations", 2: "kwdefaults", 1: "d
 
 
 # -- what each instruction means -----------------------------------------------------------------------
-def variables(code):
+def variables(code: types.CodeType) -> tuple[str, ...]:
     """The name of each variable of a frame, by its number.
 
     A variable of a comprehension can have the name of one of the enclosing function; then it gets a dot.
@@ -132,9 +135,9 @@ def variables(code):
     return (*[f".{name}" if name in free else name for name in own], *free)
 
 
-def _meaning(i, code, variables):
+def _meaning(i: Any, code: types.CodeType, variables: tuple[str, ...]) -> list[tuple[str, Any]]:
     """An instruction as a list of (name, argument)."""
-    read = MEANINGS.get(i.opname)
+    read: Any = MEANINGS.get(i.opname)
     if read is not None:
         return read(i, code)
     if i.opname in PAIRS:
@@ -145,12 +148,12 @@ def _meaning(i, code, variables):
     return [(SAME.get(i.opname, i.opname), i.argval)]
 
 
-def _intrinsic(i, code):
+def _intrinsic(i: Any, code: types.CodeType) -> list[tuple[str, Any]]:
     """The function that CALL_INTRINSIC_1 calls, by its name, as an instruction."""
     return [(i.argrepr.removeprefix("INTRINSIC_"), None)]
 
 
-def _common(i, code):
+def _common(i: Any, code: types.CodeType) -> list[tuple[str, Any]]:
     """LOAD_COMMON_CONSTANT: a class or function among the built-in ones."""
     name = i.argrepr.removeprefix("<built-in function ").removesuffix(">")
     return [("LOAD_CONST", getattr(builtins, name)) if hasattr(builtins, name) else (i.opname, None)]
@@ -210,7 +213,7 @@ _REFUSED = {  # what cannot be part of a program, or stands in no function
 REFUSED = {name: what for what, names in _REFUSED.items() for name in names}
 
 
-def _table(table):
+def _table(table: bytes) -> Iterator[tuple[int, int, int, int, bool]]:
     """The entries of an exception table: five numbers in groups of six bits, the most significant first."""
     numbers, value, started = [], 0, False
     for byte in table:

@@ -1,5 +1,7 @@
 """Calls: of functions that are interpreted, of classes, of C functions whose effects are known, and of all others."""
 
+from __future__ import annotations
+
 import collections
 import contextvars
 import functools
@@ -7,10 +9,13 @@ import inspect
 import math
 import operator
 import types
+import warnings
 import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import getrefcount
+from typing import TYPE_CHECKING, Any
 
-from torchlike._base.state import state
+from torchlike._base.state import CAPTURE, state
 from torchlike._core.autograd.node import Node, next_sequence
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
@@ -22,9 +27,13 @@ from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY
 from torchlike._transforms.interpreter.reads import MISSING, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted, trusted_class
 
+if TYPE_CHECKING:
+    from torchlike._transforms.interpreter.run import Interpreter
+
 _NONE: dict = {}
 _NO_RESULT = object()
 _CACHED = type(functools.lru_cache(lambda: None))
+_told: weakref.WeakSet = weakref.WeakSet()  # cached functions of which a warning has told
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
 _OF_GRADIENTS = frozenset(("_step_unless", "_unscale", "_nonfinite"))  # by a GradScaler
@@ -45,7 +54,7 @@ class Calls:
     """The part of the interpreter that calls."""
 
     # -- entry -------------------------------------------------------------------------------------
-    def call(self, f, args=(), kwargs=_NONE):
+    def call(self, f: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> Any:
         """``f(*args, **kwargs)``."""
         kind = type(f)
         if kind is types.FunctionType:
@@ -58,7 +67,7 @@ class Calls:
             return self._construct(f, args, kwargs)
         return self._object(f, kind, args, kwargs)
 
-    def _object(self, f, kind, args, kwargs):
+    def _object(self, f: Any, kind: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if kind is Interpreted:
             return self.call(f.__wrapped__, args, kwargs)
         if kind is functools.partial:
@@ -70,11 +79,13 @@ class Calls:
         if kind is _CACHED:
             if own(f.__module__):  # this library keeps only what follows from the arguments
                 return self.leaf(f, args, kwargs)
-            self.refuse(f"calls {f.__qualname__}, whose results functools.lru_cache keeps")
+            return self._ignoring_cache(f, args, kwargs)
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            self.refuse("reads a weak reference, which a program would keep alive")
+            if self.function is not None:
+                self.refuse("reads a weak reference, which a program would keep alive")
+            return f()  # no program remembers what this body reads
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
@@ -85,7 +96,18 @@ class Calls:
             raise TypeError(f"{kind.__name__!r} object is not callable")
         return self.call(self.bound(found, f, kind), args, kwargs)
 
-    def _getter(self, f, x):
+    def _ignoring_cache(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call of a user's cached function, as PyTorch's compiler makes it: of the function itself."""
+        if f not in _told:
+            _told.add(f)
+            text = (
+                f"torch.compile ignores the functools.lru_cache of {f.__qualname__} and calls the function itself: "
+                "what it does, or gives otherwise in later calls, happens in the compiled function too"
+            )
+            self.native(warnings.warn, (text,), {})
+        return self.call(f.__wrapped__, args, kwargs)
+
+    def _getter(self, f: Any, x: Any) -> Any:
         kind, given = f.__reduce__()[:2]
         if kind is operator.itemgetter:
             found = [self.item(x, key) for key in given]
@@ -97,15 +119,16 @@ class Calls:
         return found[0] if len(found) == 1 else tuple(found)
 
     # -- functions in Python -------------------------------------------------------------------------
-    def _function(self, f, args, kwargs):
+    def _function(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
         if f.__name__ in _OF_OPTIMIZERS and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
-            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0]), f.__name__):
+            known = args and hasattr(type(args[0]), "_unguarded")
+            if known and (f.__name__ in _OF_GRADIENTS or self._steps_itself(type(args[0]))):
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
-    def _users(self, cell):
+    def _users(self, cell: Any) -> bool:
         """Whether a closure's cell holds functions or objects whose code is interpreted."""
         try:
             value = cell.cell_contents
@@ -114,7 +137,7 @@ class Calls:
         values = value if isinstance(value, list | tuple) else (value,)
         return any([not trusted(v) if isinstance(v, types.FunctionType) else self.is_watched(v, True) for v in values])
 
-    def is_watched(self, x, objects=False):
+    def is_watched(self, x: Any, objects: bool = False) -> bool:
         """Whether a function, method or partial (also an object that is called) has code that is interpreted."""
         if isinstance(x, functools.partial):
             return self.is_watched(x.func, True)
@@ -124,18 +147,18 @@ class Calls:
             return not trusted(x) or any(map(self._users, x.__closure__ or ()))
         return objects and callable(x) and not isinstance(x, type) and not trusted_class(type(x))
 
-    def _steps_itself(self, cls, name):
-        """Whether the step of a class of optimizers is this library's, unless another function is not concerned."""
-        return name in _OF_GRADIENTS or own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
+    def _steps_itself(self, cls: type) -> bool:
+        """Whether the step of a class of optimizers is this library's."""
+        return own(next((base.__module__ for base in cls.__mro__ if "step" in vars(base)), ""))
 
-    def _optimizer(self, f, args, kwargs):
+    def _optimizer(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A step of this library's: its numbers are inputs, its parameters and state are guarded as a whole."""
         if not any(x is args[0] for x in self.reads.optimizers):
             self.reads.optimizers.append(args[0])
         self.untouched(args[0])
         return self.native(f, *self.wrapped(args, kwargs), calm=True)
 
-    def interpret(self, f, args, kwargs):
+    def interpret(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Run a Python function instruction by instruction."""
         if not self.is_made(f):
             self.reads.add("code", f, None, None, f.__qualname__)
@@ -148,7 +171,7 @@ class Calls:
         door = self.door()
         return self.run(frame) if door is None else door(self.run, (frame,), _NONE)
 
-    def _bound(self, f, args, kwargs):
+    def _bound(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         code, made = f.__code__, self.is_made(f)
         n, k = code.co_argcount, code.co_kwonlyargcount
         names = code.co_varnames
@@ -185,7 +208,7 @@ class Calls:
         return local
 
     # -- what runs as it is --------------------------------------------------------------------------
-    def leaf(self, f, args, kwargs):
+    def leaf(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call a function whose effects are this library's to know."""
         if trust.changing(f) and (self.frame is None or self.frame.watched):
             self.refuse(f"calls {getattr(f, '__name__', f)}, which gives other values in every call")
@@ -197,28 +220,30 @@ class Calls:
         calm = ours and self.is_calm((*args, *kwargs.values()))
         return self.native(f, args, kwargs, calm)
 
-    def is_calm(self, values):
+    def is_calm(self, values: Iterable[Any]) -> bool:
         """Whether an operator on these values calls no code of the user's."""
-        if state.active or state.pack is not None:
+        if state.active & ~CAPTURE or state.pack is not None:
             return False
         return all([type(v) in _CALM or own(type(v).__module__) for v in values])
 
-    def wrapped(self, args, kwargs, objects=False):
+    def wrapped(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], objects: bool = False
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
         """The arguments with functions that are interpreted when something else calls them."""
         if not any(map(callable, args)) and not any(map(callable, kwargs.values())):
             return args, kwargs
         return tuple([self.wrap(a, objects) for a in args]), {k: self.wrap(v, objects) for k, v in kwargs.items()}
 
-    def wrap(self, f, objects=False):
+    def wrap(self, f: Any, objects: bool = False) -> Any:
         """A function (or object) that is interpreted when something else calls it."""
         if not self.is_watched(f, objects):
             return f
         found = self.wrappers.get(id(f))
         if found is None:
-            found = self.wrappers[id(f)] = Interpreted(f, self)
+            found = self.wrappers[id(f)] = Interpreted(f, self)  # type: ignore[arg-type]
         return found
 
-    def native(self, f, args, kwargs, calm=False):
+    def native(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], calm: bool = False) -> Any:
         """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
         if self.lives:
             args, kwargs = self.numbers_of(f, args, kwargs)
@@ -233,7 +258,7 @@ class Calls:
         return result
 
     # -- classes -------------------------------------------------------------------------------------
-    def _construct(self, cls, args, kwargs):
+    def _construct(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         meta = type(cls)
         if meta is not type and not trusted_class(meta):
             made_by = self.in_class(meta, "__call__")
@@ -263,12 +288,12 @@ class Calls:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return x
 
-    def _demand_settled(self, cls):
+    def _demand_settled(self, cls: Any) -> None:
         """Refuse to make an instance of a class written in C that may read what is not its arguments'."""
         if isinstance(cls, type) and not trust.settled_class(cls):
             self.refuse(f"makes a {cls.__module__}.{cls.__qualname__}, which cannot be looked into")
 
-    def _builtin_class(self, cls, args, kwargs):
+    def _builtin_class(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if cls is super:
             return super(*(args or self.frame.of_super()))
         if self.lives:
@@ -300,15 +325,15 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(cls, args, kwargs)
 
-    def _drained(self, args):
+    def _drained(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, with what is iterated in Python as generators of the interpreter."""
         return tuple([self.drain(a) if self.method(a, "__iter__") is not None else a for a in args])
 
-    def drain(self, x):
+    def drain(self, x: Any) -> Any:
         """The values of an iterable as a generator."""
         return self.new(self._drain(self.iterate(x)))
 
-    def _drain(self, iterator):
+    def _drain(self, iterator: Any) -> Iterator[Any]:
         while True:
             try:
                 value = self.following(iterator)
@@ -317,7 +342,7 @@ class Calls:
             yield value
 
     # -- functions in C --------------------------------------------------------------------------------
-    def _written_in_c(self, f, args, kwargs):
+    def _written_in_c(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         special = _SPECIAL.get(f) if type(f) is types.BuiltinFunctionType else None
         if special is not None:
             return special(self, *args, **kwargs)
@@ -332,15 +357,19 @@ class Calls:
             return self._of_c_class(f, owner, name, args, kwargs)
         return self._method_of_c(f, owner, name, args, kwargs)
 
-    def _of_c_module(self, f, owner, name, args, kwargs):
+    def _of_c_module(
+        self, f: Any, owner: types.ModuleType | None, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         module = f.__module__ or getattr(owner, "__name__", "")
         if f in _FUNCTIONS and args:
             method = self.method(args[0], _FUNCTIONS[f])
             if method is not None:
                 return self.call(method, args[1:], kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
-        if module in ("_bisect", "_heapq") and args and type(args[0]) is list and not self.is_made(args[0]):
-            return self.change_first(f, args, kwargs)
+        if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
+            if not self.is_made(args[0]):
+                return self.change_first(f, args, kwargs)
+            self.change(args[0], f"changes a list ({f.__name__})")
         if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
             return self.combined(f, *args)
         if self.lives and f is isinstance and type(args[0]) is Number:
@@ -357,10 +386,10 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(f, args, kwargs)
 
-    def _all_numbers(self, values):
+    def _all_numbers(self, values: Iterable[Any]) -> bool:
         return any([type(v) is Number for v in values]) and all([type(v) in (Number, float, int) for v in values])
 
-    def _of_c_class(self, f, owner, name, args, kwargs):
+    def _of_c_class(self, f: Any, owner: type, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if name == "__new__" and args and isinstance(args[0], type):
             if args[0] is not type and not issubclass(args[0], type):
                 self._demand_settled(owner)
@@ -373,7 +402,7 @@ class Calls:
             return self.native(f, args, kwargs)
         return self.refuse(f"calls {owner.__name__}.{name}, which cannot be part of a program")
 
-    def _method_of_c(self, f, x, name, args, kwargs):
+    def _method_of_c(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A method that C defines, of ``x``."""
         simple = _OBJECT.get(name)
         if simple is not None and not isinstance(x, type | Tensor):
@@ -401,11 +430,11 @@ class Calls:
             self.seen(*args, *kwargs.values())
         return self.native(f, args if hasattr(f, "__self__") else (x, *args), kwargs)
 
-    def _refuse_random(self, module):
+    def _refuse_random(self, module: str) -> None:
         if module.split(".")[0] in ("_random", "random") or module.startswith("numpy.random"):
             self.refuse("draws from random or numpy.random, which a program would not do again; use torch.rand")
 
-    def _harmless(self, x, name):
+    def _harmless(self, x: Any, name: str) -> bool:
         """Whether a C method of ``x`` changes nothing that was there before, and depends on nothing else."""
         if type(x) in PLAIN or self.is_made(x) or isinstance(x, tuple | frozenset | slice | str | int | float):
             return True
@@ -416,8 +445,10 @@ class Calls:
             return name in ("__instancecheck__", "__subclasscheck__", "mro", "__subclasses__", "__or__", "__call__")
         return trust.trusted_name(module) and not module.startswith("numpy.random") or module in ("datetime", "re")
 
-    def _of_container(self, f, x, name, args, kwargs):
+    def _of_container(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if self.is_made(x):
+            if name in MUTATORS:
+                self.change(x, f"changes a container ({name})")
             return _NO_RESULT
         if name in MUTATORS:
             return self.change_by(f, x, name, args, kwargs)
@@ -437,13 +468,13 @@ class Calls:
         self.reads.whole(x)
         return _NO_RESULT
 
-    def _variable(self, f, x, name, args):
+    def _variable(self, f: Any, x: Any, name: str, args: tuple[Any, ...]) -> Any:
         if name != "get":
             self.refuse(f"sets the context variable {x.name}")
         return self.reads.add("variable", x, args, x.get(*args), x.name)
 
     # -- functions of the language -----------------------------------------------------------------------
-    def get(self, x, name, *default):
+    def get(self, x: Any, name: str, *default: Any) -> Any:
         """``getattr``."""
         try:
             return self.attribute(x, name)
@@ -452,7 +483,7 @@ class Calls:
                 raise
             return default[0]
 
-    def has(self, x, name):
+    def has(self, x: Any, name: str) -> bool:
         """``hasattr``."""
         try:
             self.attribute(x, name)
@@ -460,7 +491,7 @@ class Calls:
             return False
         return True
 
-    def next_or(self, x, *default):
+    def next_or(self, x: Any, *default: Any) -> Any:
         """``next``."""
         try:
             return self.following(x)
@@ -469,11 +500,11 @@ class Calls:
                 raise
             return default[0]
 
-    def iterate_from(self, x, *sentinel):
+    def iterate_from(self, x: Any, *sentinel: Any) -> Any:
         """``iter``."""
         return self.native(iter, (self.wrap(x), *sentinel), {}) if sentinel else self.iterate(x)
 
-    def variables(self, *x):
+    def variables(self, *x: Any) -> Any:
         """``vars``."""
         return self.attribute(x[0], "__dict__") if x else self.refuse("calls vars() of its own variables")
 
@@ -481,11 +512,11 @@ class Calls:
 class Interpreted:
     """A function that is interpreted while its capture lasts, whoever calls it."""
 
-    def __init__(self, function, interpreter):
+    def __init__(self, function: Callable[..., Any], interpreter: Interpreter) -> None:
         functools.update_wrapper(self, function, updated=())
         self._interpreter = interpreter
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._interpreter.active:
             return self.__wrapped__(*args, **kwargs)
         for x in args:
@@ -497,7 +528,7 @@ class Interpreted:
 
 _DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 _C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *_DESCRIPTORS))
-_SPECIAL = {
+_SPECIAL: dict[Any, Any] = {
     getattr: Calls.get, hasattr: Calls.has, setattr: lambda i, *a: i.set_attribute(*a), len: lambda i, x: i.length(x),
     delattr: lambda i, *a: i.delete_attribute(*a), iter: Calls.iterate_from, next: Calls.next_or, vars: Calls.variables,
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),

@@ -1,8 +1,12 @@
 """Changes of objects: made at once where the capture made the object, noted where it is from outside."""
 
-import types
+from __future__ import annotations
 
-from torchlike._base.state import DISPATCH, LEVELS, LIFTING, REMAT, SELECTIVE, state
+import types
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.interpreter.effects import (
     ABSENT,
@@ -19,7 +23,7 @@ from torchlike._transforms.interpreter.live import Number, may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
-_OTHERWISE = LEVELS | LIFTING | REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
+_OTHERWISE = LEVELS | REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
 _SLOT = types.MemberDescriptorType
 
 
@@ -32,35 +36,36 @@ class Changes:
             changed}. order: how many operations there were. sealed: why there can be no more, or None.
     """
 
-    def _start_changes(self):
-        self.changed, self.places, self.owners, self.order, self.sealed = {}, {}, {}, 0, None
+    def _start_changes(self) -> None:
+        self.sealed: str | None = None
+        self.changed, self.places, self.owners, self.order = {}, {}, {}, 0
 
-    def _allow(self, what):
+    def _allow(self, what: str) -> None:
         """Refuse a change that calls of the program could not make."""
         if self.sealed is not None:
             self.refuse_change(f"{what} {self.sealed}")
-        if state.active & _OTHERWISE:
+        if state.active & _OTHERWISE or (state.capture is not None and state.capture.repeats):
             self.refuse_change(f"{what} in a function that is transformed, repeated or run again")
         self.order += 1
 
     # -- what the function sees ----------------------------------------------------------------------
-    def touched(self, x):
+    def touched(self, x: Any) -> bool:
         """Whether the function has changed ``x``, so that code which is not interpreted would read the old state."""
         found = self.changed.get(id(x))
         return id(x) in self.owners or (found is not None and found.dirty())
 
-    def present(self, x):
+    def present(self, x: Any) -> Any:
         """``x``, or what stands for a changed container where it is read by code that is not interpreted."""
         found = self.changed.get(id(x)) if self.changed else None
         if found is None or not found.dirty() or type(x) is not found.base:
             return x
         return self.contents(x)
 
-    def presented(self, args):
+    def presented(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """``args`` as ``present`` has them."""
         return tuple(map(self.present, args)) if self.changed else args
 
-    def contents(self, x):
+    def contents(self, x: Any) -> Any:
         """A copy of a container from outside, which is what the function sees from now on."""
         found = self._changed(x)
         if found.contents is None:
@@ -71,17 +76,17 @@ class Changes:
             self.new(found.contents)
         return found.contents
 
-    def _changed(self, x):
+    def _changed(self, x: Any) -> Changed:
         found = self.changed.get(id(x))
         if found is None:
             found = self.changed[id(x)] = Changed(x, self.order)
         return found
 
-    def forget(self):
+    def forget(self) -> None:
         """Code that is not interpreted may have changed containers that were read as a whole: read them anew."""
         self.changed = {k: found for k, found in self.changed.items() if found.dirty()}
 
-    def untouched(self, optimizer):
+    def untouched(self, optimizer: Any) -> None:
         """Refuse that an optimizer of this library, which reads its groups as they are, takes a step after changes."""
         parts = [optimizer, vars(optimizer), optimizer.param_groups, optimizer.state, *optimizer.state.values()]
         for group in optimizer.param_groups:
@@ -91,7 +96,7 @@ class Changes:
         self.forget()
 
     # -- at the end ------------------------------------------------------------------------------------
-    def operations(self):
+    def operations(self) -> list[Op]:
         """All that the function changed, in order."""
         found = []
         for changed in self.changed.values():
@@ -101,7 +106,7 @@ class Changes:
             found += operations
         return sorted([*found, *self.places.values()], key=lambda op: op.order)
 
-    def anticipate(self):
+    def anticipate(self) -> None:
         """Raise where the program would be of no use in the next call, because it changes what it relies on."""
         spent = [*self._replaced()]
         moving = {(r.kind, id(r.holder), r.key) for r, value in spent if _may_move(r.value, value)}
@@ -110,7 +115,7 @@ class Changes:
         if spent and self.patient:
             self.refuse_change(f"changes {spent[0][0].name}")
 
-    def _replaced(self):
+    def _replaced(self) -> Iterator[tuple[Any, Any]]:
         """(read, new value) of what the function has read and changed."""
         found = self.reads.found.get
         for changed in self.changed.values():
@@ -132,7 +137,7 @@ class Changes:
                 yield read, op.args[-1] if op.args else MISSING
 
     # -- what the function has set ---------------------------------------------------------------------
-    def entry_set(self, x, key):
+    def entry_set(self, x: Any, key: Any) -> Any:
         """What the function has set for an entry: a value, MISSING, or ABSENT."""
         found = self.changed.get(id(x))
         if found is None:
@@ -142,7 +147,7 @@ class Changes:
         return found.entry(key) if found.entries else ABSENT
 
     # -- entries -------------------------------------------------------------------------------------
-    def put_entry(self, x, key, value):
+    def put_entry(self, x: Any, key: Any, value: Any) -> None:
         """``x[key] = value`` of a dict from outside; MISSING deletes what is there."""
         what = f"sets {entry_name(self.reads.name(x), key)}"
         self._allow(what)
@@ -156,7 +161,7 @@ class Changes:
         else:
             found.base.__setitem__(found.contents, key, value)
 
-    def _put_element(self, x, key, value):
+    def _put_element(self, x: Any, key: Any, value: Any) -> None:
         """``x[key] = value`` of a list from outside."""
         found = self._changed(x)
         if type(key) is int and found.contents is None and len(found.ops) == len(found.entries):
@@ -168,7 +173,7 @@ class Changes:
         self._allow(f"changes {self.reads.name(x)}")
         self.contents(x)[key] = self.present(value) if isinstance(key, slice) else value
 
-    def element(self, x, key):
+    def element(self, x: Any, key: int) -> Any:
         """What the function has set for an element of a list from outside, or ABSENT."""
         found = self.changed.get(id(x))
         if found is None or (found.contents is None and not found.ops):
@@ -178,17 +183,19 @@ class Changes:
             return found.entry(key % n) if -n <= key < n else ABSENT
         return self.native(_subscript, (self.contents(x), key), {})
 
-    def set_item(self, x, key, value):
+    def set_item(self, x: Any, key: Any, value: Any) -> None:
         """``x[key] = value``."""
         put = self.method(x, "__setitem__")
         if put is not None:
             self.call(put, (key, value))
         elif isinstance(x, Tensor) or self.is_made(x):
+            if not isinstance(x, Tensor):
+                self.change(x, "sets an entry")
             self.native(_put, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
 
-    def _set_outside(self, x, key, value):
+    def _set_outside(self, x: Any, key: Any, value: Any) -> None:
         base = base_of(x)
         if base is not None and issubclass(base, dict):
             self.put_entry(x, key, value)
@@ -200,7 +207,7 @@ class Changes:
         else:
             self.refuse_change(f"sets {entry_name(self.reads.name(x), key)}")
 
-    def delete_item(self, x, key):
+    def delete_item(self, x: Any, key: Any) -> None:
         """``del x[key]``."""
         delete, base = self.method(x, "__delitem__"), base_of(x)
         if delete is not None:
@@ -217,7 +224,7 @@ class Changes:
             self.native(_delete, (self.contents(x), key), {})
 
     # -- methods of containers -------------------------------------------------------------------------
-    def change_by(self, f, x, name, args, kwargs):
+    def change_by(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A method, written in C, that changes a container from outside."""
         what, base = f"changes {self.reads.name(x)} ({name})", base_of(x)
         if base is None or name in ("__init__", "__setstate__"):
@@ -240,31 +247,31 @@ class Changes:
             return x if name.startswith("__i") else None
         return self._on_contents(x, base, name, args, kwargs)
 
-    def change_first(self, f, args, kwargs):
+    def change_first(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A function, written in C, that reads and changes a list from outside."""
         self._allow(f"changes {self.reads.name(args[0])} ({f.__name__})")
         self.seen(*args[1:])
         args, kwargs = self.wrapped((self.contents(args[0]), *args[1:]), kwargs)
         return self.native(f, args, kwargs)
 
-    def _are_keys(self, name, args):
+    def _are_keys(self, name: str, args: tuple[Any, ...]) -> bool:
         return all([is_key(v) for v in (args if name in ("add", "discard") else self._taken(name, args)[0])])
 
-    def _taken(self, name, args):
+    def _taken(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments of a method, with the values of what it iterates over."""
         if name not in ("extend", "update", "extendleft", "__iadd__", "__ior__"):
             return args
         return tuple([self.new(list(a) if self._is_own(a) else self.all_of(a)) for a in args])
 
-    def _is_own(self, x):
+    def _is_own(self, x: Any) -> bool:
         return type(x) is tuple or (type(x) is list and self.is_made(x))
 
-    def all_of(self, x):
+    def all_of(self, x: Any) -> list[Any]:
         """The elements of an iterable as a list."""
         self.seen(x)
         return self.native(list, (x,), {})
 
-    def _on_contents(self, x, base, name, args, kwargs):
+    def _on_contents(self, x: Any, base: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         new = self.contents(x)
         if self.lives:
             self.constants(new)
@@ -278,7 +285,7 @@ class Changes:
             result = self.native(method, args, kwargs)
         return x if result is new else result
 
-    def _change_dict(self, x, name, args, kwargs, what):
+    def _change_dict(self, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> Any:
         if name in ("__setitem__", "update", "__ior__"):
             pairs = [args] if name == "__setitem__" else self._pairs(args, kwargs)
             for key, value in pairs:
@@ -294,7 +301,7 @@ class Changes:
             return self.new(self._changed(x).contents) and None
         return self._on_contents(x, base_of(x), name, args, kwargs)
 
-    def _take_or_set(self, x, name, key, *default):
+    def _take_or_set(self, x: Any, name: str, key: Any, *default: Any) -> Any:
         value = self.held(x, key)
         if name == "setdefault":
             if value is MISSING:
@@ -307,7 +314,7 @@ class Changes:
             raise KeyError(key)
         return default[0] if value is MISSING else value
 
-    def _pairs(self, args, kwargs):
+    def _pairs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """What ``dict.update`` sets."""
         found = []
         for x in args:
@@ -320,7 +327,7 @@ class Changes:
                 found += [tuple(self.all_of(pair)) for pair in self.all_of(x)]
         return [*found, *kwargs.items()]
 
-    def change_in_place(self, function, x, other):
+    def change_in_place(self, function: Any, x: Any, other: Any) -> Any:
         """``x += other`` and its like of a container from outside."""
         name = f"__{function.__name__.rstrip('_')}__"
         if base_of(x) is None or not hasattr(base_of(x), name):
@@ -328,7 +335,7 @@ class Changes:
         return self.change_by(None, x, name, (other,), {})
 
     # -- variables, slots, members of classes -------------------------------------------------------------
-    def _place(self, kind, holder, key, function, args, what):
+    def _place(self, kind: str, holder: Any, key: Any, function: Any, args: tuple[Any, ...], what: str) -> None:
         self._allow(what)
         place = kind, id(holder), key if type(key) in PLAIN else id(key)
         known = self.places.get(place)
@@ -337,14 +344,14 @@ class Changes:
         else:
             known.function, known.args = function, args
 
-    def place_set(self, kind, holder, key=None):
+    def place_set(self, kind: str, holder: Any, key: Any = None) -> Any:
         """What the function has set there: a value, MISSING if it deleted it, or ABSENT."""
         op = self.places.get((kind, id(holder), key if type(key) in PLAIN else id(key)))
         if op is None:
             return ABSENT
         return op.args[-1] if op.function is not delete_cell else MISSING
 
-    def variable(self, cell, name):
+    def variable(self, cell: Any, name: str) -> Any:
         """The value of a variable of a closure, or MISSING."""
         if self.places and (value := self.place_set("cell", cell)) is not ABSENT:
             return value
@@ -356,16 +363,17 @@ class Changes:
             return value
         return self.live(self.reads.add("cell", cell, None, value, name), "cell", cell, None)
 
-    def set_cell(self, cell, value, name):
+    def set_cell(self, cell: Any, value: Any, name: str) -> None:
         """Let a variable of a closure be ``value``; MISSING: have none."""
         if self.is_made(cell):
+            self.change(cell, f"sets the variable {name}")
             set_cell(cell, value) if value is not MISSING else delete_cell(cell)
         elif value is MISSING:
             self._place("cell", cell, None, delete_cell, (), f"deletes the variable {name}")
         else:
             self._place("cell", cell, None, set_cell, (value,), f"sets the variable {name}")
 
-    def _set_member(self, cls, name, value):
+    def _set_member(self, cls: type, name: str, value: Any) -> Any:
         """``cls.name = value``."""
         what = f"sets {cls.__qualname__}.{name}"
         plain = type(value) in PLAIN or type(value) is Number or isinstance(value, Tensor) or is_container(value)
@@ -375,7 +383,7 @@ class Changes:
         return self.classes.clear()
 
     # -- attributes ----------------------------------------------------------------------------------------
-    def set_attribute(self, x, name, value):
+    def set_attribute(self, x: Any, name: str, value: Any) -> Any:
         """``x.name = value``."""
         if isinstance(x, Tensor):
             return self._set_of_tensor(x, name, value)
@@ -386,18 +394,19 @@ class Changes:
                 return self.call(setter, (x, name, value))
         return self.set_generic(x, name, value)
 
-    def _set_of_tensor(self, x, name, value):
+    def _set_of_tensor(self, x: Any, name: str, value: Any) -> Any:
         if hasattr(type(x), name):
             return self.native(setattr, (x, name, self.constant(value)), {})
         what = f"sets the attribute {name} of a tensor that was made outside"
         if self.is_made(x):
+            self.change(x, what)
             return setattr(x, name, self.constant(value))
         members = getattr(x, "__dict__", None)
         if id(x) in self.arguments or members is None:
             self.refuse_change(what)
         return self.put_entry(self.members(x), name, value)
 
-    def set_generic(self, x, name, value):
+    def set_generic(self, x: Any, name: str, value: Any) -> Any:
         """``object.__setattr__(x, name, value)``."""
         cls, found = type(x), MISSING
         if not isinstance(x, type | types.ModuleType) and not trusted_class(cls):
@@ -411,10 +420,12 @@ class Changes:
                 return self.call(setter, (found, x, value))
         if not self.is_made(x) and name != "_opt_called":
             return self._set_attribute_outside(x, name, value, found)
+        if name != "_opt_called":
+            self.change(x, f"sets the attribute {name}")
         value = self.constant(value)
         return object.__setattr__(x, name, value) if not isinstance(x, type) else setattr(x, name, value)
 
-    def _set_attribute_outside(self, x, name, value, found):
+    def _set_attribute_outside(self, x: Any, name: str, value: Any, found: Any) -> Any:
         if isinstance(x, type):
             return self._set_member(x, name, value)
         what = f"sets {entry_name(self.reads.name(x), name)}"
@@ -427,7 +438,7 @@ class Changes:
         self.owners[id(x)] = x
         return self.put_entry(members, name, value)
 
-    def _same_or_refuse(self, x, name, value, what):
+    def _same_or_refuse(self, x: Any, name: str, value: Any, what: str) -> None:
         """Setting an attribute to what it is changes nothing."""
         try:
             now = self.attribute(x, name)
@@ -436,9 +447,9 @@ class Changes:
         if not unchanged(now, value):
             self.refuse_change(what)
 
-    def _writable(self, x, name, found):
+    def _writable(self, x: Any, name: str, found: Any) -> Any:
         """The ``__dict__`` that an attribute of ``x`` is stored in; None where that is not all that setting it does."""
-        cls = type(x)
+        cls: Any = type(x)
         if trusted_class(cls):
             found = getattr(cls, name, MISSING)
             if own(cls.__module__) or (cls not in OPEN and cls.__setattr__ is not object.__setattr__):
@@ -449,7 +460,7 @@ class Changes:
             return None
         return self.members(x)
 
-    def delete_attribute(self, x, name):
+    def delete_attribute(self, x: Any, name: str) -> Any:
         """``del x.name``."""
         deleter = self.method(x, "__delattr__")
         if deleter is not None:
@@ -457,12 +468,14 @@ class Changes:
         if isinstance(x, Tensor) and hasattr(type(x), name):
             return self.native(delattr, (x, name), {})
         if self.is_made(x):
+            self.change(x, f"deletes the attribute {name}")
             return object.__delattr__(x, name)
         return self.delete_generic(x, name)
 
-    def delete_generic(self, x, name):
+    def delete_generic(self, x: Any, name: str) -> Any:
         """``object.__delattr__(x, name)``."""
         if self.is_made(x):
+            self.change(x, f"deletes the attribute {name}")
             return object.__delattr__(x, name)
         what = f"deletes {self.reads.name(x)}.{name}"
         simple = not isinstance(x, type | Tensor) and not trusted_class(type(x))
@@ -483,33 +496,33 @@ class Again(Exception):
         moving: {(kind, id of a holder, key)}. fixed: of those that can be no inputs.
     """
 
-    def __init__(self, moving=frozenset(), fixed=frozenset()):
+    def __init__(self, moving: Set[Any] = frozenset(), fixed: Set[Any] = frozenset()) -> None:
         super().__init__()
         self.moving, self.fixed = moving, fixed
 
 
-def _may_move(before, after):
+def _may_move(before: Any, after: Any) -> bool:
     return may_live(before) and type(after) is type(before) and (type(before) is not tuple or may_live(after))
 
 
-def unchanged(now, value):
+def unchanged(now: Any, value: Any) -> bool:
     """Whether replacing ``now`` by ``value`` changes nothing."""
     if now is value:
         return True
     return type(now) is type(value) and type(now) in PLAIN and now == value and repr(now) == repr(value)
 
 
-def _set_slot(x, descriptor, value):
+def _set_slot(x: Any, descriptor: Any, value: Any) -> None:
     descriptor.__set__(x, value)
 
 
-def _subscript(x, key):
+def _subscript(x: Any, key: Any) -> Any:
     return x[key]
 
 
-def _put(x, key, value):
+def _put(x: Any, key: Any, value: Any) -> None:
     x[key] = value
 
 
-def _delete(x, key):
+def _delete(x: Any, key: Any) -> None:
     del x[key]

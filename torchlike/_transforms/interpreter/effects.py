@@ -15,8 +15,11 @@ objects. So a change is noted here, and the function reads the new value from he
 Operations name their values as the capture knows them; :mod:`replay` says how each call of the program makes these.
 """
 
+from __future__ import annotations
+
 import collections
 import types
+from collections.abc import Callable
 from typing import Any
 
 from torchlike._transforms.interpreter.reads import MISSING
@@ -45,7 +48,7 @@ class Op:
 
     __slots__ = ("function", "target", "args", "order")
 
-    def __init__(self, function, target, args, order):
+    def __init__(self, function: Callable[..., Any], target: Any, args: tuple[Any, ...], order: int) -> None:
         self.function, self.target, self.args, self.order = function, target, args, order
 
 
@@ -60,11 +63,11 @@ class Changed:
 
     __slots__ = ("x", "base", "entries", "ops", "contents", "before", "order")
 
-    def __init__(self, x, order):
+    def __init__(self, x: Any, order: int) -> None:
         self.x, self.base, self.order = x, base_of(x), order
         self.entries, self.ops, self.contents, self.before = {}, [], None, None
 
-    def dirty(self):
+    def dirty(self) -> bool:
         """Whether the function has changed it."""
         if self.contents is None:
             return bool(self.ops)
@@ -77,28 +80,28 @@ class Changed:
             return self.before != self.contents
         return any([a is not b for a, b in zip(self.before, self.contents, strict=True)])
 
-    def growth(self):
+    def growth(self) -> int | None:
         """By how many elements a list grows, None if that is not known without looking into it."""
         if self.contents is not None or self.base is not list:
             return None
         grown = [op for op in self.ops if op.function is not list.__setitem__]
         return sum([len(op.args[0]) if op.function in (list.extend, list.__iadd__) else 1 for op in grown])
 
-    def length(self):
+    def length(self) -> int | None:
         """How many elements it has in the end, if that is known."""
         if self.contents is not None:
             return len(self.contents)
         growth = self.growth()
         return None if growth is None else len(self.x) + growth
 
-    def entry(self, key):
+    def entry(self, key: Any) -> Any:
         """What the function has set for ``key``: a value, MISSING if it deleted it, ABSENT if it did neither."""
         op = self.entries.get(key)
         if op is None:
             return ABSENT
         return op.args[1] if len(op.args) == 2 else MISSING
 
-    def put(self, key, value, order):
+    def put(self, key: Any, value: Any, order: int) -> None:
         """Note that an entry is set; ``MISSING`` deletes it."""
         known = self.entries.get(key)
         if known is not None and len(known.args) == 2 and value is not MISSING:
@@ -110,25 +113,26 @@ class Changed:
         self.entries[key] = op
         self.ops.append(op)
 
-    def copy(self):
+    def copy(self) -> None:
         """See it as a whole from now on."""
         self.before, self.contents = copied(self.x, self.base), copied(self.x, self.base)
         for op in self.ops:
             op.function(self.contents, *op.args)
         self.ops, self.entries = [], {}
 
-    def empty(self):
+    def empty(self) -> None:
         """It is cleared: what it was does not matter."""
         self.contents, self.before, self.ops, self.entries = fresh(self.x, self.base), None, [], {}
 
-    def operations(self):
+    def operations(self) -> list[Op]:
         """The operations that make it what the function sees, of those of ``ops`` or of the difference."""
         if self.contents is None:
             return self.ops
         return [Op(f, self.x, args, self.order) for f, args in self._difference()] if self.dirty() else []
 
-    def _difference(self):
-        base, new = self.base, self.contents
+    def _difference(self) -> list[tuple[Any, tuple[Any, ...]]]:
+        base: Any = self.base
+        new: Any = self.contents
         if issubclass(base, dict):
             return self._entries_changed(new)
         if self.before is None or base is collections.deque:
@@ -137,7 +141,7 @@ class Changed:
             return [(set.difference_update, (list(self.before - new),)), (set.update, (list(new - self.before),))]
         return [(list.__setitem__, (slice(None), list(new)))]
 
-    def _entries_changed(self, new):
+    def _entries_changed(self, new: Any) -> list[tuple[Any, tuple[Any, ...]]]:
         base, before = self.base, self.before
         kept = None if before is None else [k for k in before if k in new]
         if kept is None or list(new)[: len(kept)] != kept:
@@ -146,19 +150,19 @@ class Changed:
         return deleted + [(base.__setitem__, (k, v)) for k, v in new.items() if before.get(k, ABSENT) is not v]
 
 
-def base_of(x):
+def base_of(x: Any) -> Any:
     """The class in C that a container is made of; None for others."""
     return next((base for base in _BASES if isinstance(x, base)), None)
 
 
-def fresh(x, base):
+def fresh(x: Any, base: Any) -> Any:
     """An empty container like ``x``."""
     if base is collections.defaultdict:
         return base(x.default_factory)
     return base([], x.maxlen) if base is collections.deque else base()
 
 
-def copied(x, base):
+def copied(x: Any, base: Any) -> Any:
     """A container of class ``base`` that holds what ``x`` holds."""
     new = fresh(x, base)
     if issubclass(base, dict):
@@ -170,18 +174,18 @@ def copied(x, base):
     return new
 
 
-def is_key(x):
+def is_key(x: Any) -> bool:
     """Whether hashing and comparing ``x`` runs no code of the user's."""
     if isinstance(x, tuple):
         return all(map(is_key, x))
-    return type(x) in PLAIN or type(x).__hash__ is object.__hash__ or isinstance(x, type)
+    return type(x) in PLAIN or type(x).__hash__ is object.__hash__ or isinstance(x, type)  # type: ignore[comparison-overlap]
 
 
-def set_cell(cell, value):
+def set_cell(cell: Any, value: Any) -> None:
     """Let a variable of a closure be ``value``."""
     cell.cell_contents = value
 
 
-def delete_cell(cell):
+def delete_cell(cell: Any) -> None:
     """Let a variable of a closure have no value."""
     del cell.cell_contents

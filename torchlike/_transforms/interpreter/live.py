@@ -5,9 +5,13 @@ recipe that each call follows; a comparison becomes a guard on its outcome; with
 What needs the number itself makes it a constant of the program again, with a guard on its value.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jax import lax
 
@@ -37,7 +41,7 @@ class Number:
 
     __slots__ = ("value", "get", "sources")
 
-    def __init__(self, value, get, sources):
+    def __init__(self, value: Any, get: Callable[[], Any], sources: Sequence[Any]) -> None:
         self.value, self.get, self.sources = value, get, sources
 
 
@@ -49,7 +53,7 @@ class Live:
             were read that did. tensors: {place: (what stands for tensors that did, these)}.
     """
 
-    def live(self, value, kind, holder, key):
+    def live(self, value: Any, kind: str, holder: Any, key: Any) -> Any:
         """A value that was just read, as a live number if it has changed before."""
         if not self.moving or type(value) in _NEVER or not may_live(value):
             return value
@@ -66,7 +70,7 @@ class Live:
         self.lives = True
         return number
 
-    def _live_tensors(self, value, place, holder, key):
+    def _live_tensors(self, value: Any, place: Any, holder: Any, key: Any) -> Any:
         """A tensor, or a tuple of tensors, that another one replaces from call to call."""
         found, kind = self.reads.found, place[0]
         read = found[self.reads.key(kind, holder, key)]
@@ -84,7 +88,7 @@ class Live:
         self.tensors[place] = stand_in, value
         return stand_in
 
-    def _unread(self, read):
+    def _unread(self, read: Read) -> None:
         """Forget a read, and what it noted of a tensor that was not read before under another name."""
         del self.reads.found[self.reads.key(read.kind, read.holder, read.key)]
         tensor = self.reads.key("tensor", read.value, None)
@@ -92,10 +96,10 @@ class Live:
         if noted is not None and noted.name == read.name:
             del self.reads.found[tensor]
 
-    def _tensors_of(self, value):
+    def _tensors_of(self, value: Any) -> tuple[Tensor, ...]:
         return value if type(value) is tuple else (value,)
 
-    def _stand_in(self, value, get):
+    def _stand_in(self, value: Any, get: Callable[..., Any]) -> Any:
         if type(value) is tuple:
             parts = [self._stand_in(t, lambda i=i: get()[i]) for i, t in enumerate(value)]
             return None if any([t is None for t in parts]) else self.new(tuple(parts))
@@ -106,7 +110,7 @@ class Live:
             self.arguments.add(id(stand_in))
         return stand_in
 
-    def shared(self):
+    def shared(self) -> set[Any]:
         """The places of live tensors whose memory the function reads under another name too."""
         read = {id(r.holder._storage) for r in self.reads.found.values() if r.kind == "tensor"}
         for optimizer in self.reads.optimizers:
@@ -114,13 +118,13 @@ class Live:
         values = self.tensors.items()
         return {place for place, (_, v) in values if any([id(t._storage) in read for t in self._tensors_of(v)])}
 
-    def _kind_of(self, number):
+    def _kind_of(self, number: Number) -> None:
         """Guard the type of a live number, which decides about dtypes."""
         ((kind, holder, key, value, name),) = number.sources
         known = ("number", kind, id(holder), key)
         self.reads.found.setdefault(known, Read("number", number.get, None, type(value), f"the type of {name}"))
 
-    def constant(self, x):
+    def constant(self, x: Any) -> Any:
         """``x``; a live number becomes a constant, with a guard."""
         if type(x) is not Number:
             return x
@@ -129,7 +133,7 @@ class Live:
             self.reads.add(kind, holder, key, value, name)
         return x.value
 
-    def constants(self, x):
+    def constants(self, x: Any) -> Any:
         """``x`` with no live number in it, or in the containers that it consists of."""
         kind = type(x)
         if kind is tuple:
@@ -142,11 +146,11 @@ class Live:
                 x[key] = self.constants(value)
         return self.constant(x)
 
-    def outcome(self, function, *numbers):
+    def outcome(self, function: Callable[..., Any], *numbers: Any) -> Any:
         """What a test of numbers gives, as a guard."""
         gets = [_getter(n) for n in numbers]
 
-        def get():
+        def get() -> Any:
             return function(*[g() for g in gets])
 
         result = function(*[_value(n) for n in numbers])
@@ -155,7 +159,7 @@ class Live:
         self.reads._kept.append(get)
         return result
 
-    def combined(self, function, *numbers):
+    def combined(self, function: Callable[..., Any], *numbers: Any) -> Any:
         """Arithmetic of numbers, some of which are live."""
         value = function(*[_value(n) for n in numbers])
         if type(value) not in _NUMERIC:
@@ -164,7 +168,7 @@ class Live:
         sources = [source for n in numbers if type(n) is Number for source in n.sources]
         return Number(value, lambda: function(*[g() for g in gets]), sources)
 
-    def of_numbers(self, symbol, function, left, right):
+    def of_numbers(self, symbol: str, function: Callable[..., Any], left: Any, right: Any) -> Any:
         """``left + right`` and its like, where at least one is a live number."""
         if _is_number(left) and _is_number(right):
             if symbol in ("<", "<=", ">", ">=", "==", "!="):
@@ -177,7 +181,7 @@ class Live:
                 return self.native(function, (left, self.as_tensor(right, left.dtype)), {})
         return self.binary(symbol, self.constant(left), self.constant(right))
 
-    def as_tensor(self, number, dtype):
+    def as_tensor(self, number: Number, dtype: Any) -> Tensor:
         """A live number as a tensor without dimensions, which is an input of the program."""
         known = id(number.get)
         array = self.inputs.get(known)
@@ -186,7 +190,9 @@ class Live:
             self.reads._kept.append(number.get)
         return wrap(lax.convert_element_type(array, dtype.np))
 
-    def numbers_of(self, f, args, kwargs):
+    def numbers_of(
+        self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of something that is not interpreted: operators take live numbers as tensors."""
         name = getattr(f, "__name__", "")
         if name in _METHODS and args and _fits(args[0]):
@@ -200,7 +206,7 @@ class Live:
         return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
 
 
-def may_live(value):
+def may_live(value: Any) -> bool:
     """Whether a value can be an input: a number, a tensor, a tuple of tensors."""
     kind = type(value)
     if kind is tuple:
@@ -208,23 +214,23 @@ def may_live(value):
     return kind in _NUMERIC or kind is Tensor
 
 
-def _fits(x):
+def _fits(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dtype in (dtypes.float32, dtypes.float64)
 
 
-def _is_number(x):
+def _is_number(x: Any) -> bool:
     return type(x) is Number or type(x) in (float, int, bool)
 
 
-def _value(x):
+def _value(x: Any) -> Any:
     return x.value if type(x) is Number else x
 
 
-def _getter(x):
+def _getter(x: Any) -> Callable[[], Any]:
     return x.get if type(x) is Number else lambda: x
 
 
-def _plain(function):
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """The operator that an operator in place is for numbers, which cannot change."""
     name = function.__name__
     return getattr(operator, name[1:]) if name.startswith("i") and hasattr(operator, name[1:]) else function

@@ -1,5 +1,10 @@
 """Frames, and the loop that runs their instructions."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import jax
 
 from torchlike._transforms.capture.recording import Unsupported
@@ -8,6 +13,10 @@ from torchlike._transforms.interpreter.bytecode import REFUSED, decoded
 from torchlike._transforms.interpreter.instructions import NO_KWARGS, OPS
 from torchlike._transforms.interpreter.native import door
 from torchlike._transforms.interpreter.trust import own
+
+if TYPE_CHECKING:
+    import types
+    from types import FunctionType
 
 _ENDS = (Unsupported, jax.errors.JAXTypeError)  # never shown to the function's own handlers
 
@@ -18,18 +27,20 @@ class Frame:
     __slots__ = ("decoded", "code", "ops", "stack", "local", "globals", "builtins", "pc", "handled", "names",
                  "watched", "thrown")  # fmt: skip
 
-    def __init__(self, function, local, ops):
+    def __init__(self, function: FunctionType, local: dict[str, Any], ops: list[Any]) -> None:
         self.code, self.decoded, self.ops = function.__code__, decoded(function.__code__), ops
         self.stack, self.local, self.pc = [], local, 0
         self.globals, self.builtins = function.__globals__, function.__builtins__
-        self.handled, self.names, self.thrown = None, (), None
+        self.names: tuple[str, ...] = ()
+        self.handled: Any = None
+        self.thrown: Any = None
         self.watched = not own(self.globals.get("__name__") or "")
 
-    def line(self):
+    def line(self) -> int:
         """The line of the instruction that runs."""
         return self.decoded.lines[max(self.pc - 1, 0)]
 
-    def door(self):
+    def door(self) -> Callable[..., Any]:
         """What calls from that line."""
         line, doors = self.line(), self.decoded.doors
         found = doors.get(line)
@@ -37,21 +48,21 @@ class Frame:
             found = doors[line] = door(self.code, line, self.globals)
         return found
 
-    def handler(self, at):
+    def handler(self, at: int) -> Any:
         """Where an exception in the instruction ``at`` goes, or None."""
         for handler in reversed(self.decoded.handlers):
             if handler.start <= at < handler.end:
                 return handler
         return None
 
-    def protected(self):
+    def protected(self) -> bool:
         """Whether a generator waits where it has code of the user's to run when it is closed."""
         handler = self.handler(self.pc - 1)
         while handler is not None and self.decoded.names[handler.target] == "CLEANUP_THROW":
             handler = self.handler(handler.target)
         return handler is not None and self.decoded.names[handler.target] != "STOPITERATION_ERROR"
 
-    def of_super(self):
+    def of_super(self) -> tuple[Any, Any]:
         """What ``super()`` without arguments means here."""
         first = self.code.co_varnames[0]
         x = self.local[first]
@@ -65,11 +76,13 @@ class Loop:
         frame: the one that runs, or None. suspended: {id: frame} of generators that wait within ``try`` or ``with``.
     """
 
-    def door(self):
+    frame: Frame | None
+
+    def door(self) -> Callable[..., Any] | None:
         """What calls from the user's line, or None."""
         return None if self.frame is None else self.frame.door()
 
-    def frame_of(self, function, local):
+    def frame_of(self, function: FunctionType, local: dict[str, Any]) -> Frame:
         """A frame at the start of a function."""
         ops = _linked(function.__code__)
         frame = Frame(function, local, ops)
@@ -77,7 +90,7 @@ class Loop:
             frame.local[name] = cell
         return frame
 
-    def run(self, frame):
+    def run(self, frame: Frame) -> Any:
         """Run a frame to its end."""
         before, self.frame = self.frame, frame
         try:
@@ -85,7 +98,7 @@ class Loop:
         finally:
             self.frame = before
 
-    def generator(self, frame):
+    def generator(self, frame: Frame) -> Iterator[Any]:
         """A generator of what the frame yields."""
         while True:
             before, self.frame = self.frame, frame
@@ -108,7 +121,7 @@ class Loop:
             finally:
                 self.suspended.pop(id(frame), None)
 
-    def advance(self, frame):
+    def advance(self, frame: Frame) -> tuple[Any, ...]:
         """Run up to a return or yield: (which, value)."""
         ops = frame.ops
         while True:
@@ -127,7 +140,7 @@ class Loop:
                     del frame.stack[:]
                     raise  # no variable keeps it: its traceback refers to this call
 
-    def _throw(self, frame):
+    def _throw(self, frame: Frame) -> None:
         """Go on with an exception, which what the frame yields from gets first."""
         error, frame.thrown = frame.thrown, None
         names, arguments = frame.decoded.names, frame.decoded.arguments
@@ -149,7 +162,7 @@ class Loop:
         finally:
             error = None
 
-    def _handled(self, frame, error):
+    def _handled(self, frame: Frame, error: BaseException) -> bool:
         """Whether the frame handles an exception: where it goes on is set then."""
         if isinstance(error, _ENDS):
             placed, error._placed, errors = hasattr(error, "_placed"), True, [error]
@@ -169,7 +182,7 @@ class Loop:
         return True
 
 
-def _raised_while(error, handled):
+def _raised_while(error: BaseException, handled: BaseException) -> None:
     """Note that an exception was raised while another one was handled; chains of these have no circles."""
     last = handled
     while last.__context__ is not None and last.__context__ is not error:
@@ -178,11 +191,11 @@ def _raised_while(error, handled):
     error.__context__ = handled
 
 
-def _raise(errors):
+def _raise(errors: list[BaseException]) -> NoReturn:
     raise errors.pop()
 
 
-def _linked(code):
+def _linked(code: types.CodeType) -> list[Any]:
     found = _programs.get(code)
     if found is None:
         made = decoded(code)

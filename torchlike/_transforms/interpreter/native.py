@@ -1,14 +1,21 @@
 """Calls of code that is not interpreted: from the user's line, and with an eye on what it calls back."""
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
 import sys
 import types
 import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import unseen
+
+if TYPE_CHECKING:
+    from types import FrameType, FunctionType
 
 _template = (lambda f, args, kwargs: f(*args, **kwargs)).__code__
 _units = len(_template.co_code) // 2
@@ -17,7 +24,7 @@ _table = b"".join(bytes([0x80 | 13 << 3 | min(8, _units - i) - 1, 0]) for i in r
 _doors: set[types.CodeType] = set()  # code objects of doors
 
 
-def door(code, line, namespace):
+def door(code: types.CodeType, line: int, namespace: dict[str, Any]) -> FunctionType:
     """A function that calls others, as from ``line`` of ``code``: tracebacks and warnings show that."""
     made = _template.replace(
         co_filename=code.co_filename, co_name=code.co_name, co_qualname=code.co_qualname, co_firstlineno=line,
@@ -30,10 +37,10 @@ def door(code, line, namespace):
 class Net:
     """Ends the trace where Python code that should be interpreted runs without being so."""
 
-    def __init__(self):
-        self.missed = None
+    def __init__(self) -> None:
+        self.missed: str | None = None
 
-    def __call__(self, frame, event, argument):
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         if event != "call" or code in _doors or not unseen(code, frame.f_globals.get("__name__") or ""):
             return
@@ -41,11 +48,11 @@ class Net:
             self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
             raise Unsupported(self.reason())
 
-    def reason(self):
+    def reason(self) -> str:
         """Why the trace ends."""
         return f"has {self.missed} called by a function that cannot be looked into"
 
-    def call(self, function, args, kwargs):
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """``function(*args, **kwargs)``, under this net."""
         before = sys.gettrace()
         sys.settrace(self)
@@ -61,7 +68,7 @@ class Net:
 _KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_library", "_decl", "_executor")])
 
 
-def _apart(frame):
+def _apart(frame: FrameType) -> bool:
     """Whether a frame runs on behalf of an import or an interruption, or is the kernel of an operator."""
     interruptions = _interruptions()
     while frame is not None and frame.f_code not in _doors:
@@ -74,7 +81,7 @@ def _apart(frame):
     return False
 
 
-def _interruptions():
+def _interruptions() -> set[types.CodeType]:
     """The code that runs between any two instructions of a function: of the collector, finalizers and signals."""
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     called = [getattr(f, "__func__", f) for f in (*gc.callbacks, *handlers)]
@@ -84,11 +91,11 @@ def _interruptions():
 class open_net:
     """A context, below a net, in which code is interpreted again."""
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = sys.gettrace()
         if self.before is not None:
             sys.settrace(None)
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         if self.before is not None:
             sys.settrace(self.before)

@@ -1,8 +1,13 @@
 """Attributes, subscripts, iteration and operators of objects as the language defines them, with each read noted."""
 
+from __future__ import annotations
+
 import collections
+import contextlib
 import operator
 import types
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -13,13 +18,16 @@ from torchlike._transforms.interpreter.live import Number, may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
 
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Value
+
 _SLOT = types.MemberDescriptorType
 _STORED = (_SLOT, types.GetSetDescriptorType)
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _C_METHODS = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType, *_C_DESCRIPTORS)
 
 
-def is_iterator(x):
+def is_iterator(x: Any) -> bool:
     """Whether taking a value from ``x`` changes it."""
     return hasattr(type(x), "__next__")
 
@@ -29,50 +37,71 @@ class Objects:
 
     Attributes:
         made: {id: object} of what was made since the capture began: it is free to change, and nothing of it is
-            guarded. reads: what was read of the others. arguments: ids of the tensors that stand for arguments.
+            guarded. around: what was made before the bodies, of loops and branches, that run now: these may not
+            change it. reads: what was read of the others. arguments: ids of the tensors that stand for arguments.
     """
 
-    def is_made(self, x):
-        """Whether ``x`` was made while capturing."""
-        return id(x) in self.made
+    made: dict[int, Any]
+    around: list[dict[int, Any]]
 
-    def new(self, x):
+    def is_made(self, x: Any) -> bool:
+        """Whether ``x`` was made while capturing."""
+        return id(x) in self.made or (bool(self.around) and self._is_around(x))
+
+    def _is_around(self, x: Any) -> bool:
+        return any([id(x) in made for made in self.around])
+
+    @contextlib.contextmanager
+    def body(self) -> Iterator[None]:
+        """A context for a function that something else repeats, or leaves out: it changes nothing around it."""
+        self.around.append(self.made)
+        self.made = {}
+        try:
+            yield
+        finally:
+            inner = self.made
+            self.made = self.around.pop()
+            self.made.update(inner)
+
+    def new(self, x: Any) -> Any:
         """Note that ``x`` was just made."""
         if type(x) not in PLAIN:
             self.made[id(x)] = x
         return x
 
-    def refuse(self, what):
+    def refuse(self, what: str) -> NoReturn:
         """End the trace."""
         raise Unsupported(what)
 
-    def refuse_change(self, what):
+    def refuse_change(self, what: str) -> NoReturn:
         """End the trace at a change of what was there before, which may be one of those that only first calls make."""
         error = Unsupported(f"{what}, which a program would not do again")
         error.transient = True
         raise error
 
-    def change(self, x, what):
-        """Refuse to change what was there before."""
+    def change(self, x: Any, what: str) -> None:
+        """Refuse to change what was there before, or what was made around the body that runs."""
         if not self.is_made(x):
             self.refuse_change(what)
+        if self.around and id(x) not in self.made and type(x) not in PLAIN:
+            self.refuse_change(f"{what} in the body of a loop or branch")
 
     # -- classes -----------------------------------------------------------------------------------
-    def in_class(self, cls, name):
+    def in_class(self, cls: type, name: str) -> Any:
         """What the classes in ``cls.__mro__`` define as ``name``, or MISSING."""
         known = self.classes.get((cls, name))
         if known is None:
             known = self.classes[cls, name] = (self._in_class(cls, name),)
         return known[0]
 
-    def _in_class(self, cls, name):
+    def _in_class(self, cls: type, name: str) -> Any:
         for base in type.__dict__["__mro__"].__get__(cls):
             value = self._member(base, name)
             if value is not MISSING:
                 return value
         return MISSING
 
-    def _member(self, base, name):
+    def _member(self, base: Any, name: str) -> Any:
         """What a class itself defines as ``name``, or MISSING."""
         if self.places and (value := self.place_set("class", base, name)) is not ABSENT:
             return value
@@ -81,7 +110,7 @@ class Objects:
             self.reads.add("class", base, name, value, f"{base.__qualname__}.{name}")
         return value
 
-    def method(self, x, name):
+    def method(self, x: Any, name: str) -> Any:
         """The method ``name`` of ``type(x)`` that is written in Python, bound to ``x``; None if there is none."""
         cls = type(x)
         if trusted_class(cls) or isinstance(x, Tensor):
@@ -93,7 +122,7 @@ class Objects:
             return None
         return self.bound(found, x, cls)
 
-    def bound(self, found, x, cls):
+    def bound(self, found: Any, x: Any, cls: type) -> Any:
         """What a member of a class gives when it is read from ``x`` (None: from the class)."""
         kind = type(found)
         if kind is types.FunctionType:
@@ -115,7 +144,7 @@ class Objects:
             return self.call(get, (found, x, cls))
         return found.__get__(x, cls)
 
-    def _slot(self, found, x, cls):
+    def _slot(self, found: Any, x: Any, cls: type) -> Any:
         """What a slot, or an attribute that C computes, holds for ``x``."""
         if self.places and (value := self.place_set("slot", x, found)) is not ABSENT:
             return value
@@ -126,14 +155,14 @@ class Objects:
         name = f"{self.reads.name(x)}.{found.__name__}"
         return self.live(self.reads.add("slot", x, found, value, name), "slot", x, found)
 
-    def getter_of(self, found):
+    def getter_of(self, found: property) -> Any:
         """The getter of a property."""
         if found.fget is None:
             raise AttributeError("unreadable attribute")
         return found.fget
 
     # -- attributes --------------------------------------------------------------------------------
-    def attribute(self, x, name):
+    def attribute(self, x: Any, name: str) -> Any:
         """``x.name``."""
         x = self.constant(x)
         cls = type(x)
@@ -158,7 +187,7 @@ class Objects:
                 raise
         return self.call(fallback, (x, name))
 
-    def generic(self, x, name):
+    def generic(self, x: Any, name: str) -> Any:
         """``object.__getattribute__(x, name)``."""
         cls = type(x)
         if not self.is_made(x):
@@ -177,7 +206,7 @@ class Objects:
             raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=x)
         return self._live_member(cls, name, found) if may_live(found) else self.bound(found, x, cls)
 
-    def _live_member(self, cls, name, value):
+    def _live_member(self, cls: type, name: str, value: Any) -> Any:
         """A number or tensor that is a member of a class."""
         for base in cls.__mro__ if self.moving else ():
             if self.place_set("class", base, name) is not ABSENT:
@@ -186,14 +215,14 @@ class Objects:
                 return self.live(value, "class", base, name)
         return value
 
-    def _overrides(self, found):
+    def _overrides(self, found: Any) -> bool:
         """Whether a member of a class is a data descriptor."""
         kind = type(found)
         if kind is types.FunctionType or kind in PLAIN:
             return False
         return hasattr(kind, "__set__") or hasattr(kind, "__delete__")
 
-    def members(self, x):
+    def members(self, x: Any) -> Any:
         """``x.__dict__``, or None."""
         try:
             found = object.__getattribute__(x, "__dict__")
@@ -206,7 +235,7 @@ class Objects:
             self.reads.names[id(found)] = self.reads.name(x)
         return found
 
-    def held(self, d, key, name=None):
+    def held(self, d: dict[Any, Any], key: Any, name: str | None = None) -> Any:
         """``d[key]`` of a dict, or MISSING."""
         if self.is_made(d):
             return dict.get(d, key, MISSING)
@@ -214,7 +243,7 @@ class Objects:
             return value
         return self.live(self.reads.entry(d, key, name), "entry", d, key)
 
-    def _of_tensor(self, x, cls, name):
+    def _of_tensor(self, x: Any, cls: type, name: str) -> Any:
         for base in cls.__mro__:
             if name in base.__dict__:
                 if own(base.__module__) or base.__flags__ & 1 << 9 == 0:
@@ -235,19 +264,19 @@ class Objects:
             return self.call(fallback, (x, name))
         raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}", name=name, obj=x)
 
-    def of_native_tensor(self, x, name):
+    def of_native_tensor(self, x: Any, name: str) -> Any:
         """An attribute that this library defines for tensors."""
         if name == "_version" and (self.frame is None or self.frame.watched) and not self.is_made(x):
             self.refuse("reads the version of a tensor that was made outside")
         return self.native(getattr, (x, name), {})
 
-    def _of_module(self, x, name):
+    def _of_module(self, x: types.ModuleType, name: str) -> Any:
         value = self.held(vars(x), name, f"{x.__name__}.{name}")
         if value is not MISSING:
             return value
         return getattr(x, name)  # a submodule or name that is made on first use
 
-    def _of_class(self, x, name):
+    def _of_class(self, x: type, name: str) -> Any:
         meta = type(x)
         if trusted_class(x):
             return getattr(x, name)
@@ -264,7 +293,7 @@ class Objects:
             return self.call(fallback, (x, name))
         return getattr(x, name)
 
-    def _of_super(self, x, name):
+    def _of_super(self, x: super, name: str) -> Any:
         start, cls = x.__thisclass__, x.__self_class__
         mro = cls.__mro__
         for base in mro[mro.index(start) + 1 :]:
@@ -273,7 +302,7 @@ class Objects:
                 return self.bound(value, None if x.__self__ is cls else x.__self__, cls)
         return getattr(x, name)
 
-    def _of_builtin(self, x, name):
+    def _of_builtin(self, x: Any, name: str) -> Any:
         """An attribute of an object that C or this library defines."""
         if id(x) in self.owners and (value := self.entry_set(x.__dict__, name)) is not ABSENT:
             return self._present_attribute(x, name, value)
@@ -299,13 +328,13 @@ class Objects:
             return self.live(value, "attr", x, name)
         return value
 
-    def _present_attribute(self, x, name, value):
+    def _present_attribute(self, x: Any, name: str, value: Any) -> Any:
         if value is MISSING:
             raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}", name=name, obj=x)
         return value
 
     # -- subscripts --------------------------------------------------------------------------------
-    def item(self, x, key):
+    def item(self, x: Any, key: Any) -> Any:
         """``x[key]``."""
         key = self.constants(key) if self.lives else key
         if isinstance(x, type):
@@ -326,7 +355,7 @@ class Objects:
         self.reads.whole(x)
         return self.native(subscript, (x, key), {})
 
-    def _entry(self, x, key):
+    def _entry(self, x: Any, key: Any) -> Any:
         value = self.held(x, key)
         if value is not MISSING:
             return value
@@ -339,7 +368,7 @@ class Objects:
             return value
         raise KeyError(key)
 
-    def contains(self, x, value):
+    def contains(self, x: Any, value: Any) -> bool:
         """``value in x``."""
         method = self.method(x, "__contains__")
         if method is not None:
@@ -352,14 +381,14 @@ class Objects:
         self.seen(x)
         return self.native(_contains, (x, value), {})
 
-    def has_key(self, x, key):
+    def has_key(self, x: Any, key: Any) -> bool:
         """Whether a dict from outside has a key."""
         if self.changed and (value := self.entry_set(x, key)) is not ABSENT:
             return value is not MISSING
         return self.reads.add("has", x, key, dict.__contains__(x, key), entry_name(self.reads.name(x), key))
 
     # -- iteration, truth, length ------------------------------------------------------------------
-    def iterate(self, x):
+    def iterate(self, x: Any) -> Any:
         """``iter(x)``."""
         method = self.method(x, "__iter__")
         if method is not None:
@@ -373,7 +402,7 @@ class Objects:
         self.seen(x)
         return self.new(self.native(iter, (x,), {}))
 
-    def by_index(self, x):
+    def by_index(self, x: Any) -> Iterator[Any]:
         """An iterator over ``x[0]``, ``x[1]``, ..."""
         get, i = self.method(x, "__getitem__"), 0
         while True:
@@ -384,16 +413,17 @@ class Objects:
             yield value
             i += 1
 
-    def following(self, x):
+    def following(self, x: Any) -> Any:
         """``next(x)``."""
         method = self.method(x, "__next__")
         if method is not None:
             return self.call(method, ())
         if not self.is_made(x):
             self.refuse(f"takes a value from {self.reads.name(x)}, an iterator that was made outside")
+        self.change(x, "takes a value from an iterator")
         return self.native(next, (x,), {})
 
-    def truth(self, x):
+    def truth(self, x: Any) -> bool:
         """``bool(x)``."""
         if x is True or x is False or x is None:
             return bool(x)
@@ -410,7 +440,7 @@ class Objects:
         self.seen(x)
         return self.native(bool, (x,), {})
 
-    def length(self, x):
+    def length(self, x: Any) -> Any:
         """``len(x)``."""
         method = self.method(x, "__len__")
         if method is not None:
@@ -420,7 +450,7 @@ class Objects:
         self.seen(x)
         return self.native(len, (x,), {})
 
-    def _length_outside(self, x):
+    def _length_outside(self, x: Any) -> Any:
         found = self.changed.get(id(x))
         growth = 0 if found is None or not found.dirty() else found.growth()
         if growth is None:
@@ -428,7 +458,7 @@ class Objects:
         length = self.live(self.reads.length(x), "len", x, None)
         return self.combined(operator.add, length, growth) if type(length) is Number else length + growth
 
-    def seen(self, *values):
+    def seen(self, *values: Value) -> None:
         """Note all that containers from outside hold, because something else is going to read it."""
         for x in values:
             kind = type(x)
@@ -448,14 +478,16 @@ class Objects:
                 self.reads.add("proxy", x, None, None, self.reads.name(x))
             elif is_iterator(x) and not self.is_made(x):
                 self.refuse(f"reads {self.reads.name(x)}, an iterator that was made outside")
+            elif self.around and is_iterator(x):
+                self.change(x, "reads an iterator")
             elif hidden(kind) and not self.is_made(x):
                 self.refuse(f"reads {self.reads.name(x)}, a {kind.__name__} that was made outside")
 
-    def _changes_outside(self, f):
+    def _changes_outside(self, f: Any) -> bool:
         """Whether a C method changes a container from outside."""
-        return f.__name__ in MUTATORS and is_container(f.__self__) and not self.is_made(f.__self__)
+        return f.__name__ in MUTATORS and is_container(f.__self__) and id(f.__self__) not in self.made
 
-    def _contents(self, x):
+    def _contents(self, x: Any) -> None:
         if id(x) in self.looking:
             return
         self.looking.add(id(x))
@@ -468,7 +500,7 @@ class Objects:
         self.looking.discard(id(x))
 
     # -- operators ---------------------------------------------------------------------------------
-    def binary(self, symbol, left, right):
+    def binary(self, symbol: str, left: Any, right: Any) -> Any:
         """``left + right`` and its like, also in place ("+=")."""
         function, name, reflected = OPERATORS[symbol]
         if self.lives and (type(left) is Number or type(right) is Number):
@@ -482,6 +514,8 @@ class Objects:
             elif is_container(left) and not self.is_made(left):
                 return self.change_in_place(function, left, right)
             elif not self._any_method(left, name, right, reflected):
+                if is_container(left):
+                    self.change(left, "changes a container")
                 return self.native(function, (left, right), {})
             function, name, reflected = OPERATORS[symbol[:-1]]
         if not self._any_method(left, name, right, reflected):
@@ -490,10 +524,10 @@ class Objects:
             return self.native(function, (left, right), {})
         return self._dispatch(function, name, reflected, left, right)
 
-    def _any_method(self, left, name, right, reflected):
+    def _any_method(self, left: Any, name: str, right: Any, reflected: str) -> bool:
         return self.method(left, name) is not None or self.method(right, reflected) is not None
 
-    def _dispatch(self, function, name, reflected, left, right):
+    def _dispatch(self, function: Callable[..., Any], name: str, reflected: str, left: Any, right: Any) -> Any:
         attempts = [(left, name, right), (right, reflected, left)]
         if type(right) is not type(left) and isinstance(right, type(left)):
             attempts.reverse()
@@ -510,7 +544,7 @@ class Objects:
             return (left is right) is (name == "__eq__")
         raise TypeError(f"unsupported operand type(s): {type(left).__name__!r} and {type(right).__name__!r}")
 
-    def compare(self, symbol, left, right):
+    def compare(self, symbol: str, left: Any, right: Any) -> Any:
         """``left < right`` and its like."""
         if symbol == "!=" and self.method(left, "__ne__") is None and self.method(left, "__eq__") is not None:
             result = self.call(self.method(left, "__eq__"), (right,))
@@ -518,7 +552,7 @@ class Objects:
                 return not self.truth(result)
         return self.binary(symbol, left, right)
 
-    def unary(self, symbol, x):
+    def unary(self, symbol: str, x: Any) -> Any:
         """``-x``, ``+x``, ``~x``."""
         function, name = UNARY[symbol]
         if type(x) is Number:
@@ -527,12 +561,12 @@ class Objects:
         return self.native(function, (x,), {}) if method is None else self.call(method, ())
 
 
-def subscript(x, key):
+def subscript(x: Any, key: Any) -> Any:
     """``x[key]``."""
     return x[key]
 
 
-def _contains(x, value):
+def _contains(x: Any, value: Any) -> bool:
     return value in x
 
 
@@ -543,7 +577,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-def _operators():
+def _operators() -> tuple[dict[str, Any], dict[str, Any]]:
 
     plain = {s: getattr(operator, f"{n}_" if n in ("and", "or") else n) for s, n in _NAMES.items()}
     found = {s: (plain[s], f"__{n}__", f"__r{n}__") for s, n in _NAMES.items()}

@@ -1,5 +1,7 @@
 """What a captured function read of the objects that were there before, in order."""
 
+from __future__ import annotations
+
 import array
 import collections
 from typing import Any, NamedTuple
@@ -35,21 +37,21 @@ class Reads:
         optimizers: those that took a step.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.found: dict[tuple, Read] = {}
         self.names: dict[int, str] = {}
         self.optimizers: list = []
         self._kept: list = []
 
-    def name(self, x, fallback=None):
+    def name(self, x: Any, fallback: str | None = None) -> str:
         """How the user's code reaches ``x``."""
         return self.names.get(id(x)) or fallback or type(x).__name__
 
-    def key(self, kind, holder, key):
+    def key(self, kind: str, holder: Any, key: Any) -> tuple[Any, ...]:
         """What tells a read from others."""
         return kind, id(holder), key if type(key) in PLAIN else id(key), type(key)
 
-    def add(self, kind, holder, key, value, name):
+    def add(self, kind: str, holder: Any, key: Any, value: Any, name: str) -> Any:
         """Note that a part of ``holder`` was ``value``, and what its value is called; returns it."""
         known = self.key(kind, holder, key)
         if known not in self.found:
@@ -61,24 +63,24 @@ class Reads:
                     self.tensor(value, name)
         return value
 
-    def tensor(self, t, name):
+    def tensor(self, t: Tensor, name: str) -> None:
         """A tensor from outside: what autograd and its storage say of it, and its hooks."""
         self.add("tensor", t, None, None, name)
         if t._ex is not None:
             self._hooks(t._ex, f"the hooks of {name}")
 
-    def _hooks(self, d, name):
+    def _hooks(self, d: dict[Any, Any], name: str) -> None:
         self.whole(d, name)
         for value in d.values():
             if isinstance(value, dict):
                 self._hooks(value, name)
 
     # -- containers --------------------------------------------------------------------------------
-    def entry(self, d, key, name=None):
+    def entry(self, d: dict[Any, Any], key: Any, name: str | None = None) -> Any:
         """``d[key]`` of a dict, or MISSING."""
         return self.add("entry", d, key, dict.get(d, key, MISSING), name or entry_name(self.name(d), key))
 
-    def whole(self, x, name=None):
+    def whole(self, x: Any, name: str | None = None) -> None:
         """All that a container holds."""
         name = name or self.name(x)
         if isinstance(x, np.ndarray):
@@ -95,24 +97,24 @@ class Reads:
             for i, value in enumerate(x):
                 self._element(value, f"{name}[{i}]")
 
-    def _element(self, value, name):
+    def _element(self, value: Any, name: str) -> None:
         if type(value) not in PLAIN:
             self.names.setdefault(id(value), name)
             if isinstance(value, Tensor):
                 self.tensor(value, name)
 
-    def length(self, x):
+    def length(self, x: Any) -> int:
         """How many elements a container has."""
         return self.add("len", x, None, len(x), f"the length of {self.name(x)}")
 
 
-def entry_name(name, key):
+def entry_name(name: str, key: Any) -> str:
     """How ``key`` of what is called ``name`` is called."""
     if isinstance(key, str) and key.isidentifier():
         return f"{name}.{key}"
     return f"{name}[{key!r}]" if type(key) in PLAIN else f"{name}[a {type(key).__name__}]"
 
 
-def is_container(x):
+def is_container(x: Any) -> bool:
     """Whether ``x`` is a built-in container that can change, or of a class made of one."""
     return isinstance(x, _CONTAINERS) or isinstance(x, np.ndarray)

@@ -4,10 +4,14 @@ A value is one of four things: the same object in every call (``const``), a numb
 a tensor that the program makes or is given (``tensor``), or a container or object that is made anew (``build``).
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import enum
 import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +20,10 @@ from torchlike._base.dtypes import dtype
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.trust import PLAIN
+
+if TYPE_CHECKING:
+    from torchlike._transforms.capture.calling import Writer
+    from torchlike._transforms.interpreter.run import Interpreter
 
 _FIXED = PLAIN | {
     types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, dtype, device, np.dtype,
@@ -32,7 +40,7 @@ class Replay:
         builds: (how, parts) of each container or object, after those it holds. ops: (function, target, values).
     """
 
-    def __init__(self, interpreter, ops, out):
+    def __init__(self, interpreter: Interpreter, ops: Sequence[Any], out: Any) -> None:
         self.tensors, self.numbers, self.builds, self.ops = [], [], [], []
         self._interpreter, self._known, self._places = interpreter, {}, {}
         for op in ops:
@@ -42,7 +50,7 @@ class Replay:
             interpreter.refuse_change("returns a container that it also stores elsewhere")
         del self._interpreter, self._known, self._places
 
-    def _returned(self, x):
+    def _returned(self, x: Any) -> set[int]:
         """The ids of the containers and objects in a result."""
         found, stack = set(), [x]
         while stack:
@@ -59,7 +67,7 @@ class Replay:
         return found
 
     # -- values --------------------------------------------------------------------------------------
-    def _value(self, x):
+    def _value(self, x: Any) -> tuple[str, Any]:
         """How ``x`` is made in every call."""
         kind = type(x)
         if kind is Number:
@@ -81,15 +89,15 @@ class Replay:
             return "const", x
         return self._refuse(x)
 
-    def _refuse(self, x):
+    def _refuse(self, x: Any) -> NoReturn:
         return self._interpreter.refuse_change(f"stores a {type(x).__name__}, which a program does not make anew")
 
-    def _outside(self, x, kind):
+    def _outside(self, x: Any, kind: Any) -> bool:
         if kind in _FIXED or isinstance(x, type | enum.Enum | np.generic):
             return True
         return id(x) in self._interpreter.reads.names
 
-    def _demand_simple(self, t):
+    def _demand_simple(self, t: Tensor) -> None:
         """Refuse tensors that are made inside and are more than a value with its history."""
         i = self._interpreter
         if not i.owns(t):
@@ -98,18 +106,18 @@ class Replay:
         if type(t) is not Tensor or leaf or t._grad is not None or getattr(t, "__dict__", None) or t._ex:
             self._refuse(t)
 
-    def _place(self, kind, x, found):
+    def _place(self, kind: str, x: Any, found: Any) -> tuple[str, int]:
         known = self._places.get((kind, id(x)))
         if known is None:
             known = self._places[kind, id(x)] = len(found)
             found.append(x)
         return kind, known
 
-    def _built(self, x):
+    def _built(self, x: Any) -> tuple[str, int]:
         place = self._known[id(x)]
         return self._refuse(x) if place is None else ("build", place)
 
-    def _made(self, x, kind):
+    def _made(self, x: Any, kind: Any) -> tuple[str, int]:
         """A container or object of the capture."""
         self._known[id(x)] = None  # until its parts are known: it cannot hold itself
         if id(x) in self._interpreter.given:
@@ -128,7 +136,7 @@ class Replay:
         self._known[id(x)] = len(self.builds) - 1
         return "build", self._known[id(x)]
 
-    def _is_simple(self, x, kind):
+    def _is_simple(self, x: Any, kind: Any) -> bool:
         """Whether an object is its class and its attributes."""
         if not kind.__flags__ & 1 << 9 or not hasattr(x, "__dict__") or kind.__new__ is not object.__new__:
             return False
@@ -136,21 +144,21 @@ class Replay:
         finalized = hasattr(kind, "__del__") or issubclass(kind, BaseException)
         return type(kind) is type and not slots and not finalized and not self._interpreter.is_made(kind)
 
-    def take(self):
+    def take(self) -> list[Any]:
         """The tensors, which nobody keeps any more."""
         taken, self.tensors = self.tensors, []
         return taken
 
     # -- code ------------------------------------------------------------------------------------------
-    def begin(self, w):
+    def begin(self, w: Writer) -> None:
         """Write what is read before anything changes."""
         w.add(*[f"n{k} = {w.keep(get)}()" for k, get in enumerate(self.numbers)])
 
-    def write(self, w, tensors):
+    def write(self, w: Writer, tensors: Any) -> None:
         """Write the operations; ``tensors``: expressions for those of ``tensors``."""
         names = {"number": lambda k: f"n{k}", "tensor": lambda k: tensors[k], "build": lambda k: f"v{k}"}
 
-        def source(value):
+        def source(value: tuple[str, Any]) -> str:
             how, x = value
             return w.keep(x) if how == "const" else names[how](x)
 
@@ -160,25 +168,25 @@ class Replay:
             w.add(f"{w.keep(function)}({', '.join([w.name(target), *map(source, values)])})")
 
 
-def _sequence(kind, x):
+def _sequence(kind: Any, x: Any) -> Callable[..., Any]:
     if kind is collections.deque:
         n = x.maxlen
         return lambda parts: kind(parts, n)
     return kind
 
 
-def _dict(kind, x):
+def _dict(kind: Any, x: Any) -> Callable[..., Any]:
     n, factory = len(x), getattr(x, "default_factory", None)
 
-    def make(parts):
+    def make(parts: Any) -> Any:
         pairs = zip(parts[:n], parts[n:], strict=True)
         return kind(pairs) if kind is not collections.defaultdict else kind(factory, pairs)
 
     return make
 
 
-def _object(cls, names):
-    def make(parts):
+def _object(cls: type, names: Sequence[str]) -> Callable[..., Any]:
+    def make(parts: Any) -> Any:
         new = object.__new__(cls)
         object.__getattribute__(new, "__dict__").update(zip(names, parts, strict=True))
         return new

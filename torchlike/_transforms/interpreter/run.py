@@ -1,8 +1,11 @@
 """The entry: a function that runs under the interpreter while it is captured."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
-from collections.abc import Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
 
 import jax
 
@@ -21,6 +24,9 @@ from torchlike._transforms.interpreter.reads import Reads
 from torchlike._transforms.interpreter.replay import Replay
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
+if TYPE_CHECKING:
+    from torchlike._transforms.interpreter.loop import Frame
+
 
 class Interpreter(Loop, Calls, Objects, Changes, Live):
     """One capture of a function.
@@ -30,15 +36,23 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
             function that undoes what it relies on is left to eager code.
     """
 
-    def __init__(self, function, moving=frozenset(), fixed=frozenset(), patient=False):
+    def __init__(
+        self,
+        function: Callable[..., Any] | None,
+        moving: Collection[Any] = frozenset(),
+        fixed: Collection[Any] = frozenset(),
+        patient: bool = False,
+    ) -> None:
         self.function, self.moving, self.patient, self.active = function, moving, patient, False
         self.given = set()
         self._start_changes()
+        self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
-        self.reads, self.frame, self.lives, self.suspended = Reads(), None, False, {}
+        self.frame: Frame | None = None
+        self.reads, self.lives, self.suspended = Reads(), False, {}
         self.fixed, self.inputs, self.tensors = set(fixed), {}, {}
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function on arguments whose containers are new."""
         if not KNOWN:
             raise Unsupported("runs on a version of Python whose instructions are not known here")
@@ -51,23 +65,23 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self._check(out)
         return out
 
-    def __enter__(self):
+    def __enter__(self) -> Interpreter:
         self._before, state.interpreter = state.interpreter, self
         self.active = True
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.active, state.interpreter = False, self._before
         self.left = remembered(self.made.values())
         self.made.clear()
         self.tensors.clear()
         self._start_changes()
 
-    def owns(self, t):
+    def owns(self, t: Tensor) -> bool:
         """Whether a tensor was made in the capture: it is neither from outside nor an argument."""
         return id(t) not in self.arguments and state.capture.owns(t)
 
-    def effects(self, out):
+    def effects(self, out: Any) -> Replay | None:
         """What calls of the program do to Python objects at their end, None if it is nothing; there is no more then."""
         self.sealed = "after it has returned"
         if self.tensors and (shared := self.shared()):
@@ -78,7 +92,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.anticipate()
         return Replay(self, ops, out)
 
-    def _given(self, x):
+    def _given(self, x: Any) -> None:
         """Note containers of the arguments, which were made for this capture, and the tensors in them."""
         if isinstance(x, Tensor):
             self.arguments.add(id(x))
@@ -91,7 +105,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
                 for value in _parts(x):
                     self._given(value)
 
-    def _check(self, out):
+    def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         for x in flatten(out)[0]:
             if (
@@ -108,7 +122,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
                 raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
 
 
-def _parts(x):
+def _parts(x: Any) -> Iterable[Any]:
     if isinstance(x, dict):
         return x.values()
     return x if isinstance(x, tuple | list) else [getattr(x, f.name, None) for f in dataclasses.fields(x)]

@@ -1,5 +1,7 @@
 """Whose code is interpreted, whose runs as it is, and what may be expected of functions written in C."""
 
+from __future__ import annotations
+
 import contextvars
 import datetime
 import functools
@@ -11,10 +13,20 @@ import re
 import sys
 import sysconfig
 import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from torchlike._base.frames import is_users
+
+if TYPE_CHECKING:
+    F = TypeVar("F", bound=Callable[..., Any])
+
+    def lru_cache(maxsize: int) -> Callable[[F], F]:
+        """As functools', which would hide the signature."""
+else:
+    lru_cache = functools.lru_cache
 
 # Parts of this package that read and change what users set: they are interpreted like the users' own code.
 _WATCHED = (
@@ -66,12 +78,12 @@ _NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savetxt", "load", "loadt
 _CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr"))
 
 
-def _below(name, roots):
+def _below(name: str, roots: Iterable[str]) -> bool:
     return any(name == root or name.startswith(root + ".") for root in roots)
 
 
-@functools.lru_cache(4096)
-def _runs(name, filename):
+@lru_cache(4096)
+def _runs(name: str, filename: str) -> bool:
     """Whether code of the module ``name`` in ``filename`` runs as it is."""
     if _below(name, _TRUSTED):
         ours = not own(name) or not is_users(filename) or filename.startswith("<")
@@ -79,45 +91,45 @@ def _runs(name, filename):
     return _below(name, _SETTLED) and _standard(filename)
 
 
-def trusted(function):
+def trusted(function: Any) -> bool:
     """Whether a Python function runs as it is, because all that it reads is its arguments' or this library's."""
     runs = _runs(function.__globals__.get("__name__") or "", function.__code__.co_filename)
     return runs and function.__name__ not in _CALLS_MODULES
 
 
-@functools.lru_cache(4096)
-def trusted_name(name):
+@lru_cache(4096)
+def trusted_name(name: str) -> bool:
     """Whether a module of this name holds this library's or a lower one's code."""
     return _below(name, _TRUSTED) and not _below(name, _WATCHED)
 
 
-@functools.lru_cache(4096)
-def trusted_class(cls):
+@lru_cache(4096)
+def trusted_class(cls: type) -> bool:
     """Whether instances of a class hold nothing that a guard must watch: built in, or this library's."""
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
         return True
     return trusted_name(cls.__module__) or cls.__module__ in ("functools", "_thread", "re", "_weakref")
 
 
-@functools.lru_cache(4096)
-def settled_class(cls):
+@lru_cache(4096)
+def settled_class(cls: type) -> bool:
     """Whether a class written in C makes its instances of their arguments alone."""
     if cls in PURE_TYPES or issubclass(cls, BaseException) or trusted_name(cls.__module__):
         return True
     return cls.__module__ in PURE_MODULES or cls.__module__ in _CLASSES
 
 
-def calls_objects(module):
+def calls_objects(module: str) -> bool:
     """Whether functions of a module call the objects that they are given, which may be modules."""
     return _below(module, (*_AS_IT_IS, "torchlike._transforms", "torchlike._higher_order_ops"))
 
 
-def own(module):
+def own(module: str) -> bool:
     """Whether a module is a part of this package."""
     return _below(module, ("torchlike",))
 
 
-def changing(function):
+def changing(function: Any) -> bool:
     """Whether a trusted function gives numbers that change from call to call."""
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
@@ -136,8 +148,8 @@ _CONSTANT = frozenset((
 ))  # fmt: skip
 
 
-@functools.lru_cache(4096)
-def hidden(cls):
+@lru_cache(4096)
+def hidden(cls: type) -> bool:
     """Whether instances of a class hold, in C, what can change and what no guard can compare."""
     if cls in PLAIN or cls in _CONSTANT or _below(cls.__module__, _TRUSTED) or issubclass(cls, type | BaseException):
         return False
@@ -147,16 +159,16 @@ def hidden(cls):
     return cls.__module__ in sys.builtin_module_names or (file or "").endswith((".so", ".pyd"))
 
 
-@functools.lru_cache(4096)
-def _standard(filename):
+@lru_cache(4096)
+def _standard(filename: str) -> bool:
     if filename.startswith("<frozen"):
         return True
     real = os.path.realpath(filename)
     return real.startswith(_STDLIB) and "site-packages" not in real and "dist-packages" not in real
 
 
-@functools.lru_cache(8192)
-def unseen(code, name):
+@lru_cache(8192)
+def unseen(code: types.CodeType, name: str) -> bool:
     """Whether code that something else runs would read things that nothing watches."""
     filename = code.co_filename
     if filename.endswith(_MODULE_CALLS):

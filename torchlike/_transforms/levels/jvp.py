@@ -4,7 +4,11 @@ A tangent is kept with the tensor object, under its level, so that transforms ne
 views of the tangent: a change in place reaches both through every alias.
 """
 
+from __future__ import annotations
+
 import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from torchlike._base.layout import contiguous_strides
@@ -25,6 +29,11 @@ from torchlike._ops import view as views
 from torchlike._transforms.levels.levels import Level, level_below
 from torchlike._transforms.levels.vmap import alike, levels_of
 
+if TYPE_CHECKING:
+    from torchlike._core.dispatch.layers import Call
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static
+
 
 class _Thread(threading.local):
     """``enabled``: whether results carry tangents."""
@@ -37,11 +46,11 @@ class JvpLevel(Level):
 
     thread = _Thread()
 
-    def __init__(self, functional=True):
+    def __init__(self, functional: bool = True) -> None:
         super().__init__()
         self.functional = functional
 
-    def handle(self, made):
+    def handle(self, made: Call) -> Any:
         op, form, inputs, static = made
         tangents = [self.of(x) for x in inputs]
         if all(t is None for t in tangents) or not self.thread.enabled:
@@ -58,7 +67,7 @@ class JvpLevel(Level):
             self.after(op, inputs, static, tangents, _tuple(out))
         return out
 
-    def alike(self, t, dot):
+    def alike(self, t: Tensor, dot: Any) -> Tensor:
         """The tangent ``dot`` of ``t``, which is to be viewed, in the memory order of ``t``."""
         if dot._layout.strides == t._layout.strides:
             return dot
@@ -67,7 +76,9 @@ class JvpLevel(Level):
         self.put(t, same)
         return same
 
-    def after(self, op, inputs, static, tangents, outs):
+    def after(
+        self, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any], outs: tuple[Tensor, ...]
+    ) -> None:
         """Give the results of a call their tangents."""
         diff = diff_outputs(op, [o.dtype.np for o in outs])
         if not diff:
@@ -81,7 +92,7 @@ class JvpLevel(Level):
         if outs[diff[0]]._edge is not None:
             self.save(outs[diff[0]]._edge[0], inputs, tangents, dots)
 
-    def inplace(self, op, inputs, static, tangents):
+    def inplace(self, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any]) -> Tensor:
         target, old = inputs[0], tangents[0]
         if smooth(op):
             dot = _dots(self, op, inputs, static, tangents)
@@ -100,7 +111,7 @@ class JvpLevel(Level):
             self.save(target._edge[0], inputs, before, (dot,))
         return target
 
-    def save(self, node, inputs, tangents, dots):
+    def save(self, node: Any, inputs: tuple[Any, ...], tangents: Sequence[Any], dots: Sequence[Any]) -> None:
         """Give what the node of a call keeps the tangents of what it was made from."""
         node = getattr(node, "inner", node)
         if not isinstance(node, OpNode) or not node._kept:
@@ -112,7 +123,7 @@ class JvpLevel(Level):
                 self.put(kept, dot)
 
     # -- which tangent a tensor has ------------------------------------------------------------------
-    def of(self, t):
+    def of(self, t: Any) -> Tensor | None:
         """The tangent of ``t`` at this level, or None; that of a view is a view of its base's."""
         if not isinstance(t, Tensor):
             return None
@@ -127,19 +138,19 @@ class JvpLevel(Level):
         self.put(t, own, current)
         return own
 
-    def kept(self, t):
+    def kept(self, t: Tensor) -> tuple[Any, Any]:
         """(the tangent that the tensor object itself carries, what it is a view of)."""
         found = None if t._ex is None else t._ex.get("tangents")
         return _NOTHING if found is None else found.get(self, _NOTHING)
 
-    def put(self, t, dot, whole=None):
+    def put(self, t: Tensor, dot: Any, whole: Tensor | None = None) -> None:
         """Let ``t`` carry the tangent ``dot``, a view of ``whole``."""
         extras = extras_of(t)
         if "tangents" not in extras:
             extras["tangents"] = WeakKeyDictionary()  # tangents go with their level
         extras["tangents"][self] = dot, whole
 
-    def settle(self, t, like):
+    def settle(self, t: Tensor, like: Tensor) -> Tensor:
         """A tangent for ``t`` that can hold ``like``: the one that it has, or zeros.
 
         Where ``t`` is a view, its base gets one, of which it is a view.
@@ -155,7 +166,7 @@ class JvpLevel(Level):
         self.put(t, dot, whole)
         return dot
 
-    def room(self, t, like):
+    def room(self, t: Tensor, like: Tensor) -> Tensor:
         """A new tangent for ``t``, of its old one or of zeros, with the mapped axes of ``like`` too."""
         old = self.kept(t)[0]
         if old is None or old is NONE:
@@ -166,13 +177,13 @@ class JvpLevel(Level):
         call_inplace(shapes.copy.inplace, (new, old), (False,))
         return new
 
-    def primal(self, t):
+    def primal(self, t: Tensor) -> Tensor:
         """``t`` as another object, with its history but not its tangent."""
         new = call_view(views.alias, (t,), ())
         self.put(new, NONE)
         return new
 
-    def dual(self, primal, dot):
+    def dual(self, primal: Tensor, dot: Tensor) -> Tensor:
         """A view of ``primal``, of the level below, with the tangent ``dot``."""
         if tuple(dot.shape) != tuple(primal.shape):
             raise RuntimeError(
@@ -196,34 +207,34 @@ NONE = object()  # what a tensor carries that has no tangent, though its base ma
 _NOTHING = None, None
 
 
-def _dots(level, op, inputs, static, tangents):
+def _dots(level: JvpLevel, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any]) -> Any:
     which = tuple(i for i, t in enumerate(tangents) if t is not None)
     if state.grad:  # what is saved of an input is its primal
         inputs = [level.primal(x) if i in which and x._rg else x for i, x in enumerate(inputs)]
     return call(tangent(op, static, which), (*inputs, *[tangents[i] for i in which]), ())
 
 
-def _number(t):
+def _number(t: Tensor) -> Tensor:
     """A tensor of no dimensions with the mapped axes of ``t``."""
     return call_view(views.as_strided, (t,), ((), (), t._layout.offset))
 
 
-def _tuple(out):
+def _tuple(out: Any) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else (out,)
 
 
-def base_of(t):
+def base_of(t: Tensor) -> Tensor | None:
     """The tensor that ``t`` is a view of, or None."""
     if t._diff is not None:
         return t._diff.base
     return None if t._ex is None else t._ex.get("base")
 
 
-def _zeros(t, like):
+def _zeros(t: Tensor, like: Tensor) -> Tensor:
     """Zeros of the shape, dtype and memory order of ``t``, with the mapped axes that ``t`` and ``like`` have."""
     dtype = t.dtype.np
 
-    def make(shape):
+    def make(shape: Sequence[int]) -> Tensor:
         return wrap(immediate.zeros(tuple(shape), dtype))
 
     new = alike(make, t if len(levels_of(t)) > len(levels_of(like)) else like, t.shape)
@@ -233,7 +244,7 @@ def _zeros(t, like):
     return new
 
 
-def _same_view(whole, base, t):
+def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:
     """The part of the tangent ``whole`` of ``base`` that belongs to its view ``t``."""
     if whole._layout == base._layout and whole.dtype is t.dtype and not (views.is_conj(t) or views.is_neg(t)):
         shape, strides, offset = t._layout

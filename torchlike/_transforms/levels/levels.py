@@ -5,10 +5,18 @@ A call goes to the innermost one, which computes it with calls at the level belo
 closes over is recorded outside of the transform, and transforms nest in any order.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 from torchlike._base.state import LEVELS, state
 from torchlike._core.dispatch.layers import TRANSFORMS
+
+if TYPE_CHECKING:
+    from torchlike._core.dispatch.layers import Call
+    from torchlike._core.tensor.tensor import Tensor
 
 
 class Level:
@@ -21,40 +29,40 @@ class Level:
 
     functional = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.depth = len(state.levels) + 1
 
-    def handle(self, call):
+    def handle(self, call: Call) -> Any:
         """The result of a call, from calls at the level below, where it is handled."""
         raise NotImplementedError
 
-    def detach(self, t):
+    def detach(self, t: Tensor) -> Tensor:
         """``t.detach()``."""
         with level_below(self):
             return t.detach()
 
-    def data(self, t):
+    def data(self, t: Tensor) -> Tensor:
         """``t.data``."""
         with level_below(self):
             return t.data
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._before = state.levels, state.active & LEVELS
         state.levels = (*state.levels, self)
         state.active |= LEVELS
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         _set(*self._before)
 
 
-def _set(levels, bit):
+def _set(levels: tuple[Level, ...], bit: int) -> None:
     state.levels = levels
     state.active = (state.active & ~LEVELS) | bit
 
 
 @contextlib.contextmanager
-def level_below(level):
+def level_below(level: Level) -> Iterator[None]:
     """Calls inside are at the level below ``level``, which is active."""
     before = state.levels
     outer = before[: before.index(level)]
@@ -66,7 +74,7 @@ def level_below(level):
 
 
 @TRANSFORMS.install
-def _layer(call):
+def _layer(call: Call) -> Any:
     before = state.levels
     outer = before[:-1]
     _set(outer, LEVELS if outer else 0)

@@ -1,6 +1,10 @@
 """The level of vmap: tensors with a mapped axis, seen by the function without it."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 
@@ -24,6 +28,12 @@ from torchlike._executor import level as values
 from torchlike._ops import view as views
 from torchlike._transforms.levels.levels import Level, level_below
 
+if TYPE_CHECKING:
+    from torchlike._core.dispatch.layers import Call
+    from torchlike._decl.derive import Plan
+    from torchlike._decl.op import Op, ViewOp
+    from torchlike._decl.typed import Avals, Forward, Identity, Indices, Static, Values
+
 _ITEM = (
     "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor: "
     "it stands for several numbers at once. Please try to rewrite what you're doing with other operations."
@@ -43,19 +53,19 @@ class Batched(values.LevelValue):
 
     __slots__ = ("inner", "dim", "level")
 
-    def __init__(self, inner, dim, level):
+    def __init__(self, inner: Tensor, dim: int, level: VmapLevel) -> None:
         self.inner, self.dim, self.level = inner, dim, level
 
     weak_type = False
 
-    def run(self, op, static, values):
+    def run(self, op: Kernel, static: Static, values: Values) -> Any:
         return run_values(op, static, values)
 
-    def one_by_one(self, f, tensors):
+    def one_by_one(self, f: Callable[..., Any], tensors: tuple[Any, ...]) -> Tensor:
         return _one_by_one(f, *tensors)
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         shape = self.inner._layout.shape
         return (*shape[: self.dim], *shape[self.dim + 1 :])
 
@@ -66,41 +76,41 @@ class Batched(values.LevelValue):
     aval = property(lambda self: jax.core.ShapedArray(self.shape, self.dtype))
     sharding = property(lambda self: self.inner._storage.value.sharding)
 
-    def devices(self):
+    def devices(self) -> Any:
         """Where the level below has its values."""
         return self.inner._storage.value.devices()
 
-    def astype(self, dtype):
+    def astype(self, dtype: Any) -> Any:
         """The value in another dtype."""
         return run_values(_caster(dtype), (), (self,))
 
-    def restride(self, strides):
+    def restride(self, strides: tuple[int, ...]) -> None:
         """Give the fresh tensor below the memory order in which an example has these strides."""
         each = 1
         for length in self.shape:
             each *= length
         restride(self.inner, (each, *strides))
 
-    def item(self):
+    def item(self) -> NoReturn:
         raise RuntimeError(_ITEM)
 
-    def __bool__(self):
+    def __bool__(self) -> NoReturn:
         raise RuntimeError(_BRANCH)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise RuntimeError(f"Cannot access data pointer of Tensor that doesn't have storage, because of {_ITEM}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<one of {self.inner.shape[self.dim]}: {self.dtype.name}{list(self.shape)}>"
 
-    def shown(self):
+    def shown(self) -> str:
         """How the tensor prints."""
         inside = "\n".join("    " + line for line in repr(self.inner).split("\n"))
         return f"BatchedTensor(lvl={self.level.depth}, bdim={self.dim}, value=\n{inside}\n)"
 
 
 @functools.lru_cache(None)
-def _caster(dtype):
+def _caster(dtype: Any) -> Derived:
     return Derived("to", "ToCopyBackward", lambda x: x.astype(dtype), ("mapped to", dtype))
 
 
@@ -110,18 +120,18 @@ class LevelStorage(Storage):
     __slots__ = ()
 
     @property
-    def address(self):
+    def address(self) -> int:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 
     @property
-    def shown(self):
+    def shown(self) -> Any:
         raise NotImplementedError(
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own"
         )
 
 
 @unseen
-def lift(inner, dim, level):
+def lift(inner: Tensor, dim: int, level: VmapLevel) -> Tensor:
     """The tensor that the function of ``level`` sees of ``inner``, of the level below."""
     dim %= inner.ndim
     t = wrap(Batched(inner, dim, level))
@@ -142,11 +152,11 @@ class VmapLevel(Level):
         functional: false where autograd maps what it does itself; what is not mapped may require grad there.
     """
 
-    def __init__(self, size, randomness, functional=True):
+    def __init__(self, size: int, randomness: str, functional: bool = True) -> None:
         super().__init__()
         self.size, self.randomness, self.functional = size, randomness, functional
 
-    def handle(self, made):
+    def handle(self, made: Call) -> Any:
         op, form, inputs, static = made
         if form.fresh:
             return self.call(op, inputs, static)
@@ -159,25 +169,25 @@ class VmapLevel(Level):
             return self.view(_view(op, inputs[0], batch, static), inputs[0])
         return tuple([self.view(v, inputs[0]) for v in _views(op, batch, *static)])
 
-    def view(self, inner, example):
+    def view(self, inner: Tensor, example: Tensor) -> Tensor:
         """What the function sees of ``inner``, made as a view of what it sees as ``example``."""
         t = lift(inner, 0, self)
         base = None if example._ex is None else example._ex.get("base")
         t._ex = {"base": example if base is None else base}
         return t
 
-    def detach(self, t):
+    def detach(self, t: Tensor) -> Tensor:
         """``t`` without history, at the level below too."""
         batch = self.of(t)
         with level_below(self):
             return t.detach() if batch is None else lift(batch.inner.detach(), batch.dim, self)
 
-    def data(self, t):
+    def data(self, t: Tensor) -> Tensor:
         if self.of(t) is not None:
             raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach()")
         return super().data(t)
 
-    def of(self, x):
+    def of(self, x: Any) -> Batched | None:
         """The :class:`Batched` of this level that a tensor holds, or None."""
         if isinstance(x, Tensor):
             value = x._storage.value
@@ -185,13 +195,13 @@ class VmapLevel(Level):
                 return value
         return None
 
-    def lowered(self, inputs):
+    def lowered(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
         """The inputs at the level below, and where each has its mapped axis."""
         found = [self.of(x) for x in inputs]
         inner = tuple([x if b is None else b.inner for x, b in zip(inputs, found, strict=True)])
         return inner, [None if b is None else b.dim for b in found]
 
-    def call(self, op, inputs, static):
+    def call(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Any:
         """An operator that makes new tensors."""
         inner, dims = self.lowered(inputs)
         size = self.split(op, static, inputs, dims)
@@ -203,7 +213,7 @@ class VmapLevel(Level):
             follow(inputs, out)
         return out if op.returns is None else op.returns(out)
 
-    def split(self, op, static, inputs, dims):
+    def split(self, op: Kernel, static: Static, inputs: tuple[Any, ...], dims: list[Any]) -> int | None:
         """Mark the words of a random operator by how the examples share them; the length of the axis if they differ."""
         declared, position = drawn(op, static)
         if position is None or inputs[position] is None:
@@ -223,7 +233,7 @@ class VmapLevel(Level):
             )
         return None
 
-    def inplace(self, op, inputs, static):
+    def inplace(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Tensor:
         """An operator that changes its first input, by the same change of the tensor below."""
         inner, dims = self.lowered(inputs)
         shared = dims[0] is None
@@ -246,7 +256,7 @@ class VmapLevel(Level):
         return inputs[0]
 
 
-def drawn(op, static):
+def drawn(op: Kernel, static: Static) -> tuple[Op, int | None]:
     """The declaration of an operator, and the position of the words of a draw among its inputs (None: no draw)."""
     while isinstance(op, Batch):
         op, static = op.base, op.static
@@ -266,7 +276,7 @@ _PARAMETERS = {
 }  # fmt: skip
 
 
-def _named(op):
+def _named(op: Kernel) -> str:
     return "inplace arithmetic" if isinstance(op, Inplace) and op.op.operator else op.name
 
 
@@ -278,19 +288,19 @@ class BatchView(Kernel):
 
     __slots__ = ("base", "dim")
 
-    def __init__(self, base, dim):
+    def __init__(self, base: Any, dim: int) -> None:
         super().__init__(base.name, base.node)
         self.base, self.dim = base, dim
 
-    def identity(self):
+    def identity(self) -> Identity:
         return self.base.part(("view", self.dim))
 
-    def prepare(self, inner, example, args):
+    def prepare(self, inner: Tensor, example: Tensor, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """As of the example, whose view the function is to see."""
         layout, static, ints, *rest = self.base.prepare(example, *args)
         return (self.physical(inner, layout, *rest), static, ints, *rest)
 
-    def physical(self, inner, layout, dtype=None):
+    def physical(self, inner: Tensor, layout: Layout, dtype: Any = None) -> Layout:
         """The layout below of the view that an example has as ``layout``."""
         shape, strides, _ = inner._layout
         step = strides[self.dim]
@@ -298,23 +308,23 @@ class BatchView(Kernel):
             step = step * inner.itemsize // dtype.itemsize
         return Layout((shape[self.dim], *layout.shape), (step, *layout.strides), layout.offset)
 
-    def read(self, value, *args):
+    def read(self, value: Any, *args: Any) -> jax.Array:
         return jax.vmap(lambda v: self.base.read(v, *args), in_axes=self.dim)(value)
 
-    def write(self, value, new, *args):
+    def write(self, value: Any, new: Any, *args: Any) -> jax.Array:
         return jax.vmap(lambda v, n: self.base.write(v, n, *args), (self.dim, 0), self.dim)(value, new)
 
-    def forward(self, static):
+    def forward(self, static: Static) -> Forward:
         return lambda value, *ints: self.read(value, *static, *ints)
 
-    def _of(self, static, n):
+    def _of(self, static: Static, n: int) -> Batch:
         return batched(self.base, static, (self.dim, *(None,) * (n - 1)))
 
-    def derivative(self, static, avals, wanted):
+    def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         return self._of(static, len(avals)).derivative((), avals, wanted)
 
 
-def batch_view(op, dim):
+def batch_view(op: Any, dim: int) -> BatchView:
     """The view operator ``op`` over a mapped axis."""
     found = op.derived.get(("view", dim))
     if found is None:
@@ -322,7 +332,7 @@ def batch_view(op, dim):
     return found
 
 
-def _view(op, example, batch, args):
+def _view(op: ViewOp, example: Tensor, batch: Batched, args: tuple[Any, ...]) -> Tensor:
     """The view below, mapped axis first, of what the function views."""
     inner, dim = batch.inner, batch.dim
     if op is views.as_strided:
@@ -339,7 +349,7 @@ def _view(op, example, batch, args):
     return call_view(batch_view(op, dim), (inner,), (example, args))
 
 
-def _views(op, batch, static, steps):
+def _views(op: Kernel, batch: Batched, static: Static, steps: Iterable[Any]) -> tuple[Tensor, ...]:
     """The views below of an operator that gives several."""
     inner, dim = batch.inner, batch.dim
     pieces = []
@@ -352,7 +362,7 @@ def _views(op, batch, static, steps):
 # -- values ------------------------------------------------------------------------------------------
 
 
-def run_values(op, static, given):
+def run_values(op: Kernel, static: Static, given: Sequence[Any]) -> Any:
     """The result, as a value or tuple of them, of an operator with a level's value among its inputs."""
     level = max((v.level for v in given if isinstance(v, values.LevelValue)), key=lambda x: x.depth)
     if level not in state.levels:
@@ -368,14 +378,14 @@ def run_values(op, static, given):
     return map_outputs(lambda t: t._storage.value, out)
 
 
-def _tensor(v):
+def _tensor(v: Any) -> Any:
     """A value as an argument of dispatch."""
     if v is None or isinstance(v, bool | int | float | complex):
         return v
     return wrap(v)
 
 
-def _one_by_one(f, *tensors):
+def _one_by_one(f: Callable[..., Any], *tensors: Any) -> Tensor:
     """``f(*tensors)`` for one example after the other, which give results of one shape."""
     value = max((t._storage.value for t in tensors if values.mapped(t)), key=lambda v: v.level.depth)
     level = value.level
@@ -395,7 +405,7 @@ def _one_by_one(f, *tensors):
 
 
 @unseen
-def lowered_view(batch, dim):
+def lowered_view(batch: Batched, dim: int) -> Tensor:
     """The tensor below, its mapped axis at ``dim``: itself where it is there already."""
     inner, n = batch.inner, batch.inner.ndim
     dim = wrap_dim(dim, n)
@@ -406,7 +416,7 @@ def lowered_view(batch, dim):
     return call_view(views.permute, (inner,), (tuple(order),))
 
 
-def over_rows(f, rows):
+def over_rows(f: Callable[..., Sequence[Tensor | None]], rows: Sequence[Tensor]) -> list[Tensor | None]:
     """What ``f`` returns, a list of tensors and None, of a row of each tensor, stacked: of all rows at once."""
     size = len(rows[0])
     with VmapLevel(size, "error", functional=False) as level:
@@ -414,7 +424,7 @@ def over_rows(f, rows):
     return [None if t is None else stacked(level, t) for t in found]
 
 
-def stacked(level, t):
+def stacked(level: VmapLevel, t: Tensor) -> Tensor:
     """What ``t`` stands for, mapped axis first; repeated where all examples share it."""
     batch = level.of(t)
     return t.expand(level.size, *t.shape) if batch is None else lowered_view(batch, 0)
@@ -423,7 +433,7 @@ def stacked(level, t):
 TRANSFORMS.over_rows = over_rows
 
 
-def levels_of(t):
+def levels_of(t: Tensor) -> set[VmapLevel]:
     """The levels at which a tensor has a mapped axis."""
     found, value = set(), t._storage.value
     while value.__class__ is Batched:
@@ -432,7 +442,7 @@ def levels_of(t):
     return found
 
 
-def alike(make, like, shape):
+def alike(make: Callable[..., Any], like: Tensor, shape: Sequence[int]) -> Tensor:
     """``make(shape)`` for each example that the tensor ``like`` stands for, each with memory of its own."""
     found, value = [], like._storage.value
     while value.__class__ is Batched:
