@@ -16,7 +16,6 @@ from torchlike._transforms.capture.overlay import Overlay
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
     from torchlike._core.tensor.tensor import Tensor
-    from torchlike._decl.derive import Kernel
     from torchlike._decl.typed import Static, Values
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
@@ -158,7 +157,7 @@ class Capture(Overlay):
         """The function does something that a program cannot."""
         raise Unsupported(what)
 
-    def examine(self, bad: Any, op: Kernel, static: Static, values: Values) -> None:
+    def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         """Remember a value check of ``op``, whose flag is known when the program has run."""
         flag, error = op.examine(static, values)
         if error is None and not isinstance(flag, jax.core.Tracer) and not flag:

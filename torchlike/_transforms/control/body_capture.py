@@ -1,5 +1,10 @@
 """The capture of a body: each tensor from outside that it reads is an input, with its own gradient."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
 import jax
 
 from torchlike._base.state import state
@@ -13,6 +18,10 @@ from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.overlay import Cell, untraced
 from torchlike._transforms.capture.recording import Capture
 
+if TYPE_CHECKING:
+    from torchlike._core.autograd.node import Node
+    from torchlike._core.tensor.storage import Storage
+
 NUMBERS = "needs the numbers of a tensor (item, tolist, numpy, bool), which are known only when its program runs"
 
 
@@ -21,7 +30,7 @@ class BodyCell(Cell):
 
     __slots__ = ("capture",)
 
-    def first(self, t):
+    def first(self, t: Tensor) -> tuple[int, Any] | None:
         if self.value is not self.before or self.capture.owns(t):
             return None
         aval = jax.core.ShapedArray(tuple(t._layout.shape), dtype_of(t).np)
@@ -41,13 +50,13 @@ class BodyCapture(Capture):
 
     repeats = True
 
-    def __init__(self, title, random):
+    def __init__(self, title: str, random: bool) -> None:
         super().__init__(nodes.next_sequence())
         self.title, self.random, self.tensors, self.pinned, self.seeds = title, random, {}, set(), {}
         self.refreshed: set = set()
 
     # -- what the thread tells -------------------------------------------------------------------
-    def input(self, value, getter):
+    def input(self, value: Any, getter: Any) -> Any:
         if not self.random:
             raise NotImplementedError(
                 f"{self.title}: a function that is repeated, or differentiated twice, cannot draw random numbers; draw "
@@ -58,25 +67,25 @@ class BodyCapture(Capture):
         with jax.ensure_compile_time_eval():
             return jax.numpy.array(value)
 
-    def check(self, getter):
+    def check(self, getter: Callable[..., Any]) -> Any:
         return getter() if self.outer is None else self.outer.check(getter)
 
-    def restarted(self, source, seed, counter):
+    def restarted(self, source: Any, seed: int, counter: int) -> None:
         self.seeds.setdefault(id(source), (source, source.initial_seed(), source.counter))
         if self.outer is not None:
             self.outer.restarted(source, seed, counter)
 
-    def settle(self):
+    def settle(self) -> None:
         """Refuse that random generators are elsewhere than they were, but for draws; put them back then."""
         for source, seed, counter in self.seeds.values():
             if (source.initial_seed(), source.counter) != (seed, counter):
                 source._restart(seed, counter)
                 self.refuse("sets the seed or state of a random generator")
 
-    def unite(self, storages):
+    def unite(self, storages: Iterable[Storage]) -> None:
         """Each is an input of its own."""
 
-    def demand_own(self, name, t):
+    def demand_own(self, name: str, t: Tensor) -> None:
         """Refuse to change ``t`` in place if the function did not make it."""
         if id(t._storage) in self.arguments or id(t._storage) not in self.own:
             raise RuntimeError(
@@ -84,7 +93,7 @@ class BodyCapture(Capture):
                 "function did not make; return the new value instead"
             )
 
-    def read_by(self, t):
+    def read_by(self, t: Tensor) -> None:
         self.enter(t._storage)
         if id(t) in self.tensors or self.owns(t):
             return
@@ -98,7 +107,7 @@ class BodyCapture(Capture):
             if t._edge is not edge:  # this history is from outside, though it is made only now
                 self.refreshed.add(t._edge[0])
 
-    def numbers(self, t):
+    def numbers(self, t: Tensor) -> Any:
         """The numbers of a tensor from outside, which are those of this call, if no body or program around has it."""
         self.enter(t._storage)
         cell = self.cells.get(id(t._storage))
@@ -115,22 +124,22 @@ class BodyCapture(Capture):
                 self.refuse(NUMBERS)
             return value if t._view is None or not t._view.steps else views.read(value, t._view)
 
-    def reads(self, t):
+    def reads(self, t: Tensor) -> None:
         self.numbers(t)
 
     # -- values ----------------------------------------------------------------------------------
-    def cell(self, storage):
+    def cell(self, storage: Storage) -> BodyCell:
         cell = BodyCell(storage)
         cell.capture = self
         return cell
 
-    def _read(self, storage):
+    def _read(self, storage: Storage) -> BodyCell:
         cell, value = self.cell(storage), storage.value
         known = isinstance(value, jax.Array | Pending) and not lost(value)
         cell.write(self.reading(storage, value.aval) if known else value)
         return cell
 
-    def pin(self, t, value):
+    def pin(self, t: Tensor, value: Any) -> None:
         """Let a tensor from outside hold ``value``, a tracer, from the start."""
         storage = t._storage
         self.enter(storage)
@@ -142,21 +151,21 @@ class BodyCapture(Capture):
             cell.write(value)
 
     # -- gradients -------------------------------------------------------------------------------
-    def leaving(self, roots):
+    def leaving(self, roots: list[Any]) -> tuple[list[Any], bool]:
         """(the edges at which the graph below these edges leaves the body, whether it was freed)."""
         sinks, freed = explore(roots, self.start, self.refreshed)
         return [e for e in sinks if not self._is_ours(e[0])], freed
 
-    def _is_ours(self, node):
+    def _is_ours(self, node: Node) -> bool:
         variable = getattr(node, "variable", None)
         return variable is not None and self.owns(variable)
 
-    def tensor_at(self, edge):
+    def tensor_at(self, edge: Any) -> Tensor | None:
         """The tensor from outside whose gradient arrives at an edge."""
         found = {nodes.edge_of(t): t for t in self.tensors.values() if t._rg}.get(edge)
         return getattr(edge[0], "variable", None) if found is None else found
 
-    def number_of(self, t):
+    def number_of(self, t: Any) -> int:
         """The number, among the sources, of what stands for a tensor from outside."""
         for k, source in enumerate(self.sources):
             if source is t or (source is t._storage and self.whole(source) is t):
@@ -164,12 +173,12 @@ class BodyCapture(Capture):
         self.reading(t, jax.core.ShapedArray(tuple(t._layout.shape), dtype_of(t).np))
         return len(self.sources) - 1
 
-    def source(self, number):
+    def source(self, number: int) -> Tensor:
         """Source ``number`` as a tensor."""
         found = self.sources[number]
         return found if isinstance(found, Tensor) else self.whole(found)
 
-    def whole(self, storage):
+    def whole(self, storage: Storage) -> Tensor:
         """The tensor by which a storage is read: one that requires grad, if there is one."""
         known = [t for t in self.tensors.values() if t._storage is storage and (t._view is None or not t._view.steps)]
         known.sort(key=lambda t: not t._rg)
@@ -180,7 +189,7 @@ class BodyCapture(Capture):
         return known[0]
 
     # -- what came of it -------------------------------------------------------------------------
-    def demand_unchanged(self):
+    def demand_unchanged(self) -> None:
         """Refuse a function that has changed what is from outside."""
         written = [str(list(s.value.shape)) for s in self.written()]
         if written or self.bumped():

@@ -9,9 +9,13 @@ custom functions, hooks). Derivatives of higher order run the function again, wh
 for, and check that it still is the function that was traced.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import weakref
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -31,10 +35,14 @@ from torchlike._transforms.control.body_capture import NUMBERS, BodyCapture
 from torchlike._transforms.control.while_loops import copied
 from torchlike._transforms.interpreter.run import Interpreter
 
+if TYPE_CHECKING:
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._decl.typed import Value
+
 _GONE = "as a part of a program; return it from the function"
 
 
-def interpreted(function):
+def interpreted(function: Callable[..., Any]) -> Any:
     """A user's function or module as a body calls it."""
     return state.interpreter.wrap(function, True)
 
@@ -42,17 +50,17 @@ def interpreted(function):
 class _Interpreting(contextlib.ExitStack):
     """The context in which a body runs: of the interpreter that is active, or of one for this body alone."""
 
-    def __init__(self, title):
+    def __init__(self, title: str) -> None:
         super().__init__()
         self.title, self.alone = title, state.interpreter is None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.alone:
             self.enter_context(Interpreter(None))
         self.enter_context(state.interpreter.body())
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         super().__exit__(kind, error, traceback)
         if self.alone and isinstance(error, Unsupported):
             raise RuntimeError(f"{self.title}: its function {error}; a program cannot do that again") from error
@@ -70,13 +78,25 @@ class Tracing:
         backward: jaxpr from those and the gradients of the roots to those of the wanted inputs.
     """
 
-    def __init__(self, title, run, avals, requires, fixed=(), random=True, alone=True):
+    def __init__(
+        self,
+        title: str,
+        run: Callable[..., Any],
+        avals: Sequence[Any],
+        requires: Sequence[bool | None],
+        fixed: Iterable[tuple[Tensor, int]] = (),
+        random: bool = True,
+        alone: bool = True,
+    ) -> None:
         """``fixed``: (tensor from outside, which of the arguments stands for it); ``alone``: forbid aliases."""
-        self.title, self.alone, self.seeds, self.custom = title, alone, [], ()
+        self.stands: Any  # while it is traced, as arguments
+        self.arguments: Any
+        self.custom: Collection[type] = ()
+        self.title, self.alone, self.seeds = title, alone, []
         self.record = BodyCapture(title, random)
         self.stands = {position: t for t, position in fixed}
 
-        def body(*values):
+        def body(*values: Value) -> tuple[Any, ...]:
             self.record.begin()
             return self._results(run, [_leaf(v, rg) for v, rg in zip(values, requires, strict=True)])
 
@@ -88,10 +108,10 @@ class Tracing:
             finally:
                 self.record.close(True, _GONE)
             self._cut(closed, len(avals))
-        self.stands = self.arguments = self.record.tensors = None
+        self.stands = self.arguments = self.record.tensors = None  # type: ignore[assignment]
 
     # -- in the trace ----------------------------------------------------------------------------
-    def _results(self, run, arguments):
+    def _results(self, run: Callable[..., Any], arguments: list[Tensor]) -> tuple[Any, ...]:
         for position, t in self.stands.items():
             self.record.pin(t, value_of(arguments[position]))
         self.arguments, self.record.arguments = arguments, frozenset([id(t._storage) for t in arguments])
@@ -108,14 +128,14 @@ class Tracing:
         self.n_results = len(values) + len(flags)
         return (*values, *flags, *gradients)
 
-    def _demand_unchanged(self):
+    def _demand_unchanged(self) -> None:
         if any(t._storage.epoch for t in self.arguments):
             raise RuntimeError(
                 f"{self.title}: input mutation: the function changes a tensor that was given to it; clone() it before"
             )
         self.record.demand_unchanged()
 
-    def _demand_apart(self, outs):
+    def _demand_apart(self, outs: Sequence[Tensor]) -> None:
         seen = {id(t._storage) for t in self.arguments}
         for i, t in enumerate(outs):
             if id(t._storage) in seen or id(t._storage) not in self.record.own:
@@ -125,7 +145,7 @@ class Tracing:
                 )
             seen.add(id(t._storage))
 
-    def _gradients(self, outs):
+    def _gradients(self, outs: Sequence[Tensor]) -> list[Any]:
         """The gradients of arguments and of tensors from outside, from arrays that stand for those of the roots."""
         self.roots = [i for i, t in enumerate(outs) if t._rg and rules.differentiable(t.dtype.np)]
         edges = [nodes.edge_of(outs[i]) for i in self.roots]
@@ -151,11 +171,12 @@ class Tracing:
         return [value_of(g) for g in found]
 
     # -- after the trace -------------------------------------------------------------------------
-    def _cut(self, closed, n):
+    def _cut(self, closed: ClosedJaxpr, n: int) -> None:
         """The two halves, with what was read from outside as inputs."""
         seeds = {id(s): k for k, s in enumerate(self.seeds)}
         jaxpr, numbers = with_reads(closed.jaxpr)
-        extras, late = [], [None] * len(seeds)
+        extras: list[Any] = []
+        late: list[Any] = [None] * len(seeds)
         for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
             if id(const) in seeds:
                 late[seeds[id(const)]] = var
@@ -174,11 +195,11 @@ class Tracing:
             self.backward = _with_seeds(jaxpr, inputs, late, self.seeds, jaxpr.outvars[self.n_results :])
 
 
-def _identity(t):
+def _identity(t: Tensor | None) -> int | None:
     return None if t is None else id(t)
 
 
-def _custom(edges, start):
+def _custom(edges: list[Any], start: int) -> frozenset[type]:
     """The custom functions of a graph, of which the jaxprs do not tell how they are differentiated twice."""
     found, seen, stack = set(), set(), [edge[0] for edge in edges]
     while stack:
@@ -191,13 +212,13 @@ def _custom(edges, start):
     return frozenset(found)
 
 
-def _leaf(value, requires_grad):
+def _leaf(value: Any, requires_grad: Any) -> Tensor:
     t = wrap(value)
     t._rg = requires_grad
     return t
 
 
-def gradients(roots, seeds, inputs, create):
+def gradients(roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Tensor], create: bool) -> list[Tensor]:
     """The gradients of ``inputs``, arguments or from outside: tensors, zeros where none arrives."""
     pairs = [(nodes.edge_of(t), s) for t, s in zip(roots, seeds, strict=True) if t._rg]
     found = {}
@@ -212,22 +233,24 @@ def gradients(roots, seeds, inputs, create):
     return [wrap(immediate.zeros(tuple(t.shape), t.dtype.np)) if g is None else g for g, t in pairs]
 
 
-def _no_names(jaxpr):
+def _no_names(jaxpr: Jaxpr) -> Any:
     return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
 
 
-def _pruned(jaxpr, invars, outvars):
+def _pruned(jaxpr: Jaxpr, invars: Sequence[Any], outvars: Sequence[Any]) -> ClosedJaxpr:
     full = jaxpr.replace(constvars=(), invars=list(invars), outvars=list(outvars), debug_info=_no_names(jaxpr))
     return ClosedJaxpr(dce_jaxpr(full, [True] * len(outvars), instantiate=True)[0], ())
 
 
-def _with_seeds(jaxpr, invars, late, seeds, outvars):
+def _with_seeds(
+    jaxpr: Jaxpr, invars: Sequence[Any], late: Sequence[Any], seeds: Sequence[Any], outvars: Sequence[Any]
+) -> ClosedJaxpr:
     """The jaxpr of the gradients; a seed that it does not read still is an input."""
     run = jaxpr_as_fun(_pruned(jaxpr, [*invars, *(v for v in late if v is not None)], outvars))
     if None not in late:
         return _pruned(jaxpr, [*invars, *late], outvars)
 
-    def spread(*values):
+    def spread(*values: Value) -> Any:
         given = values[len(invars) :]
         return run(*values[: len(invars)], *[g for g, v in zip(given, late, strict=True) if v is not None])
 
@@ -241,7 +264,14 @@ class Body:
         captured, extras, errors, outs: as in Tracing; ``__call__`` takes arguments, captured and extras.
     """
 
-    def __init__(self, title, function, arguments, random=True, n_carry=0):
+    def __init__(
+        self,
+        title: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Tensor],
+        random: bool = True,
+        n_carry: int = 0,
+    ) -> None:
         """``function``: from a list of tensors to a list of tensors; ``arguments``: what stands for its inputs, the
         first ``n_carry`` of which the first results replace in the next step."""
         self.title, self.function = title, function
@@ -256,12 +286,12 @@ class Body:
         self.captured, self.extras, self.errors = tracing.captured, tracing.extras, tracing.errors
         self.outs, self.level = tracing.outs, Level.first(self, tracing)
 
-    def __call__(self, *values):
+    def __call__(self, *values: Value) -> Any:
         """The results, and the flags of the value checks, if there are any."""
         return self.level.run(*values)
 
     @property
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         """What the function computes: equal for functions that are the same program."""
         level = self.level
         parts = [fingerprint(level.forward)]
@@ -269,25 +299,25 @@ class Body:
             parts += [fingerprint(level.backward), tuple(level.roots), tuple(level.wanted)]
         return (*parts, level.custom)
 
-    def renew(self, other):
+    def renew(self, other: Body) -> None:
         """Be the function that ``other`` is, which is the same program, from now on."""
         self.function, self.captured, self.extras = other.function, other.captured, other.extras
 
-    def again(self, tensors):
+    def again(self, tensors: Sequence[Tensor]) -> Any:
         """The function on other tensors, the last of which stand for the captured ones."""
         return self.function(tensors[: self.first])
 
     @property
-    def first(self):
+    def first(self) -> int:
         """The number of the first input that stands for a captured tensor."""
         return len(self.level.forward.jaxpr.invars) - len(self.extras) - len(self.captured)
 
-    def stand(self, tensors, i):
+    def stand(self, tensors: Sequence[Tensor], i: int) -> Tensor:
         """The tensor of which input ``i`` of a derivative is the value: a captured one is itself."""
         k = i - self.first
         return self.captured[k] if 0 <= k < len(self.captured) else tensors[i]
 
-    def demand_unchanged(self):
+    def demand_unchanged(self) -> None:
         """Refuse to differentiate a function that is not what was traced."""
         level = self.level
         avals = [v.aval for v in level.forward.jaxpr.invars]
@@ -311,12 +341,16 @@ class Level:
         replay: from tensors to its results as tensors with history.
     """
 
-    def __init__(self, body, forward, replay, requires):
+    def __init__(self, body: Body, forward: Any, replay: Callable[..., Any], requires: Sequence[bool]) -> None:
         self.body, self.forward, self.replay, self.requires = body, forward, replay, requires
-        self.backward, self.roots, self.wanted, self.next, self.custom = None, None, (), None, ()
+        self.backward: Any = None  # a ClosedJaxpr, where there are roots
+        self.roots: Any = None  # which results have gradients, once that is known
+        self.wanted: Sequence[int] = ()
+        self.next: Level | None = None
+        self.custom: Collection[type] = ()
 
     @functools.cached_property
-    def run(self):
+    def run(self) -> Callable[..., Any]:
         forward = jaxpr_as_fun(self.forward)
         if not any(self.requires):
             return forward
@@ -325,14 +359,14 @@ class Level:
         return run
 
     @classmethod
-    def first(cls, body, tracing):
+    def first(cls, body: Body, tracing: Tracing) -> Level:
         n = len(tracing.forward.jaxpr.invars)
         level = cls(body, tracing.forward, body.again, [i in tracing.wanted for i in range(n)])
         level.roots, level.wanted, level.custom = tracing.roots, tracing.wanted, tracing.custom
         level.backward = tracing.backward if tracing.roots else None
         return level
 
-    def _pull(self, values, cotangents):
+    def _pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
         if self.roots is None:
             self._differentiate()
         found = [None] * len(values)
@@ -342,7 +376,7 @@ class Level:
                 found[i] = rules.conj(grad)
         return tuple(found)
 
-    def _differentiate(self):
+    def _differentiate(self) -> None:
         """Trace the function again for derivatives of one order more."""
         body = self.body
         body.demand_unchanged()
@@ -358,12 +392,12 @@ class Level:
             values = [*map(value_of, tracing.captured), *tracing.extras]
             self.backward = _closed(tracing.backward, len(avals), values, len(self.wanted))
 
-    def _derivative(self):
+    def _derivative(self) -> Level:
         if self.next is None:
             roots, wanted, n = list(self.roots), list(self.wanted), len(self.forward.jaxpr.invars)
             stand = self.body.stand
 
-            def replay(tensors):
+            def replay(tensors: Sequence[Tensor]) -> list[Tensor]:
                 ins, seeds = tensors[:n], tensors[n:]
                 outs = self.replay(ins)
                 return gradients([outs[i] for i in roots], seeds, [stand(ins, i) for i in wanted], create=True)
@@ -373,7 +407,7 @@ class Level:
         return self.next
 
 
-def _closed(jaxpr, n, values, n_outs):
+def _closed(jaxpr: ClosedJaxpr, n: int, values: Sequence[Any], n_outs: int) -> ClosedJaxpr:
     """The first ``n_outs`` results of ``jaxpr`` with the inputs after the first ``n`` given."""
     run = jaxpr_as_fun(jaxpr)
     avals = [v.aval for v in jaxpr.jaxpr.invars]
@@ -384,20 +418,20 @@ def _closed(jaxpr, n, values, n_outs):
 class _Itself:
     """A parameter that cannot be compared, as part of a key: equal to itself only."""
 
-    def __init__(self, x):
+    def __init__(self, x: object) -> None:
         self.x = x
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self.x)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and self.x is other.x
 
 
 _known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def fingerprint(closed):
+def fingerprint(closed: ClosedJaxpr) -> tuple[Any, ...]:
     """A key of a closed jaxpr, equal for equal programs; its constants compare by identity."""
     found = _known.get(closed)
     if found is None:
@@ -408,11 +442,11 @@ def fingerprint(closed):
 _CUSTOM = ("call_jaxpr", "num_consts")  # of functions with rules of their own, which jax makes anew in every trace
 
 
-def _structure(jaxpr):
+def _structure(jaxpr: Jaxpr) -> tuple[Any, ...]:
     number = {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars))}
-    key = [tuple(str(v.aval) for v in number)]
+    key: list[Any] = [tuple(str(v.aval) for v in number)]
 
-    def atom(v):
+    def atom(v: Any) -> Any:
         if isinstance(v, Literal):
             return str(v.aval), np.asarray(v.val).tobytes()
         return number[v]
@@ -428,7 +462,7 @@ def _structure(jaxpr):
     return tuple(key)
 
 
-def _param(value):
+def _param(value: Any) -> Any:
     """A parameter of an equation as part of a key."""
     if isinstance(value, ClosedJaxpr):
         return fingerprint(value)

@@ -38,7 +38,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Any] | None,
         moving: Collection[Any] = frozenset(),
         fixed: Collection[Any] = frozenset(),
         patient: bool = False,
