@@ -84,6 +84,14 @@ def test_a_training_step_is_the_eager_one(dtype):
     assert run(True) == pytest.approx(run(False), rel=2e-2) and run(False)[-1] < run(False)[0]
 
 
+def test_programs_know_where_they_compute():
+    """Tracers are on no device; what they stand for is."""
+    x = values(t)
+    double = t.compile(lambda: x @ x, fullgraph=True)
+    with t.autocast("cpu"), t.device("meta"):
+        assert (x @ x).dtype is double().dtype is t.compile(lambda x: x @ x)(x).dtype is t.bfloat16
+
+
 def test_casts_kept_outside_are_not_read_inside():
     w, x = values(t).clone().requires_grad_(), values(t)
     double = t.compile(lambda: w @ x, fullgraph=True)

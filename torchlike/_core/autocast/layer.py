@@ -7,6 +7,8 @@ themselves: gradients flow through them, and dispatch modes see them.
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from torchlike._base.dtypes import FROM_NP, dtype, float32, float64
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state, switch_grad
@@ -42,7 +44,17 @@ def eligible(x: Any, kind: str) -> bool:
     """Whether autocast on devices of type ``kind`` may cast ``x``."""
     if KIND.get(x.__class__) == _NUMBER or not isinstance(x, Tensor) or x.dtype not in _FLOATING:
         return False
-    return x.device.type in types_of(kind)
+    return _place(x) in types_of(kind)
+
+
+def _place(x: Tensor) -> str:
+    """The type of device that ``x`` is on; what a program computes is where the program reads."""
+    capture = state.capture
+    while capture is not None and isinstance(x._storage.value, jax.core.Tracer):
+        if capture.home is not None:
+            return capture.home
+        capture = capture.outer
+    return x.device.type
 
 
 def types_of(kind: str) -> frozenset[str]:
@@ -53,17 +65,22 @@ def types_of(kind: str) -> frozenset[str]:
     return found
 
 
+def _castable(x: Any, target: dtype, kind: str) -> bool:
+    """Whether ``x`` is to be cast: to what it is not yet."""
+    return KIND.get(x.__class__) != _NUMBER and isinstance(x, Tensor) and x.dtype is not target and eligible(x, kind)
+
+
 def _lower(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     """The inputs in the lower precision."""
-    target = settings.lower(kind)
-    return tuple([lowered(x, target, settings.cache) if eligible(x, kind) else x for x in inputs])
+    target, keep = settings.lower(kind), settings.cache
+    return tuple([lowered(x, target, keep) if _castable(x, target, kind) else x for x in inputs])
 
 
 def _single(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     """The inputs in float32, unless the call says in which dtype to compute."""
     if kind != "cpu" and _chosen(call):
         return inputs
-    return tuple([cast(x, float32) if eligible(x, kind) else x for x in inputs])
+    return tuple([cast(x, float32) if _castable(x, float32, kind) else x for x in inputs])
 
 
 def _widest(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:

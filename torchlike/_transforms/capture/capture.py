@@ -87,6 +87,7 @@ class Trace:
         self.record = Capture(nodes.next_sequence())
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
+        self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []

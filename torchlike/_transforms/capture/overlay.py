@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from torchlike._base.device import of_array
 from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
@@ -268,9 +269,11 @@ class Overlay:
         sources: the storages that were read, whose numbers are those in ``read_storage``.
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
         repeats: whether something else decides if the function runs, and how often.
+        home: the type of the device of what the function reads, once known; tracers have none.
     """
 
     repeats = False
+    home: str | None = None
 
     def __init__(self) -> None:
         self.outer, self.trace = None, None
@@ -369,6 +372,8 @@ class Overlay:
     def _read(self, storage: Storage) -> Cell:
         cell, value = self.cell(storage), storage.value
         value = value if lost(value) else _computed(value)
+        if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
+            self.home = of_array(value).type
         cell.write(self.reading(storage, value.aval) if isinstance(value, jax.Array) else value)
         return cell
 

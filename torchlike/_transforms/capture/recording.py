@@ -171,7 +171,7 @@ class Capture(Overlay):
         self.flags.append(bad)
         self.errors.append(error)
 
-    def concrete(self, value: Any) -> jax.Array:
+    def concrete(self, value: Any, device: Any = None) -> jax.Array:
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
-            return jax.device_put(np.array(value))
+            return jax.device_put(np.array(value), device)

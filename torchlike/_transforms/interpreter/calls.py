@@ -36,6 +36,8 @@ _CACHED = type(functools.lru_cache(lambda: None))
 _told: weakref.WeakSet = weakref.WeakSet()  # cached functions of which a warning has told
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
+_OF_GRADIENTS = frozenset(("_step_unless", "_unscale", "_nonfinite"))  # by a GradScaler
+_OF_OPTIMIZERS = _OF_GRADIENTS | {"step", "zero_grad"}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
 _CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
 _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
@@ -120,8 +122,9 @@ class Calls:
     def _function(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
-        if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
-            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0])):
+        if f.__name__ in _OF_OPTIMIZERS and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
+            known = args and hasattr(type(args[0]), "_unguarded")
+            if known and (f.__name__ in _OF_GRADIENTS or self._steps_itself(type(args[0]))):
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
