@@ -159,3 +159,40 @@ def test_rows_of_what_is_read_need_one_program():
     row = table[1]
     assert run(row).item() == run(row).item() == (rows * rows[1]).sum().item()
     assert run.count == 2
+
+
+# -- modes that a function leaves changed ----------------------------------------------------------------
+LEFT = {
+    "set_grad_enabled(False)": "is_grad_enabled()",
+    "set_default_dtype(t.float64)": "get_default_dtype()",
+    "set_printoptions(precision=2)": "tensor(1.23456)",
+}
+UNDO = "t.set_grad_enabled(True), t.set_default_dtype(t.float32), t.set_printoptions(profile='default')"
+
+
+@pytest.mark.parametrize("change", LEFT)
+def test_modes_that_a_function_leaves_changed(change):
+    @story
+    def test(t):
+        def f(x):
+            eval(f"t.{change}", {"t": t})
+            return x * 2
+
+        run, found = (torchlike.compile(f) if t is torchlike else f), []
+        for _ in range(3):
+            y = run(t.ones(2, requires_grad=True))
+            found += [y.requires_grad, str(eval(f"t.{LEFT[change]}", {"t": t}))]
+            eval(UNDO, {"t": t})
+        return found
+
+    test()
+
+
+def test_a_mode_that_is_left_changed_is_no_single_program():
+    def f(x):
+        torchlike.set_grad_enabled(False)
+        return x * 2
+
+    with pytest.raises(RuntimeError, match="leaves the grad mode otherwise than it was"):
+        torchlike.compile(f, fullgraph=True)(torchlike.ones(2))
+    assert torchlike.is_grad_enabled()

@@ -16,7 +16,6 @@ import jax
 
 from torchlike._base.layout import is_dense
 from torchlike._base.state import state
-from torchlike._core.autocast.settings import autocast_state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
@@ -24,6 +23,7 @@ from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
+from torchlike._transforms.capture.modes import Modes
 from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
@@ -96,7 +96,7 @@ class Trace:
         self.root_of: dict[int, int] = {}
         self._specs: dict = {}
 
-        autocast = autocast_state()[:3]
+        modes = Modes()
 
         def body() -> tuple[Any, ...]:
             self.record.begin()
@@ -106,8 +106,8 @@ class Trace:
             now, structure = flatten(given)
             if structure != tree or not all(map(is_, now, arguments)):
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
-            if autocast_state()[:3] != autocast:
-                self.record.refuse("leaves autocast on or off, or its dtype, otherwise than it was")
+            if (left := modes.left()) is not None:
+                self.record.refuse(f"leaves {left} otherwise than it was")
             self._describe(out, function, containers(given))
             return tuple(self.slots)
 
@@ -118,6 +118,7 @@ class Trace:
                 self.record.settle()
             failed = False
         except BaseException:
+            modes.restore()
             self.record.rewind()
             raise
         finally:
