@@ -2,6 +2,9 @@
 
 import math
 
+import numpy as np
+from jax._src.array import ArrayImpl
+
 INF, NAN = math.inf, math.nan
 
 
@@ -43,3 +46,30 @@ def with_gradients(t, *grads, dtype="float32", make=None, **options):
         p.grad = t.tensor(g, dtype=p.dtype)
     optimizer = (make or (lambda ps: t.optim.SGD(ps, lr=0.5)))(params)
     return scaler, optimizer, params
+
+
+def counted_reads(monkeypatch):
+    """A list that grows with each read of an array's numbers; eager kernels of little data are run by numpy, too."""
+    found, value = [], ArrayImpl._value
+    monkeypatch.setattr(ArrayImpl, "_value", property(lambda a: (found.append(a.shape), value.fget(a))[1]))
+    for name in ("asarray", "array"):  # which read through a buffer on the CPU
+        monkeypatch.setattr(np, name, _counting(getattr(np, name), found))
+    return found
+
+
+def counted_items(monkeypatch, t):
+    """A list that grows with each number that ``Tensor.item`` reads, as ``bool`` and ``float`` do."""
+    found = []
+    for name in ("item", "__bool__", "__float__", "__int__"):
+        read = getattr(t.Tensor, name)
+        monkeypatch.setattr(t.Tensor, name, lambda x, read=read: (found.append(x.shape), read(x))[1])
+    return found
+
+
+def _counting(read, found):
+    def counting(x, *args, **kwargs):
+        if isinstance(x, ArrayImpl):
+            found.append(x.shape)
+        return read(x, *args, **kwargs)
+
+    return counting

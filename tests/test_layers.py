@@ -19,7 +19,8 @@ PUBLIC = """
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 amp
 random linalg special backends cpu cuda
-_logging autograd func nn optim utils utils._python_dispatch utils.data utils.hooks
+_logging autograd func nn
+optim utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints overrides testing utils._checkpoint_reentrant utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker
 _library _dynamo _inductor utils.flop_counter
