@@ -138,7 +138,7 @@ def calls(t, f):
 
 
 def weight(t):
-    return values(t, "float32").requires_grad_()
+    return values(t, "float32").clone().requires_grad_()
 
 
 def twice(t, w, *args, **kwargs):

@@ -359,8 +359,8 @@ def test_a_trace_of_many_layers_touches_what_it_reads():
         model = gpt(layers)
         calls.append(python_calls(lambda model=model: traced(lambda t: model(t).sum().backward(), tokens)))
         found = traced(lambda t, model=model: model(t).sum().backward(), tokens).record.sources
-        storages = {id(p._storage) for p in model.parameters()} | {id(tokens._storage)}
-        assert sorted(map(id, found)) == sorted(storages) and len(heap) == 5_000
+        parameters = {id(p._storage) for p in model.parameters()}  # beside them it reads what stands for the tokens
+        assert parameters < {*map(id, found)} and len(found) == len(parameters) + 1 and len(heap) == 5_000
     assert calls[4] - calls[3] < 1.2 * (calls[2] - calls[1])
 
 

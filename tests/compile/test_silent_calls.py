@@ -281,3 +281,15 @@ def test_finalizers_that_run_meanwhile_do_not_end_the_capture():
     weakref.finalize(things[0], lambda: finalized.append(1))
     Net().call(things.clear, (), {})  # which drops the last reference
     assert finalized == [1]
+
+
+@pytest.mark.parametrize("kind", ["a function", "a method"])
+def test_callbacks_of_weak_references_do_not_end_the_capture(kind):
+    class Thing:
+        def told(self, reference):
+            dead.append(reference)
+
+    dead, things, listener = [], [Thing()], Thing()
+    reference = weakref.ref(things[0], listener.told if kind == "a method" else lambda r: dead.append(r))
+    Net().call(things.clear, (), {})
+    assert dead == [reference]

@@ -425,9 +425,12 @@ def test_defining_a_name_again_replaces_the_operator():
         name = f"{space()}::op"
         first = defined(t, plus(1), name, schema="(Tensor x) -> Tensor")
         second = defined(t, plus(2), name, schema="(Tensor x) -> Tensor")
-        return first(t.zeros(1)), second(t.zeros(1))
+        firsts.append(first)
+        return second(t.zeros(1))
 
+    firsts = []
     agree(script)
+    assert firsts[0](torchlike.zeros(1)).item() == 2  # PyTorch's calls what is no longer there, and sometimes crashes
 
 
 def test_operators_can_be_copied_and_pickled():
@@ -463,8 +466,6 @@ def test_a_refused_definition_leaves_the_name_free():
 
 def test_what_later_issues_bring_is_refused_by_name():
     op = on(torchlike)
-    with pytest.raises(NotImplementedError, match=r"op: register_autocast\(\) is not supported.*no autocast"):
-        op.register_autocast("cpu", torchlike.float16)
     with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
         op.register_autocast(3, torchlike.float16)
     with pytest.raises(NotImplementedError, match="register_effect"):

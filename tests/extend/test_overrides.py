@@ -118,7 +118,8 @@ def ours(name):
     return getattr(found, name.rpartition(".")[2]) if has else None
 
 
-COVERED = [name for name in their_names() if ours(name) is not None]
+# torch.autocast is a class: PyTorch lists it, and nothing can override it.
+COVERED = [name for name in their_names() if name != "torch.autocast" and ours(name) is not None]
 
 
 def test_most_names_exist():

@@ -1,6 +1,5 @@
 """A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -40,8 +39,8 @@ class ShownTask(engine._Task):
 
     __slots__ = ("holders",)
 
-    def __init__(self, roots: Sequence, keep: bool, create: bool, accumulate: bool, captures: Sequence) -> None:
-        super().__init__(roots, keep, create, accumulate, captures)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
         self.create = True  # gradients are tensors
         self.holders: dict[int, int] = {}  # how many buffers hold a gradient
 
@@ -68,6 +67,10 @@ class ShownTask(engine._Task):
             self.node = None
             if isinstance(node, _Delayed):
                 pairs = [(node.edge, node.later.compute())]
+            elif node in self.ends:
+                if node in self.buffers and node in self.wanted:
+                    self.capture(node, self.wanted[node], self.buffers.pop(node))
+                continue
             else:
                 pairs = list(zip(node._edges, self._results(node), strict=False))
             for edge, grad in pairs:

@@ -296,6 +296,41 @@ _add(
 )
 _add("transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", _method("transpose_"), *_RESHAPED)
 
+_FACTORS = "float scale_growth_factor, float scale_backoff_factor, int growth_interval"
+
+
+def _unscaled(self: Any, found_inf: Any, inv_scale: Any) -> Any:
+    copies, found = [t.clone() for t in self], found_inf.clone()
+    FUNCTIONS["_amp_foreach_non_finite_check_and_unscale_"](copies, found, inv_scale)
+    return copies, found
+
+
+def _rescaled(self: Any, growth_tracker: Any, *rest: Any) -> Any:
+    scale, tracker = self.clone(), growth_tracker.clone()
+    return FUNCTIONS["_amp_update_scale_"](scale, tracker, *rest), tracker
+
+
+_add(
+    "_amp_foreach_non_finite_check_and_unscale_(Tensor(a!)[] self, Tensor(b!) found_inf, Tensor inv_scale) -> ()",
+    _function("_amp_foreach_non_finite_check_and_unscale_"),
+    Tag.inplace,
+)
+_add(
+    f"_amp_update_scale_(Tensor(a!) self, Tensor(b!) growth_tracker, Tensor found_inf, {_FACTORS}) -> Tensor(a!)",
+    _function("_amp_update_scale_"),
+    Tag.inplace,
+)
+_add(
+    "_amp_foreach_non_finite_check_and_unscale(Tensor[] self, Tensor found_inf, Tensor inv_scale) "
+    "-> (Tensor[] self_out, Tensor found_inf_out)",
+    _unscaled,
+)
+_add(
+    f"_amp_update_scale(Tensor self, Tensor growth_tracker, Tensor found_inf, {_FACTORS}) "
+    "-> (Tensor, Tensor growth_tracker_out)",
+    _rescaled,
+)
+
 
 def _to_copy(
     self: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,

@@ -22,7 +22,7 @@ class State(threading.local):
     ``__torch_function__`` of subclasses is off, 2 where that of modes is too. ``levels``: the function transforms
     (vmap, jvp) and dual levels that are active, the innermost last. ``autocast``: on which devices autocast is on,
     and its dtypes; None as long as nothing was set. ``autocast_nesting``: how many contexts of it are entered;
-    ``autocast_casts``: the weights that were cast in them.
+    ``autocast_entered``: they, the innermost last; ``autocast_casts``: the weights that were cast in them.
     """
 
     grad: bool | None = True
@@ -44,6 +44,7 @@ class State(threading.local):
     levels: tuple = ()
     autocast: Any = None
     autocast_nesting = 0
+    autocast_entered: tuple = ()
     autocast_casts: dict | None = None
     first_recorder: Any = staticmethod(lambda: None)
 
@@ -66,10 +67,9 @@ LEVELS = 1  # a function transform: vmap, jvp, or a dual level
 SELECTIVE = 2  # a checkpoint that keeps the results of some operators
 AUTOCAST = 4
 INFERENCE = 8
-LIFTING = 16  # the body of a loop or branch is traced
-REMAT = 32  # a checkpointed region runs again
-DISPATCH = 64  # a TorchDispatchMode is active
-CAPTURE = 128  # a function is captured: what its calls read becomes inputs of a program
+REMAT = 16  # a checkpointed region runs again
+DISPATCH = 32  # a TorchDispatchMode is active
+CAPTURE = 64  # a function is captured: what its calls read becomes inputs of a program
 
 
 class Context:

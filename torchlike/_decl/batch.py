@@ -50,8 +50,8 @@ class Batch(Kernel):
         return self.base.part(("batch", self.static, self.in_dims, self.out_dim, self.size))
 
     @property
-    def autocast(self) -> Mapping[str, str]:
-        return self.base.autocast
+    def autocast(self) -> Mapping[str, str | None]:
+        return self.base.autocast_of(self.static)
 
     @property
     def checked(self) -> Callable[..., Any] | None:
@@ -158,7 +158,7 @@ def tangent(op: Kernel, static: Static, which: Indices) -> Kernel:
     found = op.derived.get(key)
     if found is None:
         found = op.derived[key] = Derived(
-            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast
+            f"{op.name}_jvp", op.node, _dots(op, static, which), op.part(key), op.autocast_of(static)
         )
     return found
 

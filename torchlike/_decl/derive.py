@@ -120,6 +120,16 @@ class Kernel:
         """The operator that this is a form of; itself where it is none."""
         return self
 
+    def autocast_of(self, static: Static) -> dict[str, str | None]:
+        """{device: class} of a call: what the static arguments decide is decided."""
+        return {kind: c if isinstance(c, str) else self._chosen_class(c, static) for kind, c in self.autocast.items()}
+
+    def _chosen_class(self, choose: Any, static: Static) -> str | None:
+        if choose is None:
+            return None
+        bound = dict(zip([a.name for a in self.declaration.static], static, strict=False))
+        return choose(*[bound[name] for name in choose.__code__.co_varnames[: choose.__code__.co_argcount]])
+
     def identity(self) -> Identity:
         """What names this operator in every process, of tuples, texts and numbers; None if nothing does."""
         return None
@@ -149,7 +159,7 @@ class Kernel:
         if found is None:
             function = make(self.forward(key[1]), *key[2:])
             name, part = f"{self.name}_{key[0]}", self.part(key)
-            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast)
+            found = self.derived[key] = Derived(name, self.node, function, part, self.autocast_of(key[1]))
         return found
 
     def part(self, key: Any) -> Identity:
@@ -188,7 +198,7 @@ class Derived(Kernel):
         node: str,
         function: Forward,
         origin: Identity = None,
-        autocast: Mapping[str, str] = Kernel.autocast,
+        autocast: Mapping[str, str | None] = Kernel.autocast,
     ) -> None:
         super().__init__(name, node)
         self.function, self.plan, self.origin, self.closed = function, None, origin, None

@@ -21,12 +21,25 @@ if TYPE_CHECKING:
     import jax
 
     from torchlike._decl.schema import Arg
-    from torchlike._decl.typed import Avals, Backward, Formula, Forward, Identity, Indices, Saved, Static, Value, Values
+    from torchlike._decl.typed import (
+        Autocast,
+        Avals,
+        Backward,
+        Formula,
+        Forward,
+        Identity,
+        Indices,
+        Saved,
+        Static,
+        Value,
+        Values,
+    )
 
 REGISTRY: dict[str, Op] = {}
 EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::name
-# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast.
-AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned"})
+# To the lower precision, to float32, to the widest of the inputs; not to be called under autocast; to the lower
+# precision or that of the states (``hx``, ``cx``), where that is wider.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 
@@ -241,7 +254,7 @@ def op(
     dtype: str = "same",
     vjp: Mapping[str, Formula] | None = None,
     node: str | Callable[..., str] | None = None,
-    autocast: str | dict[str, str] | None = None,
+    autocast: Autocast | Mapping[str, Autocast] = None,
     variants: str = "function method",
     operator: str | None = None,
     numbers: bool | str = False,
@@ -279,7 +292,7 @@ def op(
             with the kernel; on concrete values it is examined at once and the exception raised.
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
-            ``AUTOCAST``; nothing where it says nothing.
+            ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -344,10 +357,14 @@ def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
     return {n: s.rstrip("!?") if isinstance(s, str) else s for n, s in shown.items()}, kept, apart
 
 
-def _autocast(classes: str | dict[str, str] | None) -> dict[str, str]:
+_DEVICES = ("cpu", "cuda")
+
+
+def _autocast(classes: Autocast | Mapping[str, Autocast]) -> Mapping[str, Autocast]:
     """{device: class}."""
-    by_device = dict.fromkeys(("cpu", "cuda"), classes) if isinstance(classes, str) else classes or {}
-    unknown = {*by_device.values()} - AUTOCAST | {*by_device} - {"cpu", "cuda"}
+    by_device: Mapping[str, Autocast] = classes if isinstance(classes, Mapping) else dict.fromkeys(_DEVICES, classes)
+    by_device = by_device if classes else {}
+    unknown = {str(c) for c in by_device.values() if not callable(c)} - AUTOCAST | {*by_device} - {*_DEVICES}
     if unknown:
         raise SchemaError(f"autocast: {sorted(unknown)} is none of {sorted(AUTOCAST)}, by cpu or cuda")
     return by_device
@@ -432,6 +449,7 @@ def view(
     saved: Saved = "",
     backward: Callable[..., Any] | None = None,
     aten: str | dict[str, Any] | bool | None = None,
+    autocast: Autocast | Mapping[str, Autocast] = None,
 ) -> Callable[[Callable[..., Any]], ViewOp]:
     """Declare a view operator; the decorated function is its ``read``. See :class:`ViewOp` and :func:`op`.
 
@@ -442,7 +460,7 @@ def view(
     def declare(read: Callable[..., Any]) -> ViewOp:
         new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
-        new.autocast, new.operator = {}, None
+        new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff, new.strides = (
             frozenset(variants.split()),

@@ -29,3 +29,5 @@ Tree: TypeAlias = Any
 # ``saved`` and ``backward`` of a declaration; see :func:`torchlike._decl.op.op`.
 Saved: TypeAlias = str | dict[str, Any] | Callable[..., Any] | None
 Backward: TypeAlias = str | tuple[str, dict[str, Any]] | Callable[..., Any] | dict[str, Any] | None
+# A class of autocast, or what gives it from static arguments; see :func:`torchlike._decl.op.op`.
+Autocast: TypeAlias = str | Callable[..., str | None] | None

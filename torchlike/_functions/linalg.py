@@ -7,6 +7,7 @@ import jax
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.state import state
+from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -187,6 +188,7 @@ linalg_pinv = linalg.pinv
 
 
 @both()
+@in_float32_on_cpu
 def pinverse(input, rcond=1e-15):
     """The pseudo-inverse, with singular values up to ``rcond`` times the largest counted as zero."""
     return linalg_pinv(input, rtol=rcond)
@@ -332,12 +334,14 @@ def orgqr(input, input2):
 
 
 @both()
+@in_float32_on_cpu
 def lu_solve(b, LU_data, LU_pivots, *, out=None):
     """The X with ``A @ X = b`` from the factors of A; the older form of ``torch.linalg.lu_solve``."""
     return linalg.lu_solve(LU_data, LU_pivots, b, out=out)
 
 
 @both()
+@in_float32_on_cpu
 def lu(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), and infos if asked for; the older form of ``torch.linalg.lu_factor``."""
     result = linalg.lu_factor_ex(A, pivot=pivot)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torchlike._aten.tags import Tag
 from torchlike._base.dtypes import dtype
+from torchlike._core.autocast.settings import is_autocast_available, kind_of
 from torchlike._decl.function_schema import FunctionSchema
 from torchlike._library import derivative, keys, registry
 from torchlike._library.infer_schema import infer_schema
@@ -204,11 +205,23 @@ class CustomOpDef:
         return _decorated(lambda f: self._operator.dispatch_rules.__setitem__(torch_dispatch_class, f), fn)
 
     def register_autocast(self, device_type: str, cast_inputs: dtype) -> None:
-        """Autocast is a later addition.
+        """Under autocast on devices of that type, cast the floating inputs (not float64) to ``cast_inputs``.
 
-        ValueError and RuntimeError for arguments that make no sense, else NotImplementedError.
+        The operator then runs with autocast off. Without this it runs as its kernel does under autocast. ValueError
+        for a type of device that has no autocast; of two dtypes for one type the first stays.
+
+        >>> import torchlike as torch
+        >>> @torch.library.custom_op("doc::copied", mutates_args=())
+        ... def copied(x: torch.Tensor) -> torch.Tensor:
+        ...     return x.clone()
+        >>> copied.register_autocast("cpu", torch.float16)
+        >>> with torch.autocast("cpu"):
+        ...     copied(torch.ones(1)).dtype
+        torch.float16
         """
-        refuse_autocast(self._qualname, device_type)
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        set_autocast(self._operator, device_type, cast_inputs)
 
     def register_effect(self, effect: Any) -> None:
         """Ordering of side effects is not supported: None alone is accepted, else NotImplementedError."""
@@ -243,14 +256,15 @@ class CustomOpDef:
             operator.disabled = before
 
 
-def refuse_autocast(name: str, device_type: Any) -> None:
-    """Raise for ``register_autocast``, which has no layer to act in yet."""
-    if not isinstance(device_type, str):
-        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-    keys.of_device(device_type)
-    raise NotImplementedError(
-        f"{name}: register_autocast() is not supported, since torchlike has no autocast yet; cast inside of the kernel"
-    )
+def set_autocast(operator: Operator, device_type: str, cast_inputs: dtype) -> None:
+    """Let autocast cast the floating inputs of ``operator``; what was said first of a custom operator stays."""
+    if not isinstance(cast_inputs, dtype):
+        raise TypeError(f"{operator.qualname}: cast_inputs must be a torch.dtype, not {type(cast_inputs).__name__}")
+    if not is_autocast_available(device_type):
+        raise ValueError(f"Device type '{device_type}' does not support autocast.")
+    kind = kind_of("register_autocast", device_type)
+    if operator.owner is None or kind not in operator.autocast:
+        operator.autocast[kind] = cast_inputs
 
 
 def _decorated(register: Callable[[Callable], Any], fn: Callable | None, returns: bool = True) -> Any:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torchlike._base.dtypes import dtype
+from torchlike._core.autocast.settings import is_autocast_available
 from torchlike._library import derivative, keys, registry
-from torchlike._library.custom_ops import DeviceTypes, definition_of, refuse_autocast
+from torchlike._library.custom_ops import DeviceTypes, definition_of, set_autocast
 from torchlike._library.library import Library, demand_ours, set_fake
 from torchlike._library.operator import Operator
 
@@ -185,10 +186,15 @@ def register_torch_dispatch(
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: dtype, /, *, lib: Library | None = None) -> None:
-    """Autocast is a later addition: NotImplementedError, once the arguments are found to make sense."""
+    """Let autocast cast the floating inputs of an operator; see :meth:`CustomOpDef.register_autocast`.
+
+    Of an operator of a :class:`Library` the last dtype counts.
+    """
     name = registry.demand_op("register_autocast", op)
-    registry.demand(name)
-    refuse_autocast(name, device_type)
+    if not is_autocast_available(device_type):
+        raise ValueError(f"Device type '{device_type}' does not support autocast.")
+    demand_ours(name)
+    set_autocast(registry.demand(name), device_type, cast_inputs)
 
 
 def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: Any, schema: str | None = None) -> NoReturn:

@@ -29,7 +29,7 @@ def demand_used(name: str, operator: str) -> None:
     if name in UNUSED:
         hint = ""
         if name.startswith("Autocast"):
-            hint = "; autocast is a later addition"
+            hint = "; use torch.library.register_autocast()"
         elif name == "FuncTorchBatched":
             hint = "; use torch.library.register_vmap()"
         elif name == "Python":

@@ -1,6 +1,7 @@
 """An operator that was registered: its kernels, and the way of a call to one of them.
 
-The layers of a call, as PyTorch has them: overrides, function transforms, autograd, ``__torch_dispatch__``, kernel.
+The layers of a call, as PyTorch has them: overrides, autocast, function transforms, autograd,
+``__torch_dispatch__``, kernel.
 """
 
 import warnings
@@ -10,7 +11,11 @@ from typing import Any
 from torchlike._aten.packets import OpOverload, OpOverloadPacket
 from torchlike._aten.python_dispatch import handlers, invoke, modes_set_to, wrappers_alive
 from torchlike._base.device import device
-from torchlike._base.state import below_autograd, state
+from torchlike._base.dtypes import dtype
+from torchlike._base.state import AUTOCAST, below_autograd, state
+from torchlike._core.autocast.composite import off
+from torchlike._core.autocast.custom import all_cast
+from torchlike._core.autocast.layer import types_of
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.mutation import bump
 from torchlike._core.tensor.tensor import Tensor
@@ -28,6 +33,7 @@ class Operator:
             ``custom_op`` for devices that have none of their own, or None.
         owner: the object that ``custom_op`` made, or None for operators of a Library.
         fake: the fake implementation. formula: (backward, setup_context). vmap_rule. dispatch_rules: {class: rule}.
+        autocast: {type of device: the dtype that autocast casts to}.
         opaque: kernels known to need numbers, so that programs call them on the host.
     """
 
@@ -41,6 +47,7 @@ class Operator:
         self.formula: tuple[Callable | None, Callable | None] | None = None
         self.vmap_rule: Callable | None = None
         self.dispatch_rules: dict[type, Callable] = {}
+        self.autocast: dict[str, dtype] = {}
         self.opaque: set[Callable] = set()
         self.generated: Any = None
         self.overload: Any = None
@@ -59,6 +66,21 @@ class Operator:
         args, kwargs = self.binder(args, kwargs)
         if self in BELOW.seen:
             return self._seen(args, kwargs)
+        if self.autocast and state.active & AUTOCAST:
+            return self._autocast(args, kwargs)
+        return self._transformed(args, kwargs)
+
+    def _autocast(self, args: tuple, kwargs: dict) -> Any:
+        """Cast the arguments, if autocast is on where one of them is and the operator says to what; the rest is off."""
+        places = {t.device.type for t in tensors((*args, *kwargs.values()))}
+        for kind in state.autocast.on:
+            if kind in self.autocast and places & types_of(kind):
+                args, kwargs = [all_cast(x, kind, self.autocast[kind]) for x in (args, kwargs)]
+                with off():
+                    return self._transformed(args, kwargs)
+        return self._transformed(args, kwargs)
+
+    def _transformed(self, args: tuple, kwargs: dict) -> Any:
         if state.levels and not self._is_composite(args, kwargs):
             return derivative.apply(self, args, kwargs)
         return self._recorded(args, kwargs)

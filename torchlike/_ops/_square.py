@@ -13,26 +13,26 @@ class _LinAlgError(RuntimeError):
     "finite."""
 
 
-def matrices(name, x, what="A"):
-    """RuntimeError unless ``x`` holds matrices of a floating dtype that LAPACK knows."""
+def matrices(name, x, what="A", low=False):
+    """RuntimeError unless ``x`` holds matrices of a floating dtype that LAPACK knows; with ``low``, of any."""
     if x.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {what} must have at least 2 dimensions, got {x.ndim}.")
-    floating(name, x)
+    floating(name, x, low)
 
 
-def floating(name, x):
-    """RuntimeError unless the dtype is float32, float64 or complex."""
+def floating(name, x, low=False):
+    """RuntimeError unless the dtype is float32, float64 or complex, or with ``low`` any floating one."""
     if not is_floating(x):
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {type_name(x)}; use .float()"
         )
-    if jnp.real(x).dtype not in (jnp.float32, jnp.float64):
+    if not low and jnp.real(x).dtype not in (jnp.float32, jnp.float64):
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(x)}; use .float()")
 
 
-def square(name, x, what="A"):
+def square(name, x, what="A", low=False):
     """As ``matrices``, and they must be square."""
-    matrices(name, x, what)
+    matrices(name, x, what, low)
     if x.shape[-1] != x.shape[-2]:
         raise RuntimeError(
             f"{name}: {what} must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"

@@ -455,7 +455,7 @@ def cholesky_inverse(self, upper):
 
 
 def _power(name, x, n):
-    square(name, x)
+    square(name, x, low=n >= 0)
     if n < 0:
         x, n = _inverse(x), -n
     out = jnp.broadcast_to(eye_like(x), x.shape) if n == 0 else None
@@ -473,13 +473,18 @@ def _singular_power(self, n):
     return _singular_inverse("linalg.inv")(A=self)
 
 
+def _class_of_power(n):
+    """What autocast does: products in the lower precision, inverses in float32."""
+    return "fp32" if n < 0 else "lower_precision_fp" if n > 1 else None
+
+
 @op(
     "linalg_matrix_power(Tensor self, int n) -> Tensor",
     variants="out",
     node="MmBackward",
     check=_singular_power,
     saved="",
-    autocast="lower_precision_fp",
+    autocast=_class_of_power,
 )
 def linalg_matrix_power(self, n):
     """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
@@ -493,7 +498,7 @@ def linalg_matrix_power(self, n):
 
 
 @op("matrix_power(Tensor self, int n) -> Tensor", variants="function method out", node="MmBackward",
-    check=_singular_power, autocast="lower_precision_fp")  # fmt: skip
+    check=_singular_power, autocast=_class_of_power)  # fmt: skip
 def matrix_power(self, n):
     """The ``n``-th power of square matrices; another name of ``torch.linalg.matrix_power``."""
     return _power("linalg.matrix_power", self, n)

@@ -370,7 +370,7 @@ def kl_div_log(self, target):
 
 
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
-              "ClampMinBackward", dtype="int_to_float", apart="input1 input2 target")  # fmt: skip
+              "ClampMinBackward", dtype="int_to_float", apart="input1 input2 target", autocast="fp32")  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
@@ -383,7 +383,7 @@ def margin_ranking_loss(input1, input2, target, margin):
 
 
 @by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward",
-              apart="self target")  # fmt: skip
+              apart="self target", autocast="fp32")  # fmt: skip
 def hinge_embedding_loss(self, target, margin):
     x, t = broadcast("hinge_embedding_loss", self, target)
     return jnp.where(t != 1, positive_part(_num(margin, x) - x), 0) + jnp.where(t != -1, x, 0)

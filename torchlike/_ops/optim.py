@@ -6,6 +6,7 @@ Complex parameters reach it as real arrays with a last axis of 2. Numbers are co
 last, as PyTorch combines them in Python.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -14,10 +15,12 @@ from jax import lax
 def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=False, whole=False, **options):
     """The new (params, states, steps) of a group, in one program.
 
-    ``steps`` holds the distinct step counts, ``which[i]`` says which of them is that of parameter i.
+    ``steps`` holds the distinct step counts, ``which[i]`` says which of them is that of parameter i. Nothing
+    changes if one of the numbers is ``found_inf`` and not 0.
     ``whole``: the rule takes complex arrays as they are.
     """
     numbers = {k: jnp.asarray(v).reshape(()).astype(np.float64) for k, v in numbers.items()}
+    found = numbers.pop("found_inf", None)
     counts = [s + 1 for s in steps]
     new_params, new_states = [], []
     for i, (p, g, state) in enumerate(zip(params, grads, states, strict=True)):
@@ -27,7 +30,10 @@ def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=F
         new_p, new_state = rule(view(p), view(g), tuple(map(view, state)), t, numbers, **options)
         new_params.append(back(new_p, p))
         new_states.append(tuple(map(back, new_state, state)))
-    return new_params, new_states, counts
+    if found is None:
+        return new_params, new_states, counts
+    old = list(params), list(map(tuple, states)), list(steps)
+    return jax.tree.map(lambda before, new: jnp.where(found != 0, before, new), old, (new_params, new_states, counts))
 
 
 def _same(x, like=None):

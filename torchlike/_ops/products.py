@@ -294,8 +294,17 @@ def _narrowed(tensors, inputs):
         yield x.squeeze(tuple(drop)), [label for i, label in enumerate(labels) if i not in drop]
 
 
+def _class_of_einsum(equation):
+    """What autocast does: what sums over an index of two operands is a product of matrices."""
+    left, arrow, right = equation.replace(" ", "").replace("...", "@").partition("->")
+    terms = [set(term) for term in left.split(",")]
+    kept = right if arrow else "@"
+    shared = {label for i, term in enumerate(terms) for other in terms[:i] for label in term & other}
+    return "lower_precision_fp" if shared - set(kept) else None
+
+
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
-    autocast="lower_precision_fp", saved="")  # fmt: skip
+    autocast=_class_of_einsum, saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
     inputs, output = parse(equation, [x.ndim for x in tensors])

@@ -131,9 +131,9 @@ def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirect
     return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
 
 
-# On a CPU the products alone are of lower precision; what they are added to, the state, is as it came, and so is the
-# result. PyTorch has a class for the whole on CUDA only.
-_OF_STATES = {"cuda": "lower_precision_fp"}
+# PyTorch has a class for the whole on CUDA only. On a CPU its products are of the lower precision, and what they are
+# added to, the state, is as it came: so is the result, and here all that is computed.
+_OF_STATES = {"cpu": "states", "cuda": "lower_precision_fp"}
 _TAIL = (
     "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, "
     "bool projection, bool batch_first"

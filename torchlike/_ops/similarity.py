@@ -81,6 +81,7 @@ def _triplet(swap, suffix):
         dtype="promote",
         static="p",
         apart="anchor positive negative",
+        autocast="fp32",
     )
     def triplet_margin_loss(anchor, positive, negative, margin, p, eps):
         if not anchor.ndim == positive.ndim == negative.ndim:

@@ -267,6 +267,7 @@ def _eigh_vjp(grads, values, vectors):
     aten='(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
     variants="out",
     vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)},
+    autocast={"cpu": "fp32"},
 )
 def linalg_eigh(A, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
@@ -281,7 +282,7 @@ def linalg_eigh(A, UPLO):
 @op("linalg_eigvalsh(Tensor A, str UPLO=\"L\") -> Tensor",
     aten='(Tensor self, str UPLO="L") -> Tensor', variants="out", node="LinalgEighBackward",
     vjp={"A": lambda grad, A, UPLO: _eigvalsh_vjp(grad, A, UPLO)},
-    saved={"eigenvalues": "result", "result!": None, "~A": "A"})  # fmt: skip
+    saved={"eigenvalues": "result", "result!": None, "~A": "A"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvalsh(A, UPLO):
     """The eigenvalues of Hermitian matrices, in ascending order; only one triangle is read.
 
@@ -430,6 +431,7 @@ def linalg_pinv(self, atol, rtol, hermitian):
     policy="self",
     vjp={},
     check=_not_finite("linalg.svd"),
+    autocast={"cpu": "fp32"},
 )
 def linalg_matrix_rank(self, atol, rtol, hermitian):
     """How many singular values are above max(atol, rtol * the largest), as int64. Tolerances as in ``pinv``.
@@ -462,6 +464,7 @@ def _lstsq_vjp(grads, self, b, solution):
     node="LinalgLstsqBackward",
     nondiff=(2, 3),
     vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(grads, self, b, solution)},
+    autocast={"cpu": "fp32"},
 )
 def lstsq(self, b, rcond):
     """The least-squares solution of least norm, squared residuals, ranks and singular values."""

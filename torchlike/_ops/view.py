@@ -452,7 +452,7 @@ def _prepare_view_as_complex(t):
 
 
 @view("view_as_complex(Tensor(a) self) -> Tensor(a)", prepare=_prepare_view_as_complex, variants="function",
-      write=lambda value, new: jnp.stack([jnp.real(new), jnp.imag(new)], -1))  # fmt: skip
+      write=lambda value, new: jnp.stack([jnp.real(new), jnp.imag(new)], -1), autocast={"cpu": "fp32"})  # fmt: skip
 def view_as_complex(self):
     """Pairs in the last dimension as complex numbers; a view."""
     return lax.complex(self[..., 0], self[..., 1])

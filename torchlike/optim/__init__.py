@@ -1,5 +1,6 @@
 """Optimizers and learning rate schedulers."""
 
+from torchlike.interop.lazy import on_first_use
 from torchlike.optim import lr_scheduler as lr_scheduler
 from torchlike.optim._adafactor import Adafactor as Adafactor
 from torchlike.optim._muon import Muon as Muon
@@ -16,3 +17,5 @@ from torchlike.optim.radam import RAdam as RAdam
 from torchlike.optim.rmsprop import RMSprop as RMSprop
 from torchlike.optim.rprop import Rprop as Rprop
 from torchlike.optim.sgd import SGD as SGD
+
+__getattr__, __dir__ = on_first_use(__name__)

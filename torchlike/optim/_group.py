@@ -17,9 +17,10 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
+from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
-from torchlike.optim.optimizer import Optimizer
+from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
 def _kept(array):
@@ -101,7 +102,13 @@ class GroupOptimizer(Optimizer):
 
     _rule: Callable
     _counts = True
+    _unless: Tensor | None = None  # where it is not 0, the step that is being taken changes nothing
     _flags: dict[str, Any] = {}  # options that checkpoints of old may lack, with what they meant
+
+    def __init__(self, params, defaults):
+        super().__init__(params, defaults)
+        if defaults.get("fused"):
+            self._step_supports_amp_scaling = True
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -141,11 +148,46 @@ class GroupOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        if "found_inf" in self.__dict__ or "grad_scale" in self.__dict__:
+            self._take_scaling()
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
             if params:
                 self._step_group(group, params)
         return loss
+
+    def _take_scaling(self) -> None:
+        """Divide the gradients by what a GradScaler has put into ``grad_scale``."""
+        scale, found = self.__dict__.get("grad_scale"), self.__dict__.get("found_inf")
+        if scale is None and found is None:
+            return
+        if not getattr(self, "_step_supports_amp_scaling", False):
+            raise AssertionError(
+                f"Expected grad_scale and found_inf to be None: {type(self).__name__} takes them if fused=True"
+            )
+        self._unscale(scale, found)
+
+    def _unscale(self, scale: Tensor | None, found: Tensor | None) -> None:
+        grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if scale is not None and grads:
+            unscale_unless(grads, scale, 0 if found is None else found)
+
+    def _step_unless(self, found: Tensor, scale: Tensor | None = None) -> None:
+        """A step that changes nothing if ``found`` is not 0, as the device decides; gradients are divided by
+        ``scale`` before.
+        """
+        self._unscale(scale, found)
+        self._unless = found
+        try:
+            self.step()
+        finally:
+            del self._unless
+
+    def _is_plain(self) -> bool:
+        """Whether a step is this library's, and nobody is told of it."""
+        hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or hooked_everywhere()
+        owner = next(c for c in type(self).__mro__ if "step" in vars(c))
+        return not hooks and "step" not in self.__dict__ and owner.__module__.startswith("torchlike.optim.")
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         kept = self.state[p]
@@ -160,12 +202,17 @@ class GroupOptimizer(Optimizer):
     def _numbers_now(self, group: dict[str, Any]) -> dict[str, Any]:
         """The group's numbers; while a step is traced, inputs that every later call reads anew."""
         numbers, capture = self._numbers(group), state.capture
+        unless = self.__dict__.get("found_inf") if self._unless is None else self._unless
+        skips = {} if unless is None else {"found_inf": unless}
         if capture is None:
-            return numbers
+            return numbers | skips if skips else numbers
         capture.optimizers.append(self)
         capture.check(lambda: (self._options(group), group.get("maximize"), group.get("differentiable")))
         later = functools.partial(self._numbers, group)
-        return {k: v if isinstance(v, Tensor) else capture.input(v, DynamicInput(later, k)) for k, v in numbers.items()}
+        inputs = {
+            k: v if isinstance(v, Tensor) else capture.input(v, DynamicInput(later, k)) for k, v in numbers.items()
+        }
+        return inputs | skips
 
     def _advance(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):

@@ -295,6 +295,11 @@ def _wrap_step(cls: type[Optimizer]) -> None:
     cls.step = step
 
 
+def hooked_everywhere() -> bool:
+    """Whether there are hooks around the steps of all optimizers."""
+    return bool(_global_step_pre_hooks or _global_step_post_hooks)
+
+
 def _run_step_pre_hooks(optimizer: Optimizer, step: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     for hook in (*_global_step_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()):
         result = hook(optimizer, args, kwargs)

@@ -2,9 +2,9 @@
 
 from torchlike._base.state import state
 from torchlike._core.dispatch.observers import subclassed
-from torchlike._core.tensor.tensor import value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._ops import optim as rules
-from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, zeros_like
+from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, scalar_count, zeros_like
 
 __all__ = ["SGD"]
 
@@ -35,6 +35,7 @@ class SGD(GroupOptimizer):
     _flags = {"nesterov": False}
     _rule = staticmethod(rules.sgd)
     _counts = False
+    _unstarted: dict = {}  # {parameter: a tensor that is 1 until its momentum has taken a step that was not skipped}
 
     def __init__(
         self,
@@ -89,15 +90,41 @@ class SGD(GroupOptimizer):
             self._advance(group, params, [{}] * len(params), numbers)
             return
         states = [self.state[p] for p in params]
-        fresh = [s.get("momentum_buffer") is None for s in states]
-        for first in (True, False):
-            chosen = [i for i, f in enumerate(fresh) if f == first]
-            for i in chosen:
-                if first:  # any array of this shape will do: the rule ignores it
+        flags = [s.get("momentum_buffer") is None for s in states]
+        skips = numbers.get("found_inf")
+        if self._unstarted or (skips is not None and True in flags):
+            flags = self._flags_of(params, states, flags, group, skips is not None)
+        for flag in {id(flag): flag for flag in flags}.values():
+            chosen = [i for i, other in enumerate(flags) if other is flag]
+            if flag is True:  # any array of this shape will do: the rule ignores it
+                for i in chosen:
                     states[i]["momentum_buffer"] = _buffer(params[i])
-            if chosen:
-                now = [params[i] for i in chosen], [states[i] for i in chosen]
-                self._advance(group, *now, numbers | {"first": _first(first)})
+            now, held = ([params[i] for i in chosen], [states[i] for i in chosen]), isinstance(flag, Tensor)
+            self._advance(group, *now, numbers | {"first": flag if held else _first(flag)})
+            if held:
+                flag.zero_() if skips is None else flag.mul_(skips != 0)
+
+    def _flags_of(self, params, states, flags, group, skips):
+        """Whether this is the first step of each buffer; a tensor where that depends on steps that were skipped.
+
+        Buffers whose first step may be skipped begin as zeros, which are as good as none, unless gradients are damped.
+        """
+        if skips and True in flags:
+            cell = scalar_count(1.0) if group["dampening"] != 0 else False
+            self._unstarted = dict(self._unstarted)
+            for i, (p, flag) in enumerate(zip(params, flags, strict=True)):
+                if flag:
+                    states[i]["momentum_buffer"], self._unstarted[p] = zeros_like(p), cell
+        kept = self._unstarted
+        return [flag if s.get("momentum_buffer") is None else kept.get(p, False)
+                for p, s, flag in zip(params, states, flags, strict=True)]  # fmt: skip
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for cell in self._unstarted.values():
+            if isinstance(cell, Tensor):
+                cell.zero_()
+        self._unstarted = {}
 
 
 def _buffer(p):

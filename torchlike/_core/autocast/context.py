@@ -1,7 +1,6 @@
 """The context of autocast, which is also a decorator."""
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +11,6 @@ from torchlike._base.state import state
 from torchlike._core.autocast import settings as flags
 
 _HALVES = (dtypes.bfloat16, dtypes.float16)
-
-
-class _Entered(threading.local):
-    """The contexts that this thread is in, the innermost last: (context, settings before, bit before)."""
-
-    def __init__(self) -> None:
-        self.stack: list[tuple[Any, Any, int]] = []
-
-
-_entered = _Entered()
 
 
 class autocast:
@@ -93,18 +82,19 @@ class autocast:
         before = flags.current()
         flags.demand_flag("set_autocast_enabled", self._enabled)
         flags.demand_bool(self._cache_enabled)
-        _entered.stack.append((self, state.autocast, state.active & flags.AUTOCAST))
+        state.autocast_entered = (*state.autocast_entered, (self, state.autocast, state.active & flags.AUTOCAST))
         flags.autocast_increment_nesting()
         dtype = self.fast_dtype if isinstance(self.fast_dtype, dtypes.dtype) else before.lower(self._kind)
         flags.install(before.having(self._kind, self._enabled, dtype, self._cache_enabled))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        stack = _entered.stack
-        at = next((i for i in reversed(range(len(stack))) if stack[i][0] is self), None)
+        entered = state.autocast_entered
+        at = next((i for i in reversed(range(len(entered))) if entered[i][0] is self), None)
         if at is None:
             raise AttributeError("'autocast' object has no attribute 'prev': this context was not entered here")
-        _, before, bit = stack.pop(at)
+        _, before, bit = entered[at]
+        state.autocast_entered = entered[:at] + entered[at + 1 :]
         if flags.autocast_decrement_nesting() == 0:
             flags.clear_autocast_cache()
         self._restore(before or flags.DEFAULT, bit)

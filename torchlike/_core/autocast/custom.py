@@ -53,7 +53,7 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: dt
             return fwd(ctx, *args, **kwargs)
         with autocast(device_type, enabled=False):
             kind = kind_of("custom_fwd", device_type)
-            return fwd(ctx, *_cast(args, kind, cast_inputs), **_cast(kwargs, kind, cast_inputs))
+            return fwd(ctx, *all_cast(args, kind, cast_inputs), **all_cast(kwargs, kind, cast_inputs))
 
     return decorated
 
@@ -81,18 +81,18 @@ def _demand_text(device_type: Any) -> None:
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
 
 
-def _cast(value: Any, kind: str, target: dtype) -> Any:
+def all_cast(value: Any, kind: str, target: dtype) -> Any:
     """``value`` with the floating tensors in it cast."""
     if isinstance(value, Tensor):
         return cast(value, target) if eligible(value, kind) else value
     if isinstance(value, str | np.ndarray):
         return value
     if isinstance(value, Mapping):
-        return {_cast(k, kind, target): _cast(v, kind, target) for k, v in value.items()}
+        return {all_cast(k, kind, target): all_cast(v, kind, target) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        items = [_cast(v, kind, target) for v in value]
+        items = [all_cast(v, kind, target) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
 
-__all__ = ["custom_bwd", "custom_fwd"]
+__all__ = ["all_cast", "custom_bwd", "custom_fwd"]

@@ -1,13 +1,16 @@
 """Autocast as a layer of dispatch: the inputs of a call are cast as the class of its operator says.
 
-Only calls that make new tensors are; what is changed in place, or written into, keeps its dtype. The casts are calls
+What is changed in place, or written into, keeps its dtype: such calls are not touched. The casts are calls
 themselves: gradients flow through them, and dispatch modes see them.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from torchlike._base.dtypes import FROM_NP, dtype, float32, float64
+from torchlike._base.promotion import promote_types
 from torchlike._base.state import state, switch_grad
 from torchlike._core.autocast.settings import Settings
 from torchlike._core.dispatch.dispatch import call as dispatch
@@ -24,12 +27,14 @@ _NUMBER = 2  # in KIND
 @AUTOCAST.install
 def _layer(call: Call) -> Any:
     classes = call.op.autocast
-    if not classes or not call.form.fresh:
+    if not classes or call.form.writes or call.form.outputs:
         return call.run()
     inputs = call.inputs
     settings: Settings = state.autocast
     for kind in settings.on:
         cls = classes.get("cpu" if kind == "cpu" else "cuda")
+        if cls.__class__ is not str and cls is not None:
+            cls = call.op.autocast_of(call.static)["cpu" if kind == "cpu" else "cuda"]
         if cls is not None:
             inputs = _CASTS[cls](call, inputs, kind, settings)
     return call.run(inputs)
@@ -39,21 +44,43 @@ def eligible(x: Any, kind: str) -> bool:
     """Whether autocast on devices of type ``kind`` may cast ``x``."""
     if KIND.get(x.__class__) == _NUMBER or not isinstance(x, Tensor) or x.dtype not in _FLOATING:
         return False
-    found = x.device.type
-    return found == kind or kind in _TYPES and found in _TYPES[kind]
+    return _place(x) in types_of(kind)
+
+
+def _place(x: Tensor) -> str:
+    """The type of device that ``x`` is on; what a program computes is where the program reads."""
+    capture = state.capture
+    while capture is not None and isinstance(x._storage.value, jax.core.Tracer):
+        if capture.home is not None:
+            return capture.home
+        capture = capture.outer
+    return x.device.type
+
+
+def types_of(kind: str) -> frozenset[str]:
+    """The types of the devices that autocast means by ``kind``."""
+    found = _TYPES.get(kind)
+    if found is None:
+        found = _TYPES[kind] = frozenset((kind,))
+    return found
+
+
+def _castable(x: Any, target: dtype, kind: str) -> bool:
+    """Whether ``x`` is to be cast: to what it is not yet."""
+    return KIND.get(x.__class__) != _NUMBER and isinstance(x, Tensor) and x.dtype is not target and eligible(x, kind)
 
 
 def _lower(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     """The inputs in the lower precision."""
-    target = settings.lower(kind)
-    return tuple([lowered(x, target, settings.cache) if eligible(x, kind) else x for x in inputs])
+    target, keep = settings.lower(kind), settings.cache
+    return tuple([lowered(x, target, keep) if _castable(x, target, kind) else x for x in inputs])
 
 
 def _single(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     """The inputs in float32, unless the call says in which dtype to compute."""
     if kind != "cpu" and _chosen(call):
         return inputs
-    return tuple([cast(x, float32) if eligible(x, kind) else x for x in inputs])
+    return tuple([cast(x, float32) if _castable(x, float32, kind) else x for x in inputs])
 
 
 def _widest(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
@@ -71,6 +98,16 @@ def _widest(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     return tuple([cast(x, target) if eligible(x, kind) else x for x in inputs])
 
 
+def _of_states(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    """The inputs in the lower precision, or in that of the states where it is wider."""
+    names = [a.name for a in call.op.declaration.dynamic]
+    target = settings.lower(kind)
+    for name, x in zip(names, inputs, strict=False):
+        if name in ("hx", "cx"):
+            target = promote_types(target, x.dtype)
+    return tuple([cast(x, target) if eligible(x, kind) else x for x in inputs])
+
+
 def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     if kind == "xla":
         return _single(call, inputs, kind, settings)
@@ -83,6 +120,7 @@ def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
 
 _CASTS: dict[str, Callable[[Call, tuple, str, Settings], tuple]] = {
     "lower_precision_fp": _lower, "fp32": _single, "promote": _widest, "banned": _refuse,
+    "states": _of_states,
 }  # fmt: skip
 
 
@@ -121,4 +159,4 @@ def lowered(x: Tensor, target: dtype, keep: bool) -> Tensor:
     return found[1]
 
 
-__all__ = ["cast", "eligible", "lowered"]
+__all__ = ["cast", "eligible", "lowered", "types_of"]

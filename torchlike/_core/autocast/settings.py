@@ -49,6 +49,18 @@ def current() -> Settings:
     return settings if state.active & AUTOCAST or not settings.on else settings._replace(on=())
 
 
+def autocast_state() -> tuple:
+    """All of this thread that concerns autocast: settings, bit, contexts, casts."""
+    contexts = state.autocast_nesting, state.autocast_entered
+    return state.autocast, state.active & AUTOCAST, contexts, state.autocast_casts
+
+
+def set_autocast_state(found: tuple) -> None:
+    """Set what :func:`autocast_state` gave."""
+    state.autocast, bit, (state.autocast_nesting, state.autocast_entered), state.autocast_casts = found
+    state.active = (state.active & ~AUTOCAST) | bit
+
+
 class restored:
     """A context in which autocast is set as it was when this was made: what runs again does so as the first time.
 
@@ -61,13 +73,12 @@ class restored:
         self._settings = current()
 
     def __enter__(self) -> None:
-        self._before = state.autocast, state.active & AUTOCAST, state.autocast_nesting, state.autocast_casts
+        self._before = autocast_state()
         state.autocast_nesting, state.autocast_casts = (1 if self._settings.on else 0), None
         install(self._settings)
 
     def __exit__(self, *exc: object) -> None:
-        state.autocast, bit, state.autocast_nesting, state.autocast_casts = self._before
-        state.active = (state.active & ~AUTOCAST) | bit
+        set_autocast_state(self._before)
 
 
 def install(settings: Settings) -> None:

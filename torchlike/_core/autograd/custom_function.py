@@ -11,7 +11,8 @@ from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTens
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.dispatch.inplace import demand_writable, rebase
 from torchlike._core.dispatch.view_calls import attach
-from torchlike._core.tensor.mutation import bump, current, set_history
+from torchlike._core.tensor.mutation import bump, current, read_by, set_history
+from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import Tensor, alias, device_of, dtype_of, wrap
 from torchlike._core.tensor.view_creation import FUNCTION, MULTIPLE, refusal
 from torchlike._executor import immediate
@@ -276,6 +277,8 @@ def _connect(node: CustomNode, args: Sequence[Any]) -> bool:
             positions.append(False)
             needs.append(False)
             continue
+        if CAPTURES:
+            read_by(a)
         if a._diff is not None and state.grad:
             refresh(a)
         positions.append(True)

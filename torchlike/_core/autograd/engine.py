@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ def run(
     create: bool = False,
     accumulate: bool = True,
     captures: Sequence[Any] = (),
-    hooks: bool = True,
+    ends: Iterable[Node] = (),
 ) -> dict[Any, Any]:
     """Propagate ``grads`` from ``roots`` ((node, output number) each).
 
@@ -66,13 +66,11 @@ def run(
         grads: one for each root: tensors with ``create``, else plain values.
         keep: retain saved tensors. create: record the backward itself.
         accumulate: whether leaves receive ``.grad``.
-        captures: edges whose gradient is wanted; only nodes that lead to them run. hooks: whether those of these
-            nodes run.
+        captures: edges whose gradient is wanted; only nodes that lead to them run. ends: nodes at which it ends:
+            neither they nor their hooks run, whatever they lead to.
     Returns: {edge: gradient tensor} of the captured edges that a gradient reached.
     """
-    task = kind_of_task()[0](roots, keep, create, accumulate, captures)
-    if not hooks:
-        task.mute = frozenset(task.wanted)
+    task = kind_of_task()[0](roots, keep, create, accumulate, captures, ends)
     if state.levels:  # their values are computed by dispatch
         task.create = True
     for (node, nr), grad in zip(roots, grads, strict=True):
@@ -150,23 +148,26 @@ class _Task:
     """One backward pass: what is still awaited, what has arrived.
 
     ``create``: whether gradients travel as tensors through dispatch. ``record``: whether they get history by it.
+    ``ends``: the nodes that are not run, whatever they lead to.
     """
 
     __slots__ = (
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
-        "id", "depth", "node", "callbacks", "mute", "__weakref__",
+        "id", "depth", "node", "callbacks", "ends", "__weakref__",
     )  # fmt: skip
 
     def __init__(
-        self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any]
-    ) -> None:
+        self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any],
+        ends: Iterable[Node] = (),
+    ) -> None:  # fmt: skip
         self.node: Node | None
-        self.id, self.node, self.callbacks, self.mute = next(_task_ids), None, [], _NOBODY
+        self.id, self.node, self.callbacks = next(_task_ids), None, []
         outer = state.task
         self.depth = 0 if outer is None else outer.depth + 1
         self.keep, self.create, self.accumulate, self.record = keep, create, accumulate, create
         self.captured, self.wanted, self.needed = {}, {}, None
-        self.awaited = awaited = _count_edges(roots)
+        self.ends = frozenset(ends) if ends else _NOBODY
+        self.awaited = awaited = _count_edges(roots, self.ends)
         if captures:
             for node, nr in captures:
                 if node is not None:
@@ -221,9 +222,13 @@ class _Task:
         pushed, release = len(ready), not self.keep
         while ready:
             node = heappop(ready)[2]
+            grads = buffers.pop(node, None)
             if not plain:
                 self.node = None
-            grads = buffers.pop(node, None)
+                if node in self.ends:
+                    if grads is not None and node in self.wanted:
+                        self.capture(node, self.wanted[node], grads)
+                    continue
             if needed is not None and node not in needed:
                 results = repeat(None)
             elif grads is None:
@@ -261,7 +266,7 @@ class _Task:
     def touch(self, roots: Sequence[Any]) -> None:
         """Run the tensor hooks of roots that lead to nothing wanted, as PyTorch does."""
         for node in {node: None for node, _ in roots}:
-            if node not in self.needed and node._ex is not None and node not in self.mute:
+            if node not in self.needed and node._ex is not None and node not in self.ends:
                 self.before(node, node._ex, self.buffers[node])
 
     def step(self, node: Node, grads: Grads) -> Any:
@@ -277,7 +282,7 @@ class _Task:
     def _step(self, node: Node, grads: Grads) -> Any:
         if node.__class__ is nodes.AccumulateGrad and node.variable._ex and grads[0] is not None:
             grads = [self.in_grad_dtype(node.variable, grads[0])]
-        ex = None if node in self.mute else node._ex
+        ex = node._ex
         wanted = self.wanted.get(node)
         goes_on = self.needed is None or self._goes_on(node)
         if wanted is not None and goes_on:  # PyTorch captures before the hooks of a node that will run
@@ -430,12 +435,12 @@ def _broadcasts(shape: Shape, to: Shape) -> bool:
     return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
 
 
-def _count_edges(roots: Sequence[Any]) -> dict[Any, int]:
-    """{node: number of edges into it} over the graph below the roots."""
+def _count_edges(roots: Sequence[Any], ends: Collection[Node] = ()) -> dict[Any, int]:
+    """{node: number of edges into it} over the graph below the roots, down to ``ends``."""
     awaited = {roots[0][0]: 0} if len(roots) == 1 else dict.fromkeys([node for node, _ in roots], 0)
     stack = list(awaited)
     for node in stack:  # which grows
-        for edge in node._edges:
+        for edge in node._edges if node not in ends else ():
             if edge is None:
                 continue
             target = edge[0]

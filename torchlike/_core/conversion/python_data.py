@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def _is_sequence(x: Any) -> bool:
     return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, Tensor | dict | np.generic)
 
 
-def _flatten(data: Any, depth: int) -> tuple[Shape, list[Any]]:
+def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
     """(shape, leaves) of nested sequences."""
     if not _is_sequence(data):
         return (), [data]
@@ -108,7 +109,7 @@ def _refuse_sequence(item: Any, i: int, depth: int) -> None:
     raise TypeError(f"must be a number, not {type(item).__name__}: element {i} at dim {depth}, as the first is one")
 
 
-def _numbers(leaves: list[Any]) -> tuple[list[Any], set[dtypes.dtype]]:
+def _numbers(leaves: Sequence[Any]) -> tuple[Sequence[Any], set[dtypes.dtype]]:
     """The leaves as Python numbers, and the dtypes that they speak for."""
     kinds = set(map(type, leaves))
     if kinds <= _NUMBERS:
@@ -149,7 +150,7 @@ def _common(found: set[dtypes.dtype]) -> dtypes.dtype:
     return first
 
 
-def _filled(leaves: list[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
+def _filled(leaves: Sequence[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
     """A flat array of Python numbers as ``dtype``, with PyTorch's refusals."""
     if dtype.is_complex or dtype is dtypes.bool:
         array = np.array(leaves, np.complex128 if complex in kinds or dtype.is_complex else None)
@@ -163,7 +164,7 @@ def _filled(leaves: list[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndar
     return _whole(leaves, kinds, dtype)
 
 
-def _whole(leaves: list[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
+def _whole(leaves: Sequence[Any], kinds: set[type], dtype: dtypes.dtype) -> np.ndarray:
     info = np.iinfo(dtype.np)
     if float in kinds:
         numbers = np.array(leaves, np.float64)

@@ -131,7 +131,6 @@ TRANSFORMS = TransformLayer()
 CHECKPOINT = Layer("selective checkpoints", flags.SELECTIVE)
 AUTOCAST = Layer("autocast", flags.AUTOCAST)
 INFERENCE = Layer("inference mode", flags.INFERENCE)
-BODY = Layer("bodies of control flow", flags.LIFTING)
 AGAIN = Layer("checkpointed regions that run again", flags.REMAT)
 DISPATCH = DispatchLayer()
 CAPTURE = Layer("captures", flags.CAPTURE)
@@ -142,7 +141,6 @@ LAYERS = (
     CHECKPOINT,
     AUTOCAST,
     INFERENCE,
-    BODY,
     AGAIN,
     # Autograd: the form of a call records its node, around what the next layer returns where that is active.
     DISPATCH,
@@ -152,6 +150,6 @@ LAYERS = (
 )
 
 __all__ = [
-    "AGAIN", "AUTOCAST", "BODY", "CAPTURE", "CHECKPOINT", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
+    "AGAIN", "AUTOCAST", "CAPTURE", "CHECKPOINT", "DISPATCH", "INFERENCE", "LAYERS", "TRANSFORMS", "Call",
     "Form", "Layer",
 ]  # fmt: skip

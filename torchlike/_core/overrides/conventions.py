@@ -122,7 +122,7 @@ def is_function(of: str, name: str, found: Any) -> bool:
     if not isinstance(found, FunctionType) or (name.startswith("_") and f"_{name}" not in _PRIVATE):
         return False
     if of == "torch":
-        return name not in ASIDE
+        return name not in ASIDE and "autocast" not in name  # which asks for and sets a state, too
     return of != "torch.nn.init" or name in _PYTHON[of]
 
 

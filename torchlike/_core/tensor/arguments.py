@@ -59,9 +59,8 @@ def _wrong(function: str, name: str, expected: str, got: object) -> NoReturn:
 
 
 def _number(t: Tensor) -> Any:
-    if state.capture is not None:
-        state.capture.reads(t)
-    return np.asarray(value_of(t)).item()
+    value = value_of(t) if state.capture is None else state.capture.numbers(t)
+    return np.asarray(value).item()
 
 
 def as_int(function: str, name: str, x: Any) -> Any:

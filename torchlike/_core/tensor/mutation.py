@@ -40,6 +40,13 @@ def enter(cell: Any) -> None:
         capture.enter(cell)
 
 
+def read_by(t: Tensor) -> None:
+    """Tell the capture of this thread, if there is one, that something else than an operator is given ``t``."""
+    capture = state.capture
+    if capture is not None:
+        capture.read_by(t)
+
+
 def change(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that fields of ``t`` will change."""
     capture = state.capture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import state
@@ -67,10 +67,10 @@ class CompiledFunctionBackward(nodes.Node):
     )
 
 
-def explore(roots: Sequence[Any], start: int) -> tuple[list[tuple[Any, int]], bool]:
+def explore(roots: Sequence[Any], start: int, older: Collection[Any] = ()) -> tuple[list[tuple[Any, int]], bool]:
     """(sinks, freed): the edges at which the graph below ``roots`` leaves the trace, and whether it was freed.
 
-    Nodes numbered below ``start`` existed before; leaves are sinks too.
+    Nodes numbered below ``start``, and those of ``older``, existed before; leaves are sinks too.
     """
     sinks, seen, stack = {}, set(), [edge for edge in roots if edge is not None]
     freed = False
@@ -79,7 +79,7 @@ def explore(roots: Sequence[Any], start: int) -> tuple[list[tuple[Any, int]], bo
         node = edge[0]
         if node is None:
             continue
-        if isinstance(node, nodes.AccumulateGrad) or node._seq < start:
+        if isinstance(node, nodes.AccumulateGrad) or node._seq < start or node in older:
             sinks[edge] = None
             continue
         if node in seen:

@@ -17,12 +17,13 @@ import jax
 
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.storage import UNTRACKED, Storage
-from torchlike._core.tensor.tensor import value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.capture.outputs import Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
+    from torchlike._transforms.capture.capture import Trace
     from torchlike._transforms.capture.program import Program
 
 _LEAF = jax.tree.structure(0)
@@ -132,6 +133,20 @@ def uniting(program: Program) -> Callable[..., Any]:
     w = Writer()
     w.add(f"return {' and '.join(f'{w.name(a)}.value is {w.name(b)}.value' for a, b in program.together) or 'True'}")
     return w.function("def run():")
+
+
+def sharing(program: Program, trace: Trace) -> Callable[..., Any]:
+    """``run(leaves)``: whether arguments share tensors and memory with others as in the trace."""
+    w = Writer()
+    leaves = trace.leaves[: len(trace.leaves) - len(trace.getters)]
+    terms = trace.sharing.terms(leaves, w.keep)
+    if program.arg_writes or program.grad_writes:
+        given = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+        terms += [
+            f"leaves[{i}]._storage is not {_tensor(w, h)}._grad._storage" for h in program.with_grad for i in given
+        ]
+    w.add(f"return {' and '.join(terms) or 'True'}")
+    return w.function("def run(leaves):")
 
 
 def _gather(w: Writer, program: Program) -> None:

@@ -19,12 +19,15 @@ from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
+from torchlike._transforms.capture.modes import Modes
 from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
+from torchlike._transforms.capture.sharing import Sharing
 from torchlike._transforms.capture.split import with_reads
 from torchlike._transforms.capture.structure import Passed, containers, flatten
 
@@ -34,14 +37,23 @@ if TYPE_CHECKING:
 ANY = object()  # stands for any ``.grad`` but None
 
 
-def substitute(t: Tensor) -> Tensor:
-    """The tensor that stands for an argument while tracing: a leaf over its value."""
+def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
+    """The tensor that stands for an argument while tracing: a leaf over its value, in memory of its own.
+
+    ``storages``: {id of a storage: the one that stands for it}, to which that of ``t`` is added.
+    """
     if t._view is not None and t._view.steps:
         new = wrap(value_of(t))
         if is_dense(t._view.layout):
             restride(new, t._view.layout.strides)
     else:
-        new = alias(t)
+        new, storage = alias(t), t._storage
+        if id(storage) not in storages:
+            storages[id(storage)] = copy = Storage(storage.value)
+            copy.strides = storage.strides
+        new._storage = storages[id(storage)]
+        if t._vc is storage:
+            new._vc = new._storage
     new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
     new.__class__ = type(t)
     return new
@@ -59,20 +71,23 @@ class Trace:
         writes: (storage, slot). arg_writes: (argument, slot).
         grads: (holder, how its ``.grad`` is made).
         demanded: (holder, ``.grad`` that it must have had, or ANY). bumps: (version counter, how often it was bumped).
+        sharing: how arguments share tensors and memory with what the function reaches without them.
         roots: edges of the results that require grad. sinks: where their gradients go: (argument or None,
             leaf or None, edge). seeds: the arrays that stand for the gradients of the roots.
         n_early: how many outputs are not gradients.
     """
 
-    def __init__(self, function: Any, leaves: list[Any], tree: Any) -> None:
+    def __init__(self, function: Any, leaves: list[Any], tree: Any, sharing: Sharing | None = None) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
+        self.sharing = sharing = Sharing() if sharing is None else sharing
         if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
             raise Unsupported("computes on the meta device")
-        self.stand_ins = {i: substitute(x) for i, x in enumerate(leaves) if isinstance(x, Tensor)}
-        self.positions = {id(t): i for i, t in self.stand_ins.items()}
+        self.stand_ins = sharing.stand_ins(leaves, substitute)
+        self.positions = {id(t): i for i, t in reversed(self.stand_ins.items())}
         self.record = Capture(nodes.next_sequence())
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
+        self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
@@ -80,6 +95,8 @@ class Trace:
         self.roots: Any  # edges, while it is traced
         self.root_of: dict[int, int] = {}
         self._specs: dict = {}
+
+        modes = Modes()
 
         def body() -> tuple[Any, ...]:
             self.record.begin()
@@ -89,6 +106,8 @@ class Trace:
             now, structure = flatten(given)
             if structure != tree or not all(map(is_, now, arguments)):
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
+            if (left := modes.left()) is not None:
+                self.record.refuse(f"leaves {left} otherwise than it was")
             self._describe(out, function, containers(given))
             return tuple(self.slots)
 
@@ -99,6 +118,7 @@ class Trace:
                 self.record.settle()
             failed = False
         except BaseException:
+            modes.restore()
             self.record.rewind()
             raise
         finally:
@@ -135,7 +155,7 @@ class Trace:
         before, state.capture = state.capture, None
         try:
             with jax.ensure_compile_time_eval():
-                stand_in = substitute(t)
+                stand_in = substitute(t, {})
         finally:
             state.capture = before
         self.stand_ins[len(self.leaves)], self.positions[id(stand_in)] = stand_in, len(self.leaves)
@@ -165,6 +185,7 @@ class Trace:
             raise Unsupported("reads the memory of a .grad under another name")
         self._writes()
         self._fields()
+        self.sharing.note(self.record, self.stand_ins.values(), self.leaves, [i for i, _ in self.arg_writes])
         out_leaves, self.out_tree = flatten(out, {id(c): Passed(n) for n, c in enumerate(given)})
         self.passes = any(isinstance(x, Passed) for x in out_leaves)
         self.effects = function.effects(out) if function is state.interpreter else None
@@ -267,7 +288,10 @@ class Trace:
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(m.shape, m.dtype) for m in self.metas]
         # hooks of tensors from outside run when their gradients arrive there
-        found = engine.run(self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges, hooks=False)
+        found = engine.run(
+            self.roots, list(self.seeds), keep=True, accumulate=False, captures=self.edges,
+            ends=[node for node, _ in self.edges],
+        )  # fmt: skip
         for edge in self.edges:
             grad = found.get(edge)
             if grad is not None:

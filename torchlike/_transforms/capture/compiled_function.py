@@ -24,6 +24,7 @@ from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
 from torchlike._transforms.capture.program import Moved, Program
 from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.capture.sharing import Sharing
 from torchlike._transforms.capture.structure import flatten_call
 from torchlike._transforms.interpreter.changes import Again
 from torchlike._transforms.interpreter.run import Interpreter
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 LIMIT = 8  # programs of one function before it is left to eager execution
 _PATIENCE = 2  # calls that may set something up in Python, as first calls do, before a function runs in pieces
 _SPENT = 4  # programs that undo what they rely on, before their function runs in pieces
-_SHARED = "which tensors have a .grad"
+_SHARED = "which tensors have a .grad, or which of them the arguments are or share memory with,"
 _EAGER = object()  # the reason of a function that was given up
 
 
@@ -166,12 +167,17 @@ class CompiledFunction:
     def _traced(self, leaves: list[Any], tree: Any) -> tuple[Interpreter, Trace]:
         """(the interpreter, the trace) of the function."""
         patient = not self.fullgraph and self.changes + 1 < _PATIENCE
+        sharing: Sharing | None = Sharing()
         while True:
             try:
                 with Interpreter(self.function, self.moving, self.fixed, patient) as interpreter:
-                    trace = Trace(interpreter, leaves, tree)
+                    trace = Trace(interpreter, leaves, tree, sharing)
                 trace.left = interpreter.left
-                return interpreter, trace
+                sharing = trace.sharing.better(leaves, interpreter.reads.tensors())
+                if sharing is None:
+                    return interpreter, trace
+                trace.record.rewind()
+                trace.abandon()
             except Again as numbers:
                 self.moving |= numbers.moving
                 self.fixed |= numbers.fixed
@@ -230,15 +236,17 @@ def _are(leaves: list[Any], args: tuple[Any, ...]) -> bool:
     return len(leaves) == len(args) and all(map(is_, leaves, args))
 
 
-def _aliases(leaves: list[Any]) -> tuple[int, ...] | None:
-    """For each tensor argument, the first that shares its storage; None if none does.
+def _aliases(leaves: list[Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """For each tensor argument, the first that shares its storage, and the first that is it; None if none does.
 
     The same pattern means the same aliasing.
     """
-    storages = [id(x._storage) for x in leaves if isinstance(x, Tensor)]
+    tensors = [x for x in leaves if isinstance(x, Tensor)]
+    storages = [id(x._storage) for x in tensors]
     if len(set(storages)) == len(storages):
         return None
-    return tuple([storages.index(x) for x in storages])
+    numbers = list(map(id, tensors))
+    return tuple([storages.index(x) for x in storages]), tuple([numbers.index(x) for x in numbers])
 
 
 def _user_line(error: BaseException) -> str:

@@ -27,9 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from torchlike._base.device import of_array
 from torchlike._base.jaxprs import Primitive
 from torchlike._base.state import CAPTURE as BIT
 from torchlike._base.state import state
+from torchlike._core.autocast.settings import autocast_state, set_autocast_state
 from torchlike._core.dispatch.layers import CAPTURE
 from torchlike._core.tensor.mutation import CHANGED
 from torchlike._core.tensor.storage import CAPTURES, Storage, Version
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
 
 Tracer = jax.core.Tracer
+# A context in which jax computes at once although it traces; constants in traces that begin within are none of its.
+untraced = getattr(jax.core, "eval_context", jax.ensure_compile_time_eval)
 
 # The value that storage number ``number`` of a capture has when the program is called: no array, but a place for one.
 read_p = Primitive("read_storage")
@@ -87,7 +91,7 @@ class Overlaid(Storage):
         if found is None:
             return None
         _, read = found.reads.get(id(t), (None, None))
-        return read if read is not None and read[0] == found.epoch else None
+        return read if read is not None and read[0] == found.epoch else found.first(t)
 
     def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
         found = _cell(self)
@@ -143,6 +147,10 @@ class Cell:
     def write(self, value: Any) -> None:
         """Let the value at first be ``value``."""
         self.value = self.before = value
+
+    def first(self, t: Tensor) -> tuple[int, Any] | None:
+        """The (epoch, value) of a view that is read for the first time, where it is not to be read from the value."""
+        return None
 
 
 class Counter:
@@ -223,20 +231,20 @@ def _put_back(d: dict[Any, Any], before: dict[Any, Any]) -> None:
             d[key] = value
 
 
+UNCOMPILED = "that could not be compiled; the function was run again in eager code, which made another one in its place"
+
+
 class Abandoned:
     """Stands for the value of a tensor made in a capture that came to nothing."""
 
-    __slots__ = ("shape", "dtype", "sharding")
+    __slots__ = ("shape", "dtype", "sharding", "why")
 
-    def __init__(self, tracer: Any) -> None:
-        self.shape, self.dtype, self.sharding = tracer.shape, tracer.dtype, None
+    def __init__(self, tracer: Any, why: str = UNCOMPILED) -> None:
+        self.shape, self.dtype, self.sharding, self.why = tracer.shape, tracer.dtype, None, why
 
     @property
     def __jax_array__(self) -> Any:
-        raise RuntimeError(
-            f"this tensor of shape {list(self.shape)} was made while a function was traced that could not be compiled; "
-            "the function was run again in eager code, which made another one in its place"
-        )
+        raise RuntimeError(f"this tensor of shape {list(self.shape)} was made while a function was traced {self.why}")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
@@ -246,7 +254,7 @@ def _computed(value: Any) -> Any:
     """The array of a value; what another thread has recorded is computed outside of the trace."""
     if value.__class__ is not Pending or value.array is not None:
         return settled(value)
-    with jax.ensure_compile_time_eval():
+    with untraced():
         return settled(value)
 
 
@@ -260,7 +268,12 @@ class Overlay:
         outer: the capture within which this one began, or None. trace: jax's trace of the function.
         sources: the storages that were read, whose numbers are those in ``read_storage``.
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
+        repeats: whether something else decides if the function runs, and how often.
+        home: the type of the device of what the function reads, once known; tracers have none.
     """
+
+    repeats = False
+    home: str | None = None
 
     def __init__(self) -> None:
         self.outer, self.trace = None, None
@@ -349,19 +362,25 @@ class Overlay:
 
     def begin_with(self, storage: Storage, tracer: Any) -> None:
         """Let a storage from outside hold the tracer, an input of its own, from the start."""
-        self._add(storage, self._outside(Cell, storage))
+        self._add(storage, self._outside(self.cell, storage))
         self.cells[id(storage)].write(tracer)
 
+    def cell(self, storage: Storage) -> Cell:
+        """The cell of a storage from outside."""
+        return Cell(storage)
+
     def _read(self, storage: Storage) -> Cell:
-        cell, value = Cell(storage), storage.value
+        cell, value = self.cell(storage), storage.value
         value = value if lost(value) else _computed(value)
-        cell.write(self.reading(storage, value) if isinstance(value, jax.Array) else value)
+        if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
+            self.home = of_array(value).type
+        cell.write(self.reading(storage, value.aval) if isinstance(value, jax.Array) else value)
         return cell
 
-    def reading(self, storage: Storage, value: Any) -> Any:
-        """A tracer that stands for what the storage holds when the program is called."""
-        aval = jax.core.ShapedArray(value.shape, value.dtype, weak_type=value.aval.weak_type)
-        self.sources.append(storage)
+    def reading(self, source: Any, like: Any) -> Any:
+        """A tracer like an aval, which stands for what the source holds when the program is called."""
+        aval = jax.core.ShapedArray(like.shape, like.dtype, weak_type=like.weak_type)
+        self.sources.append(source)
         return self.trace.process_primitive(read_p, (), {"number": len(self.sources) - 1, "aval": aval})
 
     def _add(self, cell: Any, found: Any) -> None:
@@ -402,26 +421,27 @@ class Overlay:
         """The storages made meanwhile whose value is a tracer."""
         return [s for s in list(self.own.values()) if isinstance(s, Storage) and isinstance(s.value, Tracer)]
 
-    def close(self, failed: bool = False) -> None:
+    def close(self, failed: bool = False, why: str = UNCOMPILED) -> None:
         """Everything outside is as it was; what was made in a capture that failed can no longer be read."""
         for f in self.fields.values():
             f.restore()
         for cell in self.cells.values():
             _release(cell.storage)
         for storage in self.survivors() if failed else ():
-            storage.value = Abandoned(storage.value)
+            storage.value = Abandoned(storage.value, why)
         self.cells, self.fields, self.grads, self.readers, self.trace = {}, {}, {}, {}, None
 
 
 class capturing:
-    """The context in which ``state.capture`` is ``capture``; casts that autocast keeps are its own."""
+    """The context in which ``state.capture`` is ``capture``; in the end autocast is as it was."""
 
     def __init__(self, capture: Any) -> None:
         self.capture = capture
 
     def __enter__(self) -> Any:
         self._before = state.capture, state.recorder, state.active & BIT
-        self._casts, state.autocast_casts = state.autocast_casts, None
+        self._autocast = autocast_state()
+        state.autocast_casts = None
         self.capture.outer = state.capture
         state.capture, state.recorder = self.capture, None
         state.active |= BIT
@@ -432,7 +452,7 @@ class capturing:
         CAPTURES.remove(self.capture)
         state.capture, state.recorder, bit = self._before
         state.active = (state.active & ~BIT) | bit
-        state.autocast_casts = self._casts
+        set_autocast_state(self._autocast)
 
 
 @CAPTURE.install
@@ -440,6 +460,8 @@ def _layer(call: Call) -> Any:
     """Let the capture know which storages a call reads."""
     capture = state.capture
     if capture is not None:
+        if capture.repeats and call.form.writes:
+            capture.demand_own(call.op.name, call.inputs[0])
         for x in call.inputs:
             if isinstance(x, Tensor):
                 capture.read_by(x)

@@ -33,7 +33,7 @@ from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
-from torchlike._transforms.capture.calling import Unsettled, finishing, holding, straight, uniting
+from torchlike._transforms.capture.calling import Unsettled, finishing, holding, sharing, straight, uniting
 from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
@@ -92,6 +92,7 @@ class Program:
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
         self.finish: Callable[..., Any] | None = None
         self.united, self.grads_hold = uniting(self), holding(self, ANY)
+        self.shares, self._kept_shares = sharing(self, trace), trace.sharing
         self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
     def _outputs(self, trace: Trace, slots: Sequence[int], storages: Sequence[Storage]) -> list[int]:
@@ -177,8 +178,12 @@ class Program:
 
     # -- calls -----------------------------------------------------------------------------------
     def holds(self, leaves: list[Any]) -> bool:
-        """Whether storages that are one input hold one array, and tensors have the gradients that they had."""
-        return self.united() and self.grads_hold() and (not self.getters or self._apart(leaves))
+        """Whether storages that are one input hold one array, tensors have the gradients that they had, and the
+        arguments share what they shared.
+        """
+        if not (self.united() and self.grads_hold() and self.shares(leaves)):
+            return False
+        return not self.getters or self._apart(leaves)
 
     def _apart(self, leaves: list[Any]) -> bool:
         """Whether the arguments that are read from objects share no memory with others."""

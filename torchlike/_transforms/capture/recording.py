@@ -10,12 +10,12 @@ import numpy as np
 
 from torchlike._base.frames import user_stack
 from torchlike._base.rng import Generator, default_generator
+from torchlike._core.tensor.tensor import value_of
 from torchlike._transforms.capture.overlay import Overlay
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
     from torchlike._core.tensor.tensor import Tensor
-    from torchlike._decl.derive import Kernel
     from torchlike._decl.typed import Static, Values
 
 _RESEEDS = "sets the seed or state of a random generator, which a program would not do again"
@@ -143,6 +143,11 @@ class Capture(Overlay):
         if id(t._storage) not in self.own:
             self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
 
+    def numbers(self, t: Tensor) -> Any:
+        """The numbers of ``t``, which are asked for."""
+        self.reads(t)
+        return value_of(t)
+
     def adopt(self, storage: Storage) -> None:
         """Let the program read and write ``storage``, made while tracing, as if it had been there before."""
         self.own.pop(id(storage), None)
@@ -152,18 +157,21 @@ class Capture(Overlay):
         """The function does something that a program cannot."""
         raise Unsupported(what)
 
-    def examine(self, bad: Any, op: Kernel, static: Static, values: Values) -> None:
+    def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         """Remember a value check of ``op``, whose flag is known when the program has run."""
-        error = op.examine(static, values)[1]
+        flag, error = op.examine(static, values)
+        if error is None and not isinstance(flag, jax.core.Tracer) and not flag:
+            return  # all that is checked is a constant
         try:
             error = error() if callable(error) else error
         except jax.errors.JAXTypeError:  # the message would show the offending value
-            error = RuntimeError(f"{op.name}(): its arguments have values that it refuses")
+            error = None
+        error = RuntimeError(f"{op.name}(): its arguments have values that it refuses") if error is None else error
         error.args = (f"{error.args[0] if error.args else error}{_TRACED.format(last_line())}",)
         self.flags.append(bad)
         self.errors.append(error)
 
-    def concrete(self, value: Any) -> jax.Array:
+    def concrete(self, value: Any, device: Any = None) -> jax.Array:
         """A numpy array as a jax array, although jax is tracing."""
         with jax.ensure_compile_time_eval():
-            return jax.device_put(np.array(value))
+            return jax.device_put(np.array(value), device)

@@ -1,6 +1,10 @@
 """``cond`` and ``while_loop``: functions of tensors that the program chooses from, or repeats."""
 
+from __future__ import annotations
+
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +14,19 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
 from torchlike._decl.derive import Derived
-from torchlike._transforms.control.subgraph import Body
+from torchlike._transforms.control.subgraph import Body, interpreted
 from torchlike._transforms.control.while_loops import repeat_while
+
+if TYPE_CHECKING:
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Forward, Static, Value, Values
 
 _NUMBER = (bool, int)
 _KEPT = 128  # operators made from bodies, the latest of which are kept with their compiled kernels
 _operators: OrderedDict = OrderedDict()
 
 
-def leaves_of(tree):
+def leaves_of(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of nested containers, None among them, and their structure."""
     return jax.tree.flatten(tree, is_leaf=lambda x: x is None)
 
@@ -30,15 +38,22 @@ class Returned:
         tree: the structure. constants: {position: number}; only integers and bools.
     """
 
-    def __init__(self, title, function, structure, constants=(), allowed=_NUMBER):
+    def __init__(
+        self,
+        title: str,
+        function: Callable[..., Any],
+        structure: Any,
+        constants: Any = (),
+        allowed: tuple[type, ...] = _NUMBER,
+    ) -> None:
         """``constants``: {position: leaf} of the arguments that are no tensors."""
         self.title, self.function, self.structure = title, function, structure
         self.given, self.allowed, self.tree, self.constants = dict(constants), allowed, None, {}
 
-    def __call__(self, tensors):
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Any]:
         n, rest = len(tensors) + len(self.given), iter(tensors)
         arguments = [self.given[i] if i in self.given else next(rest) for i in range(n)]
-        leaves, self.tree = leaves_of(self.returned(self.function(*jax.tree.unflatten(self.structure, arguments))))
+        leaves, self.tree = leaves_of(self.returned(self.run(*jax.tree.unflatten(self.structure, arguments))))
         self.constants = {}
         for i, x in enumerate(leaves):
             if not isinstance(x, Tensor):
@@ -50,12 +65,17 @@ class Returned:
                 self.constants[i] = x
         return [x for x in leaves if isinstance(x, Tensor)]
 
-    def returned(self, out):
+    @property
+    def run(self) -> Callable[..., Any]:
+        """The function as a body calls it."""
+        return interpreted(self.function)
+
+    def returned(self, out: Any) -> Any:
         """What is made of the function's result before it is taken apart."""
         return out
 
 
-def operator(node, title, bodies, extra, make):
+def operator(node: str, title: str, bodies: Sequence[Body], extra: Any, make: Callable[..., Any]) -> Derived:
     """The operator made by ``make(bodies)``; one for all calls with functions that are the same program."""
     try:
         key = (title, extra, tuple(body.key for body in bodies))
@@ -74,7 +94,7 @@ def operator(node, title, bodies, extra, make):
     return found[0]
 
 
-def run(op, inputs, bodies, n_flags=0):
+def run(op: Kernel, inputs: Iterable[Any], bodies: Sequence[Body], n_flags: int = 0) -> tuple[Any, ...]:
     """Call the operator on tensors and on what its bodies captured; the results as a tuple of tensors.
 
     The last ``n_flags`` results are flags of the bodies' value checks.
@@ -90,14 +110,14 @@ def run(op, inputs, bodies, n_flags=0):
 class _Failed:
     """Stands for an operator whose value check raises ``error``."""
 
-    def __init__(self, error):
+    def __init__(self, error: Any) -> None:
         self.error, self.name = error, "control flow"
 
-    def examine(self, static, values):
+    def examine(self, static: Static, values: Values) -> tuple[None, Any]:
         return None, self.error
 
 
-def _examine(flags, errors):
+def _examine(flags: Iterable[Any], errors: Iterable[Any]) -> None:
     for t, found in zip(flags, errors, strict=True):
         flag = array_of(t)
         if state.capture is not None:
@@ -107,7 +127,7 @@ def _examine(flags, errors):
             raise found[int(flag.argmax())]
 
 
-def split_captured(values, bodies):
+def split_captured(values: Values, bodies: Sequence[Body]) -> tuple[Any, ...]:
     """The tail of ``values`` cut into what each body captured."""
     end, parts = len(values), []
     for body in reversed(bodies):
@@ -120,7 +140,7 @@ def split_captured(values, bodies):
 # -- cond --------------------------------------------------------------------------------------------
 
 
-def cond(pred, true_fn, false_fn, operands=()):
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
     """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``; XLA decides, in the program.
 
     Both functions are traced in every call, and compiled once for each program they are; tensors of their
@@ -157,7 +177,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     return _with_numbers(pred, branches, outs[:n])
 
 
-def _demand_cond(pred, operands):
+def _demand_cond(pred: Any, operands: Any) -> tuple[list[Any], Any]:
     if not isinstance(pred, bool | int | float | Tensor):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
     if isinstance(pred, Tensor) and pred.numel() != 1:
@@ -171,7 +191,7 @@ def _demand_cond(pred, operands):
     return leaves, structure
 
 
-def _demand_matching(branches, bodies):
+def _demand_matching(branches: Sequence[Returned], bodies: Sequence[Body]) -> None:
     first, second = branches
     if first.tree != second.tree or first.constants.keys() != second.constants.keys():
         raise RuntimeError(
@@ -192,13 +212,13 @@ def _demand_matching(branches, bodies):
             )
 
 
-def _choose(bodies):
-    def function(pred, *values):
+def _choose(bodies: Sequence[Body]) -> Forward:
+    def function(pred: Any, *values: Value) -> tuple[Any, ...]:
         operands, *captured = split_captured(values, bodies)
         n = len(bodies[0].outs)
 
-        def branch(k):
-            def taken():
+        def branch(k: int) -> Callable[[], tuple[Any, ...]]:
+            def taken() -> tuple[Any, ...]:
                 out = list(bodies[k](*operands, *captured[k]))
                 flags = [out[n] if j == k else jnp.zeros(len(b.errors), bool) for j, b in enumerate(bodies) if b.errors]
                 return tuple([*out[:n], *flags])
@@ -210,7 +230,7 @@ def _choose(bodies):
     return function
 
 
-def _with_numbers(pred, branches, outs):
+def _with_numbers(pred: Any, branches: Sequence[Returned], outs: Sequence[Any]) -> Any:
     """The results with the numbers that the branches returned: one that depends on ``pred`` is a tensor while
     ``pred`` is traced."""
     numbers, others = branches[0].constants, branches[1].constants
@@ -230,7 +250,7 @@ def _with_numbers(pred, branches, outs):
 # -- while_loop --------------------------------------------------------------------------------------
 
 
-def while_loop(cond_fn, body_fn, carried_inputs):
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
     """``carried = body_fn(*carried)`` while ``cond_fn(*carried)``, from ``carried_inputs``, as one loop of XLA.
 
     Differentiable in reverse, although the number of steps is not known before: the backward counts them,
@@ -270,19 +290,21 @@ def while_loop(cond_fn, body_fn, carried_inputs):
 class _Tested(Returned):
     """The condition of a loop."""
 
-    verdict = None
+    verdict: bool | None = None
 
-    def returned(self, out):
+    def returned(self, out: Any) -> Any:
         self.verdict = bool(out) if out is None or isinstance(out, bool) else None
         return () if self.verdict is not None else out
 
 
-def _number(x):
+def _number(x: Any) -> Tensor:
     t = wrap(jnp.asarray(x))
     return t
 
 
-def _demand_loop(cond_fn, body_fn, carried_inputs):
+def _demand_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any
+) -> tuple[list[Any], Any]:
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
     leaves, structure = leaves_of(carried_inputs)
@@ -296,7 +318,7 @@ def _demand_loop(cond_fn, body_fn, carried_inputs):
     return leaves, structure
 
 
-def _demand_scalar(outs):
+def _demand_scalar(outs: Sequence[Any]) -> None:
     if len(outs) != 1 or outs[0].shape or outs[0].dtype != bool:
         found = [(list(o.shape), str(o.dtype)) for o in outs]
         raise RuntimeError(
@@ -305,7 +327,7 @@ def _demand_scalar(outs):
         )
 
 
-def demand_same(left, right, outs, inputs, title):
+def demand_same(left: str, right: str, outs: Sequence[Any], inputs: Sequence[Any], title: str) -> None:
     """Refuse a next state unlike the state before."""
     if len(outs) != len(inputs):
         raise RuntimeError(
@@ -320,10 +342,10 @@ def demand_same(left, right, outs, inputs, title):
                 )
 
 
-def _loop(bodies):
+def _loop(bodies: Sequence[Body]) -> Forward:
     test, step = bodies
 
-    def function(*values):
+    def function(*values: Value) -> tuple[Any, ...]:
         carry, of_test, of_step = split_captured(values, bodies)
         n = len(carry)
         flags = [jnp.zeros(len(body.errors), bool) for body in bodies if body.errors]
@@ -339,7 +361,7 @@ def _loop(bodies):
     return function
 
 
-def _finished(leaves, outs, structure):
+def _finished(leaves: list[Any], outs: Iterable[Any], structure: Any) -> Any:
     found = []
     for x, t in zip(leaves, outs, strict=True):
         value = array_of(t)

@@ -1,5 +1,10 @@
 """``scan``, ``map`` and ``associative_scan``: a function of tensors over the slices of others."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -10,22 +15,25 @@ from torchlike._core.tensor.tensor import Tensor, wrap
 from torchlike._decl import derive
 from torchlike._executor import immediate
 from torchlike._transforms.control.branches import Returned, demand_same, leaves_of, operator, run, split_captured
-from torchlike._transforms.control.subgraph import Body
+from torchlike._transforms.control.subgraph import Body, interpreted
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Forward, Value
 
 
-def _moved(t, dim):
+def _moved(t: Tensor, dim: int) -> Tensor:
     """``t`` with ``dim`` first."""
     return call(_moving(dim, 0), (t,), ()) if dim else t
 
 
-def _back(t, dim):
+def _back(t: Tensor, dim: int) -> Tensor:
     return call(_moving(0, dim), (t,), ()) if dim else t
 
 
 _movers: dict = {}
 
 
-def _moving(source, target):
+def _moving(source: int, target: int) -> derive.Derived:
     found = _movers.get((source, target))
     if found is None:
         found = derive.Derived(
@@ -35,26 +43,26 @@ def _moving(source, target):
     return found
 
 
-def _slice(t):
+def _slice(t: Tensor) -> Tensor:
     """What stands for one slice of ``t`` along its first dimension."""
     one = wrap(immediate.Abstract(tuple(t.shape)[1:], t.dtype.np))
     one._rg = t._rg
     return one
 
 
-def _demand_bool(reverse):
+def _demand_bool(reverse: object) -> None:
     if not isinstance(reverse, bool):
         raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
 
 
-def _flags(bodies):
+def _flags(bodies: Sequence[Body]) -> int:
     return sum(bool(body.errors) for body in bodies)
 
 
 # -- scan --------------------------------------------------------------------------------------------
 
 
-def scan(combine_fn, init, xs, *, dim=0, reverse=False):
+def scan(combine_fn: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> Any:
     """``carry, y = combine_fn(carry, x)`` over the slices ``x`` of ``xs``: (last carry, all ``y`` stacked).
 
     One loop of XLA, whose backward is one too: it computes each step again from the carry before it.
@@ -86,7 +94,9 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     return last, jax.tree.unflatten(step.y_tree, [_back(y, min(dim, y.ndim - 1)) for y in outs[len(carry) :]])
 
 
-def _demand_scan(combine_fn, init, xs, dim, reverse):
+def _demand_scan(
+    combine_fn: Callable[..., Any], init: Any, xs: Any, dim: int, reverse: bool
+) -> tuple[list[Any], list[Any], tuple[Any, Any]]:
     (carry, carry_tree), (sliced, tree) = leaves_of(init), leaves_of(xs)
     if not callable(combine_fn):
         raise RuntimeError(f"Combine_fn must be a callable, but got {combine_fn}")
@@ -105,7 +115,7 @@ def _demand_scan(combine_fn, init, xs, dim, reverse):
     return carry, sliced, (carry_tree, tree)
 
 
-def _demand_slices(sliced, dim, error, title):
+def _demand_slices(sliced: list[Any], dim: int, error: type[Exception], title: str) -> None:
     if not sliced:
         return
     first = wrap_dim(dim, max(sliced[0].ndim, 1))
@@ -119,16 +129,16 @@ def _demand_slices(sliced, dim, error, title):
 class _Step(Returned):
     """The function of a scan: of the leaves of carry and slice, to those of the next carry and of y."""
 
-    def __init__(self, title, function, structures, n):
+    def __init__(self, title: str, function: Callable[..., Any], structures: tuple[Any, Any], n: int) -> None:
         super().__init__(title, function, jax.tree.structure(((0,), (0,))), allowed=())
         self.structures, self.n = structures, n
 
-    def __call__(self, tensors):
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Any]:
         carry, x = (
             jax.tree.unflatten(s, part)
             for s, part in zip(self.structures, (tensors[: self.n], tensors[self.n :]), strict=True)
         )
-        out = self.function(carry, x)
+        out = self.run(carry, x)
         if not isinstance(out, tuple | list) or len(out) != 2:
             raise RuntimeError(
                 f"{self.title}: improper combine_fn number of returns: Expect combine_fn to return a tuple "
@@ -144,14 +154,14 @@ class _Step(Returned):
         return [*after, *y]
 
 
-def _scanned(bodies, n_carry, n_xs, reverse):
+def _scanned(bodies: Sequence[Body], n_carry: int, n_xs: int, reverse: bool) -> Forward:
     """The kernel of a scan."""
 
-    def function(*values):
+    def function(*values: Value) -> tuple[Any, ...]:
         given, captured = split_captured(values, bodies)
         n_outs = len(bodies[0].outs)
 
-        def step(carry, xs):
+        def step(carry: Any, xs: Any) -> tuple[Any, Any]:
             out = list(bodies[0](*carry, *xs, *captured))
             return tuple(out[:n_carry]), tuple(out[n_carry:])
 
@@ -165,7 +175,7 @@ def _scanned(bodies, n_carry, n_xs, reverse):
 # -- map ---------------------------------------------------------------------------------------------
 
 
-def map(f, xs, *args):
+def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
     """``f(x, *args)`` for the slices ``x`` of ``xs`` along the first dimension, stacked.
 
     Args:
@@ -183,10 +193,10 @@ def map(f, xs, *args):
     constants = {len(sliced) + i: x for i, x in enumerate(more) if not isinstance(x, Tensor)}
     fixed = [x for x in more if isinstance(x, Tensor)]
 
-    def function(tensors):
+    def function(tensors: Sequence[Tensor]) -> Any:
         rest = iter(tensors[len(sliced) :])
         others = [constants[len(sliced) + i] if len(sliced) + i in constants else next(rest) for i in range(len(more))]
-        return f(jax.tree.unflatten(tree, tensors[: len(sliced)]), *jax.tree.unflatten(more_tree, others))
+        return interpreted(f)(jax.tree.unflatten(tree, tensors[: len(sliced)]), *jax.tree.unflatten(more_tree, others))
 
     step = _Mapped(function)
     body = Body("map", step, [*(_slice(x) for x in sliced), *fixed], random=False)
@@ -196,10 +206,10 @@ def map(f, xs, *args):
 
 
 class _Mapped:
-    def __init__(self, function):
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def __call__(self, tensors):
+    def __call__(self, tensors: Sequence[Tensor]) -> list[Any]:
         leaves, self.tree = leaves_of(self.function(tensors))
         self.nones = [x is None for x in leaves]
         for x in leaves:
@@ -208,7 +218,7 @@ class _Mapped:
         return [x for x in leaves if x is not None]
 
 
-def _demand_map(f, xs, sliced):
+def _demand_map(f: Callable[..., Any], xs: Any, sliced: list[Any]) -> None:
     if not callable(f):
         raise RuntimeError(f"map: f must be callable, but got {f}")
     if not all(isinstance(x, Tensor) for x in sliced):
@@ -222,8 +232,8 @@ def _demand_map(f, xs, sliced):
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
 
 
-def _mapped(bodies, n):
-    def function(*values):
+def _mapped(bodies: Sequence[Body], n: int) -> Forward:
+    def function(*values: Value) -> tuple[Any, ...]:
         given, captured = split_captured(values, bodies)
         n_outs = len(bodies[0].outs)
         _, ys = lax.scan(lambda _, x: ((), tuple(bodies[0](*x, *given[n:], *captured))), (), tuple(given[:n]))
@@ -235,7 +245,9 @@ def _mapped(bodies, n):
 # -- associative_scan --------------------------------------------------------------------------------
 
 
-def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
+def associative_scan(
+    combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+) -> Any:
     """Inclusive scan with an associative function, ``y[i] = combine_fn(y[i - 1], x[i])``, in parallel.
 
     The order of combination is a tree, of logarithmic depth: a function that is not associative gives other
@@ -258,8 +270,8 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     sliced = [_moved(x, dim) for x in sliced]
     n = len(sliced)
 
-    def combine(tensors):
-        out = combine_fn(jax.tree.unflatten(tree, tensors[:n]), jax.tree.unflatten(tree, tensors[n:]))
+    def combine(tensors: Sequence[Tensor]) -> list[Any]:
+        out = interpreted(combine_fn)(jax.tree.unflatten(tree, tensors[:n]), jax.tree.unflatten(tree, tensors[n:]))
         leaves, found = leaves_of(out)
         if found != tree or not all(isinstance(x, Tensor) for x in leaves):
             raise AssertionError(
@@ -276,7 +288,9 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     return jax.tree.unflatten(tree, [_back(y, dim) for y in outs])
 
 
-def _demand_associative(combine_fn, xs, dim, reverse, combine_mode):
+def _demand_associative(
+    combine_fn: Callable[..., Any], xs: Any, dim: int, reverse: bool, combine_mode: str
+) -> tuple[list[Any], Any]:
     if not callable(combine_fn):
         raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")
     _demand_bool(reverse)
@@ -294,14 +308,14 @@ def _demand_associative(combine_fn, xs, dim, reverse, combine_mode):
     return sliced, tree
 
 
-def _combined(bodies, n, reverse):
+def _combined(bodies: Sequence[Body], n: int, reverse: bool) -> Forward:
     """The kernel of an associative scan; the body is mapped over the pairs that are combined."""
 
-    def function(*values):
+    def function(*values: Value) -> tuple[Any, ...]:
         given, captured = split_captured(values, bodies)
         flags = []
 
-        def combine(a, b):
+        def combine(a: Any, b: Any) -> tuple[Any, ...]:
             out = jax.vmap(lambda p, q: tuple(bodies[0](*p, *q, *captured)))(tuple(a), tuple(b))
             flags.extend(jnp.any(f, 0) for f in out[n:])
             return tuple(out[:n])

@@ -1,111 +1,71 @@
 """Bodies: a function of tensors, traced once as a jax function that control flow repeats or chooses.
 
-Tensors from outside that the function reads become inputs: where a call reads one, a stand-in takes its
-place, whose value is a constant of the trace known by its identity. What the function may not do, since
-XLA decides whether and how often it runs, is refused: changing tensors from outside, returning them.
+The function runs within a capture of its own (``body_capture.py``), inside that of a compiled function if there is one:
+tensors from outside that it reads become inputs, and what it changes of them is seen, and refused, since XLA decides
+whether and how often it runs. Its Python code is interpreted, so that changes of Python objects are refused too.
 
 The backward is made in the same trace, by the engine, so that it is torchlike's own (values at kinks,
 custom functions, hooks). Derivatives of higher order run the function again, when they are first asked
 for, and check that it still is the function that was traced.
 """
 
+from __future__ import annotations
+
+import contextlib
 import functools
-import threading
 import weakref
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from torchlike._base.jaxprs import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
-from torchlike._base.state import LIFTING, state
+from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
-from torchlike._core.dispatch.layers import BODY
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import value_of, wrap
 from torchlike._decl import rules
 from torchlike._executor import immediate
-from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.overlay import capturing
-from torchlike._transforms.capture.recording import Capture
+from torchlike._transforms.capture.recording import Unsupported
+from torchlike._transforms.capture.split import with_reads
+from torchlike._transforms.control.body_capture import NUMBERS, BodyCapture
+from torchlike._transforms.control.while_loops import copied
+from torchlike._transforms.interpreter.run import Interpreter
+
+if TYPE_CHECKING:
+    from torchlike._core.tensor.tensor import Tensor
+    from torchlike._decl.typed import Value
+
+_GONE = "as a part of a program; return it from the function"
 
 
-class Lifting(threading.local):
-    """The trace in progress in this thread, or None."""
-
-    current = None
-
-
-_lifting = Lifting()
+def interpreted(function: Callable[..., Any]) -> Any:
+    """A user's function or module as a body calls it."""
+    return state.interpreter.wrap(function, True)
 
 
-@BODY.install
-def _layer(call):
-    """Replace tensors from outside by their stand-ins."""
-    trace = _lifting.current
-    if call.form.writes:
-        trace.demand_own(call.op.name, call.inputs[0])
-    return call.run(tuple([trace.lifted(x) if isinstance(x, Tensor) else x for x in call.inputs]))
+class _Interpreting(contextlib.ExitStack):
+    """The context in which a body runs: of the interpreter that is active, or of one for this body alone."""
 
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.title, self.alone = title, state.interpreter is None
 
-class BodyCapture(Capture):
-    """What a body needs of the outside beside tensors: random keys, which ``outer``, if any, gives anew.
+    def __enter__(self) -> Self:
+        if self.alone:
+            self.enter_context(Interpreter(None))
+        self.enter_context(state.interpreter.body())
+        return self
 
-    What it touches of the outside is the affair of ``outer``; without one it is touched as in eager code.
-    """
-
-    def __init__(self, title, outer, random):
-        super().__init__(nodes.next_sequence())
-        self.title, self.outer, self.random = title, outer, random
-
-    def input(self, value, getter):
-        if not self.random:
-            raise NotImplementedError(
-                f"{self.title}: a function that is repeated, or differentiated twice, cannot draw random numbers; draw "
-                "them before and pass them in"
-            )
-        if self.outer is not None:
-            return self.outer.input(value, getter)
-        with jax.ensure_compile_time_eval():
-            return jax.numpy.array(value)
-
-    def check(self, getter):
-        return getter() if self.outer is None else self.outer.check(getter)
-
-    def reads(self, t):
-        """What a body reads are tracers, which refuse."""
-
-    def made(self, what):
-        if self.outer is not None:
-            self.outer.made(what)
-
-    def enter(self, cell):
-        if self.outer is not None:
-            self.outer.enter(cell)
-
-    def read_by(self, t):
-        if self.outer is not None:
-            self.outer.read_by(t)
-
-    def change(self, t):
-        if self.outer is not None:
-            self.outer.change(t)
-
-    def restarted(self, source, seed, counter):
-        if self.outer is not None:
-            self.outer.restarted(source, seed, counter)
-
-    def unite(self, storages):
-        """Each is an input of its own."""
-
-    def grad_of(self, t):
-        return t._grad if self.outer is None else self.outer.grad_of(t)
-
-    def set_grad(self, t, grad):
-        if self.outer is None:
-            t._grad = grad
-        else:
-            self.outer.set_grad(t, grad)
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        super().__exit__(kind, error, traceback)
+        if self.alone and isinstance(error, Unsupported):
+            raise RuntimeError(f"{self.title}: its function {error}; a program cannot do that again") from error
+        if self.alone and isinstance(error, jax.errors.JAXTypeError):
+            raise RuntimeError(f"{self.title}: its function {NUMBERS}; compute with tensors instead") from error
 
 
 class Tracing:
@@ -118,141 +78,128 @@ class Tracing:
         backward: jaxpr from those and the gradients of the roots to those of the wanted inputs.
     """
 
-    def __init__(self, title, run, avals, requires, fixed=(), random=True, alone=True):
+    def __init__(
+        self,
+        title: str,
+        run: Callable[..., Any],
+        avals: Sequence[Any],
+        requires: Sequence[bool | None],
+        fixed: Iterable[tuple[Tensor, int]] = (),
+        random: bool = True,
+        alone: bool = True,
+    ) -> None:
         """``fixed``: (tensor from outside, which of the arguments stands for it); ``alone``: forbid aliases."""
-        self.title, self.alone = title, alone
-        self.stand_ins, self.captured, self.placeholders, self.seeds = {}, [], [], []
-        self.fixed, self.custom = fixed, ()
-        self.record = BodyCapture(title, state.capture, random)
-        before = _lifting.current, state.active
+        self.stands: Any  # while it is traced, as arguments
+        self.arguments: Any
+        self.custom: Collection[type] = ()
+        self.title, self.alone, self.seeds = title, alone, []
+        self.record = BodyCapture(title, random)
+        self.stands = {position: t for t, position in fixed}
 
-        def body(*values):
-            self.trace = immediate.zeros((), np.dtype("float32"))._trace
+        def body(*values: Value) -> tuple[Any, ...]:
+            self.record.begin()
             return self._results(run, [_leaf(v, rg) for v, rg in zip(values, requires, strict=True)])
 
-        with capturing(self.record):
-            _lifting.current, state.active = self, state.active | LIFTING
+        with _Interpreting(title):
             try:
-                closed = jax.make_jaxpr(body)(*avals)
+                with capturing(self.record):
+                    closed = jax.make_jaxpr(body)(*avals)
+                    self.record.settle()
             finally:
-                _lifting.current, state.active = before
-        self._cut(closed, [i for i, rg in enumerate(requires) if rg], len(avals))
-        self.stand_ins = self.trace = self.fixed = self.arguments = None
-
-    # -- tensors from outside --------------------------------------------------------------------
-    def own(self, t):
-        """Whether ``t`` was made in this trace, or is a view of what stands for a tensor from outside."""
-        value = t._storage.value
-        if isinstance(value, jax.core.Tracer) and value._trace is self.trace:
-            return True
-        return any(value is known for known in (*self.placeholders, *self.seeds))
-
-    def lifted(self, t):
-        """``t``, or what stands for it if it is from outside."""
-        if self.own(t):
-            return t
-        found = self.stand_ins.get(id(t))
-        if found is None:
-            with jax.ensure_compile_time_eval():
-                placeholder = jax.numpy.zeros(tuple(t.shape), t.dtype.np)
-            found = self.stand_ins[id(t)] = t, _leaf(placeholder, t.requires_grad)
-            self.captured.append(t)
-            self.placeholders.append(placeholder)
-        return found[1]
-
-    def demand_own(self, name, t):
-        """Refuse to change ``t`` in place if the function did not make it."""
-        given = [*self.arguments, *(s for _, s in self.stand_ins.values())]
-        if not self.own(t) or any(t._storage is s._storage for s in given):
-            raise RuntimeError(
-                f"{self.title}: input mutation: {name}() would change a tensor of shape {list(t.shape)} that the "
-                "function did not make; return the new value instead"
-            )
+                self.record.close(True, _GONE)
+            self._cut(closed, len(avals))
+        self.stands = self.arguments = self.record.tensors = None  # type: ignore[assignment]
 
     # -- in the trace ----------------------------------------------------------------------------
-    def _results(self, run, arguments):
-        for t, position in self.fixed:
-            self.stand_ins[id(t)] = t, arguments[position]
-        self.arguments = arguments
+    def _results(self, run: Callable[..., Any], arguments: list[Tensor]) -> tuple[Any, ...]:
+        for position, t in self.stands.items():
+            self.record.pin(t, value_of(arguments[position]))
+        self.arguments, self.record.arguments = arguments, frozenset([id(t._storage) for t in arguments])
         outs = run(arguments)
-        given = [*arguments, *(s for _, s in self.stand_ins.values())]
-        if any(t._storage.epoch for t in given):
+        self._demand_unchanged()
+        if self.alone:
+            self._demand_apart(outs)
+        self.outs = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in outs]
+        values = [value_of(t) for t in outs]
+        gradients = self._gradients(outs)
+        self._demand_unchanged()
+        self.errors = self.record.errors
+        flags = [jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags])] if self.errors else []
+        self.n_results = len(values) + len(flags)
+        return (*values, *flags, *gradients)
+
+    def _demand_unchanged(self) -> None:
+        if any(t._storage.epoch for t in self.arguments):
             raise RuntimeError(
                 f"{self.title}: input mutation: the function changes a tensor that was given to it; clone() it before"
             )
-        if self.alone:
-            self._demand_apart(outs, given)
-        outs = [self.lifted(t) for t in outs]
-        self.outs = [immediate.Abstract(tuple(t.shape), t.dtype.np) for t in outs]
-        self.errors = self.record.errors
-        flags = [jax.numpy.stack([jax.numpy.any(bad) for bad in self.record.flags])] if self.errors else []
-        values = [value_of(t) for t in outs]
-        self.n_results = len(values) + len(flags)
-        return (*values, *flags, *self._gradients(outs, arguments))
+        self.record.demand_unchanged()
 
-    def _demand_apart(self, outs, given):
-        seen = {id(t._storage) for t in given}
+    def _demand_apart(self, outs: Sequence[Tensor]) -> None:
+        seen = {id(t._storage) for t in self.arguments}
         for i, t in enumerate(outs):
-            if id(t._storage) in seen or not self.own(t):
+            if id(t._storage) in seen or id(t._storage) not in self.record.own:
                 raise RuntimeError(
                     f"{self.title}: aliasing: result {i} is, or shares memory with, an input, a tensor from outside or "
                     "another result; return a clone()"
                 )
             seen.add(id(t._storage))
 
-    def _gradients(self, outs, arguments):
+    def _gradients(self, outs: Sequence[Tensor]) -> list[Any]:
+        """The gradients of arguments and of tensors from outside, from arrays that stand for those of the roots."""
         self.roots = [i for i, t in enumerate(outs) if t._rg and rules.differentiable(t.dtype.np)]
-        leaves = [*arguments, *(self.stand_ins[id(t)][1] for t in self.captured)]
-        self.asked = [k for k, t in enumerate(self.captured) if self.stand_ins[id(t)][1]._rg]
-        wanted = [t for t in leaves if t._rg]
+        edges = [nodes.edge_of(outs[i]) for i in self.roots]
+        leaving, freed = self.record.leaving([e for e in edges if e is not None])
+        known = {nodes.edge_of(t) for i, t in self.stands.items() if t._rg}
+        tensors = [self.record.tensor_at(e) for e in leaving if e not in known]
+        if freed or None in map(_identity, tensors):
+            raise NotImplementedError(
+                f"{self.title}: the function runs backward itself through what it returns, or gives a tensor from "
+                "outside that requires grad to what is no operator; pass the tensor as an operand"
+            )
+        stand_ins = {i: t for i, t in enumerate(self.arguments) if t._rg}
+        stand_ins |= {i: t for i, t in self.stands.items() if i in stand_ins}
+        self.wanted, self.sinks = list(stand_ins), [self.record.number_of(t) for t in tensors]
+        wanted = [*stand_ins.values(), *tensors]
         if not self.roots or not wanted:
             self.roots = []
             return []
-        self._demand_inside([outs[i] for i in self.roots], wanted)
+        self.custom = _custom(edges, self.record.start)
         with jax.ensure_compile_time_eval():
             self.seeds = [jax.numpy.zeros(self.outs[i].shape, self.outs[i].dtype) for i in self.roots]
         found = gradients([outs[i] for i in self.roots], [wrap(s) for s in self.seeds], wanted, create=False)
         return [value_of(g) for g in found]
 
-    def _demand_inside(self, roots, wanted):
-        edges = [nodes.edge_of(t) for t in roots]
-        sinks, freed = explore(edges, self.record.start)
-        self.custom = _custom(edges, self.record.start)
-        known = {nodes.edge_of(t) for t in wanted}
-        outside = [e for e in sinks if e not in known and not _made_here(e, self)]
-        if outside or freed:
-            raise NotImplementedError(
-                f"{self.title}: the function gives a tensor from outside that requires grad to a custom "
-                "autograd.Function, or runs backward itself; pass the tensor as an operand"
-            )
-
     # -- after the trace -------------------------------------------------------------------------
-    def _cut(self, closed, wanted, n):
+    def _cut(self, closed: ClosedJaxpr, n: int) -> None:
         """The two halves, with what was read from outside as inputs."""
-        jaxpr, seeds = closed.jaxpr, {id(s): k for k, s in enumerate(self.seeds)}
-        places = {id(p): k for k, p in enumerate(self.placeholders)}
-        captured, extras, late = {}, [], [None] * len(seeds)
+        seeds = {id(s): k for k, s in enumerate(self.seeds)}
+        jaxpr, numbers = with_reads(closed.jaxpr)
+        extras: list[Any] = []
+        late: list[Any] = [None] * len(seeds)
         for var, const in zip(jaxpr.constvars, closed.consts, strict=True):
-            if id(const) in places:
-                captured[places[id(const)]] = var
-            elif id(const) in seeds:
+            if id(const) in seeds:
                 late[seeds[id(const)]] = var
             else:
                 extras.append((var, const))
-        read, asked = sorted(captured), self.asked
-        grads = dict(zip([*wanted, *(n + k for k in asked)], jaxpr.outvars[self.n_results :], strict=False))
-        self.wanted = [*wanted, *(n + j for j, k in enumerate(read) if k in asked)]
-        kept = [*wanted, *(n + k for k in read if k in asked)]
-        self.captured = [self.captured[k] for k in read]
+        read = {v for eqn in jaxpr.eqns for v in eqn.invars if not isinstance(v, Literal)}
+        read.update([v for v in jaxpr.outvars if not isinstance(v, Literal)])
+        variables = dict(zip(numbers, jaxpr.invars[n:], strict=True))
+        captured = [k for k in sorted(variables) if variables[k] in read or k in self.sinks]
+        self.captured = [self.record.source(k) for k in captured]
+        self.wanted += [n + captured.index(k) for k in self.sinks]
         self.extras = [const for _, const in extras]
-        self.placeholders = None
-        inputs = [*jaxpr.invars, *(captured[k] for k in read), *(var for var, _ in extras)]
+        inputs = [*jaxpr.invars[:n], *(variables[k] for k in captured), *(var for var, _ in extras)]
         self.forward = _pruned(jaxpr, inputs, jaxpr.outvars[: self.n_results])
         if self.roots:
-            self.backward = _with_seeds(jaxpr, inputs, late, self.seeds, [grads[i] for i in kept])
+            self.backward = _with_seeds(jaxpr, inputs, late, self.seeds, jaxpr.outvars[self.n_results :])
 
 
-def _custom(edges, start):
+def _identity(t: Tensor | None) -> int | None:
+    return None if t is None else id(t)
+
+
+def _custom(edges: list[Any], start: int) -> frozenset[type]:
     """The custom functions of a graph, of which the jaxprs do not tell how they are differentiated twice."""
     found, seen, stack = set(), set(), [edge[0] for edge in edges]
     while stack:
@@ -265,48 +212,45 @@ def _custom(edges, start):
     return frozenset(found)
 
 
-def _made_here(edge, trace):
-    variable = getattr(edge[0], "variable", None)
-    return variable is not None and trace.own(variable)
-
-
-def _leaf(value, requires_grad):
+def _leaf(value: Any, requires_grad: Any) -> Tensor:
     t = wrap(value)
     t._rg = requires_grad
     return t
 
 
-def gradients(roots, seeds, inputs, create):
-    """The gradients of ``inputs`` (leaves): tensors, zeros where none arrives."""
+def gradients(roots: Sequence[Any], seeds: Sequence[Any], inputs: Sequence[Tensor], create: bool) -> list[Tensor]:
+    """The gradients of ``inputs``, arguments or from outside: tensors, zeros where none arrives."""
     pairs = [(nodes.edge_of(t), s) for t, s in zip(roots, seeds, strict=True) if t._rg]
     found = {}
     if pairs:
+        roots = [edge for edge, _ in pairs]
         found = engine.run(
-            [edge for edge, _ in pairs],
-            [s if create else value_of(s) for _, s in pairs],
-            keep=True, create=create, accumulate=False, captures=[nodes.edge_of(t) for t in inputs],
+            roots, [s if create else value_of(s) for _, s in pairs], keep=True, create=create, accumulate=False,
+            captures=[nodes.edge_of(t) for t in inputs], ends=[node for node, _ in state.capture.leaving(roots)[0]],
         )  # fmt: skip
     grads = [found.get(nodes.edge_of(t)) for t in inputs]
     pairs = zip(grads, inputs, strict=True)
     return [wrap(immediate.zeros(tuple(t.shape), t.dtype.np)) if g is None else g for g, t in pairs]
 
 
-def _no_names(jaxpr):
+def _no_names(jaxpr: Jaxpr) -> Any:
     return jaxpr.debug_info._replace(arg_names=None, result_paths=None)
 
 
-def _pruned(jaxpr, invars, outvars):
+def _pruned(jaxpr: Jaxpr, invars: Sequence[Any], outvars: Sequence[Any]) -> ClosedJaxpr:
     full = jaxpr.replace(constvars=(), invars=list(invars), outvars=list(outvars), debug_info=_no_names(jaxpr))
     return ClosedJaxpr(dce_jaxpr(full, [True] * len(outvars), instantiate=True)[0], ())
 
 
-def _with_seeds(jaxpr, invars, late, seeds, outvars):
+def _with_seeds(
+    jaxpr: Jaxpr, invars: Sequence[Any], late: Sequence[Any], seeds: Sequence[Any], outvars: Sequence[Any]
+) -> ClosedJaxpr:
     """The jaxpr of the gradients; a seed that it does not read still is an input."""
     run = jaxpr_as_fun(_pruned(jaxpr, [*invars, *(v for v in late if v is not None)], outvars))
     if None not in late:
         return _pruned(jaxpr, [*invars, *late], outvars)
 
-    def spread(*values):
+    def spread(*values: Value) -> Any:
         given = values[len(invars) :]
         return run(*values[: len(invars)], *[g for g, v in zip(given, late, strict=True) if v is not None])
 
@@ -320,7 +264,14 @@ class Body:
         captured, extras, errors, outs: as in Tracing; ``__call__`` takes arguments, captured and extras.
     """
 
-    def __init__(self, title, function, arguments, random=True, n_carry=0):
+    def __init__(
+        self,
+        title: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Tensor],
+        random: bool = True,
+        n_carry: int = 0,
+    ) -> None:
         """``function``: from a list of tensors to a list of tensors; ``arguments``: what stands for its inputs, the
         first ``n_carry`` of which the first results replace in the next step."""
         self.title, self.function = title, function
@@ -335,12 +286,12 @@ class Body:
         self.captured, self.extras, self.errors = tracing.captured, tracing.extras, tracing.errors
         self.outs, self.level = tracing.outs, Level.first(self, tracing)
 
-    def __call__(self, *values):
+    def __call__(self, *values: Value) -> Any:
         """The results, and the flags of the value checks, if there are any."""
         return self.level.run(*values)
 
     @property
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         """What the function computes: equal for functions that are the same program."""
         level = self.level
         parts = [fingerprint(level.forward)]
@@ -348,15 +299,25 @@ class Body:
             parts += [fingerprint(level.backward), tuple(level.roots), tuple(level.wanted)]
         return (*parts, level.custom)
 
-    def renew(self, other):
+    def renew(self, other: Body) -> None:
         """Be the function that ``other`` is, which is the same program, from now on."""
         self.function, self.captured, self.extras = other.function, other.captured, other.extras
 
-    def again(self, tensors):
+    def again(self, tensors: Sequence[Tensor]) -> Any:
         """The function on other tensors, the last of which stand for the captured ones."""
-        return self.function(tensors[: len(tensors) - len(self.captured) - len(self.extras)])
+        return self.function(tensors[: self.first])
 
-    def demand_unchanged(self):
+    @property
+    def first(self) -> int:
+        """The number of the first input that stands for a captured tensor."""
+        return len(self.level.forward.jaxpr.invars) - len(self.extras) - len(self.captured)
+
+    def stand(self, tensors: Sequence[Tensor], i: int) -> Tensor:
+        """The tensor of which input ``i`` of a derivative is the value: a captured one is itself."""
+        k = i - self.first
+        return self.captured[k] if 0 <= k < len(self.captured) else tensors[i]
+
+    def demand_unchanged(self) -> None:
         """Refuse to differentiate a function that is not what was traced."""
         level = self.level
         avals = [v.aval for v in level.forward.jaxpr.invars]
@@ -380,28 +341,32 @@ class Level:
         replay: from tensors to its results as tensors with history.
     """
 
-    def __init__(self, body, forward, replay, requires):
+    def __init__(self, body: Body, forward: Any, replay: Callable[..., Any], requires: Sequence[bool]) -> None:
         self.body, self.forward, self.replay, self.requires = body, forward, replay, requires
-        self.backward, self.roots, self.wanted, self.next, self.custom = None, None, (), None, ()
+        self.backward: Any = None  # a ClosedJaxpr, where there are roots
+        self.roots: Any = None  # which results have gradients, once that is known
+        self.wanted: Sequence[int] = ()
+        self.next: Level | None = None
+        self.custom: Collection[type] = ()
 
     @functools.cached_property
-    def run(self):
-        forward = jaxpr_as_fun(ClosedJaxpr(_inlined(self.forward.jaxpr), self.forward.consts))
+    def run(self) -> Callable[..., Any]:
+        forward = jaxpr_as_fun(self.forward)
         if not any(self.requires):
             return forward
         run = jax.custom_vjp(forward)
-        run.defvjp(lambda *xs: (run(*xs), xs), self._pull)
+        run.defvjp(lambda *xs: (run(*xs), copied(xs)), self._pull)
         return run
 
     @classmethod
-    def first(cls, body, tracing):
+    def first(cls, body: Body, tracing: Tracing) -> Level:
         n = len(tracing.forward.jaxpr.invars)
         level = cls(body, tracing.forward, body.again, [i in tracing.wanted for i in range(n)])
         level.roots, level.wanted, level.custom = tracing.roots, tracing.wanted, tracing.custom
         level.backward = tracing.backward if tracing.roots else None
         return level
 
-    def _pull(self, values, cotangents):
+    def _pull(self, values: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
         if self.roots is None:
             self._differentiate()
         found = [None] * len(values)
@@ -411,13 +376,12 @@ class Level:
                 found[i] = rules.conj(grad)
         return tuple(found)
 
-    def _differentiate(self):
+    def _differentiate(self) -> None:
         """Trace the function again for derivatives of one order more."""
         body = self.body
         body.demand_unchanged()
         avals = [v.aval for v in self.forward.jaxpr.invars]
-        first = len(body.level.forward.jaxpr.invars) - len(body.extras) - len(body.captured)
-        fixed = [(t, first + k) for k, t in enumerate(body.captured)]
+        fixed = [(t, body.first + k) for k, t in enumerate(body.captured)]
         before, state.grad = state.grad, True
         try:
             tracing = Tracing(body.title, self.replay, avals, self.requires, fixed, random=False, alone=False)
@@ -428,42 +392,22 @@ class Level:
             values = [*map(value_of, tracing.captured), *tracing.extras]
             self.backward = _closed(tracing.backward, len(avals), values, len(self.wanted))
 
-    def _derivative(self):
+    def _derivative(self) -> Level:
         if self.next is None:
             roots, wanted, n = list(self.roots), list(self.wanted), len(self.forward.jaxpr.invars)
+            stand = self.body.stand
 
-            def replay(tensors):
+            def replay(tensors: Sequence[Tensor]) -> list[Tensor]:
                 ins, seeds = tensors[:n], tensors[n:]
                 outs = self.replay(ins)
-                return gradients([outs[i] for i in roots], seeds, [ins[i] for i in wanted], create=True)
+                return gradients([outs[i] for i in roots], seeds, [stand(ins, i) for i in wanted], create=True)
 
             requires = [i in wanted for i in range(n)] + [True] * len(roots)
             self.next = Level(self.body, self.backward, replay, requires)
         return self.next
 
 
-def _early(inline):
-    """What inlines a call while it is traced: an enumeration's member in newer versions of jax."""
-    return True if isinstance(inline, bool) else type(inline).JAX_EARLY
-
-
-def _inlined(jaxpr):
-    """``jaxpr`` with its kernels to be inlined.
-
-    A call of a kernel with constants only, in a function with its own derivative, in a scan that is
-    differentiated twice: jax 0.10 counts some gradients twice.
-    """
-    eqns = []
-    for eqn in jaxpr.eqns:
-        if "inline" in eqn.params:
-            inner = eqn.params["jaxpr"]
-            inner = inner.replace(jaxpr=_inlined(inner.jaxpr))
-            eqn = eqn.replace(params={**eqn.params, "jaxpr": inner, "inline": _early(eqn.params["inline"])})
-        eqns.append(eqn)
-    return jaxpr.replace(eqns=eqns)
-
-
-def _closed(jaxpr, n, values, n_outs):
+def _closed(jaxpr: ClosedJaxpr, n: int, values: Sequence[Any], n_outs: int) -> ClosedJaxpr:
     """The first ``n_outs`` results of ``jaxpr`` with the inputs after the first ``n`` given."""
     run = jaxpr_as_fun(jaxpr)
     avals = [v.aval for v in jaxpr.jaxpr.invars]
@@ -474,20 +418,20 @@ def _closed(jaxpr, n, values, n_outs):
 class _Itself:
     """A parameter that cannot be compared, as part of a key: equal to itself only."""
 
-    def __init__(self, x):
+    def __init__(self, x: object) -> None:
         self.x = x
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self.x)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and self.x is other.x
 
 
 _known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def fingerprint(closed):
+def fingerprint(closed: ClosedJaxpr) -> tuple[Any, ...]:
     """A key of a closed jaxpr, equal for equal programs; its constants compare by identity."""
     found = _known.get(closed)
     if found is None:
@@ -498,11 +442,11 @@ def fingerprint(closed):
 _CUSTOM = ("call_jaxpr", "num_consts")  # of functions with rules of their own, which jax makes anew in every trace
 
 
-def _structure(jaxpr):
+def _structure(jaxpr: Jaxpr) -> tuple[Any, ...]:
     number = {v: i for i, v in enumerate((*jaxpr.constvars, *jaxpr.invars))}
-    key = [tuple(str(v.aval) for v in number)]
+    key: list[Any] = [tuple(str(v.aval) for v in number)]
 
-    def atom(v):
+    def atom(v: Any) -> Any:
         if isinstance(v, Literal):
             return str(v.aval), np.asarray(v.val).tobytes()
         return number[v]
@@ -518,7 +462,7 @@ def _structure(jaxpr):
     return tuple(key)
 
 
-def _param(value):
+def _param(value: Any) -> Any:
     """A parameter of an equation as part of a key."""
     if isinstance(value, ClosedJaxpr):
         return fingerprint(value)

@@ -75,7 +75,7 @@ class StoredSpec:
         node: the history of the results, or None.
     """
 
-    def __init__(self, outs: Sequence[Any], own: Mapping[str, Sequence[Any]], node: Callable[..., Any]) -> None:
+    def __init__(self, outs: Sequence[Any], own: Mapping[str, Sequence[Any]], node: Callable[..., Any] | None) -> None:
         self.outs, self.own, self.node, self.storages, self.results = outs, own, node, {}, []
 
     def add(self, how: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ class ExportCapture(Capture):
     def reads(self, t: Tensor) -> None:
         """What is read are tracers, which refuse."""
 
-    def examine(self, bad: Any, op: Kernel, static: Static, values: Values) -> None:
+    def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         error = _raised(op, static, values)
         if error is None:
             with jax.ensure_compile_time_eval():

@@ -9,12 +9,13 @@ import inspect
 import math
 import operator
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
-from torchlike._base.state import state
+from torchlike._base.state import CAPTURE, state
 from torchlike._core.autograd.node import Node, next_sequence
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 _NONE: dict = {}
 _NO_RESULT = object()
 _CACHED = type(functools.lru_cache(lambda: None))
+_told: weakref.WeakSet = weakref.WeakSet()  # cached functions of which a warning has told
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 _CALM = PLAIN | {list, tuple, dict, Tensor, slice}
+_OF_GRADIENTS = frozenset(("_step_unless", "_unscale", "_nonfinite"))  # by a GradScaler
+_OF_OPTIMIZERS = _OF_GRADIENTS | {"step", "zero_grad"}
 _CALLS_BACK = frozenset(("backward", "grad", "apply", "register_hook", "__call__", "step"))
 _CONVERSIONS = {int: "__int__", float: "__float__", str: "__str__", complex: "__complex__", bytes: "__bytes__"}
 _FUNCTIONS = {abs: "__abs__", repr: "__repr__", hash: "__hash__", round: "__round__", format: "__format__",
@@ -75,11 +79,13 @@ class Calls:
         if kind is _CACHED:
             if own(f.__module__):  # this library keeps only what follows from the arguments
                 return self.leaf(f, args, kwargs)
-            self.refuse(f"calls {f.__qualname__}, whose results functools.lru_cache keeps")
+            return self._ignoring_cache(f, args, kwargs)
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            self.refuse("reads a weak reference, which a program would keep alive")
+            if self.function is not None:
+                self.refuse("reads a weak reference, which a program would keep alive")
+            return f()  # no program remembers what this body reads
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
@@ -89,6 +95,17 @@ class Calls:
         if found is MISSING:
             raise TypeError(f"{kind.__name__!r} object is not callable")
         return self.call(self.bound(found, f, kind), args, kwargs)
+
+    def _ignoring_cache(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call of a user's cached function, as PyTorch's compiler makes it: of the function itself."""
+        if f not in _told:
+            _told.add(f)
+            text = (
+                f"torch.compile ignores the functools.lru_cache of {f.__qualname__} and calls the function itself: "
+                "what it does, or gives otherwise in later calls, happens in the compiled function too"
+            )
+            self.native(warnings.warn, (text,), {})
+        return self.call(f.__wrapped__, args, kwargs)
 
     def _getter(self, f: Any, x: Any) -> Any:
         kind, given = f.__reduce__()[:2]
@@ -105,8 +122,9 @@ class Calls:
     def _function(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if trusted(f) and not any(map(self._users, f.__closure__ or ())):
             return self.leaf(f, args, kwargs)
-        if f.__name__ in ("step", "zero_grad") and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
-            if args and hasattr(type(args[0]), "_unguarded") and self._steps_itself(type(args[0])):
+        if f.__name__ in _OF_OPTIMIZERS and own(f.__globals__["__name__"]) and not getattr(f, "hooked", False):
+            known = args and hasattr(type(args[0]), "_unguarded")
+            if known and (f.__name__ in _OF_GRADIENTS or self._steps_itself(type(args[0]))):
                 return self._optimizer(f, args, kwargs)
         return self.interpret(f, args, kwargs)
 
@@ -204,7 +222,7 @@ class Calls:
 
     def is_calm(self, values: Iterable[Any]) -> bool:
         """Whether an operator on these values calls no code of the user's."""
-        if state.active or state.pack is not None:
+        if state.active & ~CAPTURE or state.pack is not None:
             return False
         return all([type(v) in _CALM or own(type(v).__module__) for v in values])
 
@@ -348,8 +366,10 @@ class Calls:
             if method is not None:
                 return self.call(method, args[1:], kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
-        if module in ("_bisect", "_heapq") and args and type(args[0]) is list and not self.is_made(args[0]):
-            return self.change_first(f, args, kwargs)
+        if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
+            if not self.is_made(args[0]):
+                return self.change_first(f, args, kwargs)
+            self.change(args[0], f"changes a list ({f.__name__})")
         if self.lives and not kwargs and (module == "math" or f in _ARITHMETIC) and self._all_numbers(args):
             return self.combined(f, *args)
         if self.lives and f is isinstance and type(args[0]) is Number:
@@ -427,6 +447,8 @@ class Calls:
 
     def _of_container(self, f: Any, x: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if self.is_made(x):
+            if name in MUTATORS:
+                self.change(x, f"changes a container ({name})")
             return _NO_RESULT
         if name in MUTATORS:
             return self.change_by(f, x, name, args, kwargs)

@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from torchlike._base.state import DISPATCH, LEVELS, LIFTING, REMAT, SELECTIVE, state
+from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.interpreter.effects import (
     ABSENT,
@@ -23,7 +23,7 @@ from torchlike._transforms.interpreter.live import Number, may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
-_OTHERWISE = LEVELS | LIFTING | REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
+_OTHERWISE = LEVELS | REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
 _SLOT = types.MemberDescriptorType
 
 
@@ -44,7 +44,7 @@ class Changes:
         """Refuse a change that calls of the program could not make."""
         if self.sealed is not None:
             self.refuse_change(f"{what} {self.sealed}")
-        if state.active & _OTHERWISE:
+        if state.active & _OTHERWISE or (state.capture is not None and state.capture.repeats):
             self.refuse_change(f"{what} in a function that is transformed, repeated or run again")
         self.order += 1
 
@@ -189,6 +189,8 @@ class Changes:
         if put is not None:
             self.call(put, (key, value))
         elif isinstance(x, Tensor) or self.is_made(x):
+            if not isinstance(x, Tensor):
+                self.change(x, "sets an entry")
             self.native(_put, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
@@ -364,6 +366,7 @@ class Changes:
     def set_cell(self, cell: Any, value: Any, name: str) -> None:
         """Let a variable of a closure be ``value``; MISSING: have none."""
         if self.is_made(cell):
+            self.change(cell, f"sets the variable {name}")
             set_cell(cell, value) if value is not MISSING else delete_cell(cell)
         elif value is MISSING:
             self._place("cell", cell, None, delete_cell, (), f"deletes the variable {name}")
@@ -396,6 +399,7 @@ class Changes:
             return self.native(setattr, (x, name, self.constant(value)), {})
         what = f"sets the attribute {name} of a tensor that was made outside"
         if self.is_made(x):
+            self.change(x, what)
             return setattr(x, name, self.constant(value))
         members = getattr(x, "__dict__", None)
         if id(x) in self.arguments or members is None:
@@ -416,6 +420,8 @@ class Changes:
                 return self.call(setter, (found, x, value))
         if not self.is_made(x) and name != "_opt_called":
             return self._set_attribute_outside(x, name, value, found)
+        if name != "_opt_called":
+            self.change(x, f"sets the attribute {name}")
         value = self.constant(value)
         return object.__setattr__(x, name, value) if not isinstance(x, type) else setattr(x, name, value)
 
@@ -462,12 +468,14 @@ class Changes:
         if isinstance(x, Tensor) and hasattr(type(x), name):
             return self.native(delattr, (x, name), {})
         if self.is_made(x):
+            self.change(x, f"deletes the attribute {name}")
             return object.__delattr__(x, name)
         return self.delete_generic(x, name)
 
     def delete_generic(self, x: Any, name: str) -> Any:
         """``object.__delattr__(x, name)``."""
         if self.is_made(x):
+            self.change(x, f"deletes the attribute {name}")
             return object.__delattr__(x, name)
         what = f"deletes {self.reads.name(x)}.{name}"
         simple = not isinstance(x, type | Tensor) and not trusted_class(type(x))

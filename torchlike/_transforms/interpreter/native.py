@@ -75,10 +75,16 @@ def _apart(frame: FrameType) -> bool:
         filename = frame.f_code.co_filename
         if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
             return True
-        if frame.f_code.co_name == "__del__" or frame.f_code in interruptions:
+        if frame.f_code.co_name == "__del__" or frame.f_code in interruptions or _of_a_death(frame):
             return True
         frame = frame.f_back
     return False
+
+
+def _of_a_death(frame: FrameType) -> bool:
+    """Whether a frame is that of a weak reference's callback: it is given the reference, which is dead."""
+    given = [frame.f_locals.get(name) for name in frame.f_code.co_varnames[: min(2, frame.f_code.co_argcount)]]
+    return any([isinstance(x, weakref.ref) and x() is None for x in given])
 
 
 def _interruptions() -> set[types.CodeType]:

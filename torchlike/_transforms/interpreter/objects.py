@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import operator
 import types
 from collections.abc import Callable, Iterator
@@ -36,12 +37,31 @@ class Objects:
 
     Attributes:
         made: {id: object} of what was made since the capture began: it is free to change, and nothing of it is
-            guarded. reads: what was read of the others. arguments: ids of the tensors that stand for arguments.
+            guarded. around: what was made before the bodies, of loops and branches, that run now: these may not
+            change it. reads: what was read of the others. arguments: ids of the tensors that stand for arguments.
     """
+
+    made: dict[int, Any]
+    around: list[dict[int, Any]]
 
     def is_made(self, x: Any) -> bool:
         """Whether ``x`` was made while capturing."""
-        return id(x) in self.made
+        return id(x) in self.made or (bool(self.around) and self._is_around(x))
+
+    def _is_around(self, x: Any) -> bool:
+        return any([id(x) in made for made in self.around])
+
+    @contextlib.contextmanager
+    def body(self) -> Iterator[None]:
+        """A context for a function that something else repeats, or leaves out: it changes nothing around it."""
+        self.around.append(self.made)
+        self.made = {}
+        try:
+            yield
+        finally:
+            inner = self.made
+            self.made = self.around.pop()
+            self.made.update(inner)
 
     def new(self, x: Any) -> Any:
         """Note that ``x`` was just made."""
@@ -60,9 +80,11 @@ class Objects:
         raise error
 
     def change(self, x: Any, what: str) -> None:
-        """Refuse to change what was there before."""
+        """Refuse to change what was there before, or what was made around the body that runs."""
         if not self.is_made(x):
             self.refuse_change(what)
+        if self.around and id(x) not in self.made and type(x) not in PLAIN:
+            self.refuse_change(f"{what} in the body of a loop or branch")
 
     # -- classes -----------------------------------------------------------------------------------
     def in_class(self, cls: type, name: str) -> Any:
@@ -398,6 +420,7 @@ class Objects:
             return self.call(method, ())
         if not self.is_made(x):
             self.refuse(f"takes a value from {self.reads.name(x)}, an iterator that was made outside")
+        self.change(x, "takes a value from an iterator")
         return self.native(next, (x,), {})
 
     def truth(self, x: Any) -> bool:
@@ -455,12 +478,14 @@ class Objects:
                 self.reads.add("proxy", x, None, None, self.reads.name(x))
             elif is_iterator(x) and not self.is_made(x):
                 self.refuse(f"reads {self.reads.name(x)}, an iterator that was made outside")
+            elif self.around and is_iterator(x):
+                self.change(x, "reads an iterator")
             elif hidden(kind) and not self.is_made(x):
                 self.refuse(f"reads {self.reads.name(x)}, a {kind.__name__} that was made outside")
 
     def _changes_outside(self, f: Any) -> bool:
         """Whether a C method changes a container from outside."""
-        return f.__name__ in MUTATORS and is_container(f.__self__) and not self.is_made(f.__self__)
+        return f.__name__ in MUTATORS and is_container(f.__self__) and id(f.__self__) not in self.made
 
     def _contents(self, x: Any) -> None:
         if id(x) in self.looking:
@@ -489,6 +514,8 @@ class Objects:
             elif is_container(left) and not self.is_made(left):
                 return self.change_in_place(function, left, right)
             elif not self._any_method(left, name, right, reflected):
+                if is_container(left):
+                    self.change(left, "changes a container")
                 return self.native(function, (left, right), {})
             function, name, reflected = OPERATORS[symbol[:-1]]
         if not self._any_method(left, name, right, reflected):

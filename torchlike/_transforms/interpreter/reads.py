@@ -69,6 +69,10 @@ class Reads:
         if t._ex is not None:
             self._hooks(t._ex, f"the hooks of {name}")
 
+    def tensors(self) -> list[Tensor]:
+        """The tensors from outside that were read."""
+        return [read.holder for read in self.found.values() if read.kind == "tensor"]
+
     def _hooks(self, d: dict[Any, Any], name: str) -> None:
         self.whole(d, name)
         for value in d.values():

@@ -38,7 +38,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Any] | None,
         moving: Collection[Any] = frozenset(),
         fixed: Collection[Any] = frozenset(),
         patient: bool = False,
@@ -46,6 +46,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.function, self.moving, self.patient, self.active = function, moving, patient, False
         self.given = set()
         self._start_changes()
+        self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
         self.frame: Frame | None = None
         self.reads, self.lives, self.suspended = Reads(), False, {}

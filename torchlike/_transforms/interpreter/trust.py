@@ -31,7 +31,8 @@ else:
 # Parts of this package that read and change what users set: they are interpreted like the users' own code.
 _WATCHED = (
     "torchlike.nn.modules", "torchlike.nn.utils", "torchlike.nn.attention", "torchlike.optim", "torchlike.utils",
-    "torchlike.compiler._module", "torchlike.distributions",
+    "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
+    "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler",
 )  # fmt: skip
 _TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
 _BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of

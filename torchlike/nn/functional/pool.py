@@ -1,5 +1,6 @@
 """Pooling."""
 
+from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -28,6 +29,9 @@ def _ints(name, what, value, n):
 def _max_pool(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     sizes = (("kernel_size", kernel_size), ("stride", stride), ("padding", padding), ("dilation", dilation))
     return call(ops.max_pool[n], (input,), (*(_ints(name, what, v, n) for what, v in sizes), bool(ceil_mode)))
+
+
+_max_pool_in_float32 = in_float32_on_cpu(_max_pool)
 
 
 def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
@@ -63,7 +67,8 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """The maximum of every window of the last three dimensions; see :func:`max_pool1d`."""
-    out = _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
+    pool = _max_pool if return_indices else _max_pool_in_float32  # as PyTorch's autocast has it
+    out = pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
     return tuple(out) if return_indices else out[0]
 
 

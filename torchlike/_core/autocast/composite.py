@@ -1,0 +1,44 @@
+"""Classes of composite functions that PyTorch's autocast knows, though they are no operators here."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._base.dtypes import float32
+from torchlike._base.state import AUTOCAST, state
+from torchlike._core.autocast.layer import cast, eligible
+
+
+class off:
+    """A context in which autocast is off for calls, whatever is set."""
+
+    __slots__ = ("_bit",)
+
+    def __enter__(self) -> None:
+        self._bit = state.active & AUTOCAST
+        state.active &= ~AUTOCAST
+
+    def __exit__(self, *exc: object) -> None:
+        state.active |= self._bit
+
+
+def in_float32_on_cpu(function: Callable) -> Callable:
+    """``function``, which is of the class ``fp32`` on CPUs, unless its results are written into ``out=``."""
+
+    @functools.wraps(function)
+    def composite(*args: Any, **kwargs: Any) -> Any:
+        if not state.active & AUTOCAST or "cpu" not in state.autocast.on or kwargs.get("out") is not None:
+            return function(*args, **kwargs)
+        args = tuple([_single(x) for x in args])
+        kwargs = {name: _single(x) for name, x in kwargs.items()}
+        with off():
+            return function(*args, **kwargs)
+
+    return composite
+
+
+def _single(x: Any) -> Any:
+    return cast(x, float32) if eligible(x, "cpu") else x
+
+
+__all__ = ["in_float32_on_cpu", "off"]
