@@ -46,11 +46,11 @@ STEPS = {
 @pytest.mark.parametrize("first", STEPS)
 def test_pruning(first, second, kind):
     def run(t):
-        P, m = t.nn.utils.prune, layer(t, kind)
+        P, m = t.nn.utils.prune, layer(t, kind).double()
         out = [STEPS[first](P, m) is m, told(t, m)]
         if second is not None:
             out += [said(lambda: STEPS[second](P, m) and None), told(t, m)]
-        x = t.ones(1, 4) if kind == "Linear" else t.ones(1, 2, 3, 3)
+        x = t.ones((1, 4) if kind == "Linear" else (1, 2, 3, 3), dtype=t.float64)
         m(x).square().sum().backward()
         out += [[(n, p.grad) for n, p in m.named_parameters()], m.weight.grad_fn]
         parameter = m.weight_orig
