@@ -43,6 +43,9 @@ torch.nn Module Parameter functional utils init Linear Sequential
 torch.nn.functional relu linear dropout
 torch.nn.parameter Parameter Buffer UninitializedParameter UninitializedTensorMixin is_lazy
 torch.nn LazyLinear LazyConv2d LazyBatchNorm2d UninitializedParameter UninitializedBuffer
+torch.nn FractionalMaxPool2d FractionalMaxPool3d AdaptiveLogSoftmaxWithLoss LinearCrossEntropyLoss factory_kwargs grad
+torch.nn.functional fractional_max_pool2d fractional_max_pool3d_with_indices conv_tbc linear_cross_entropy
+torch.nn.grad conv1d_input conv2d_weight conv3d_input
 torch.nn.modules.lazy LazyModuleMixin
 torch.nn.utils clip_grad_norm_ parameters_to_vector weight_norm remove_weight_norm spectral_norm remove_spectral_norm
 torch.nn.utils parametrize parametrizations stateless skip_init fuse_conv_bn_eval fuse_linear_bn_weights

@@ -16,7 +16,11 @@ def layer(t, kind="Linear"):
     m = {"Linear": lambda: t.nn.Linear(4, 3), "Conv2d": lambda: t.nn.Conv2d(2, 3, 2)}[kind]()
     with t.no_grad():
         for p in m.parameters():
-            p.copy_(((t.arange(p.numel()) * 7) % (p.numel() + 1) / (5 + p.numel() / 100) - 1.03).reshape(p.shape))
+            p.copy_(
+                ((t.arange(p.numel(), dtype=t.float64) * 7) % (p.numel() + 1) / (5 + p.numel() / 100) - 1.03).reshape(
+                    p.shape
+                )
+            )
     return m
 
 

@@ -185,3 +185,44 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, needs))}). Kernel size can't be greater than actual input size"
         )
+
+
+@op("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor", variants="function",
+    node="ConvTbcBackward", saved="bias! pad self weight", autocast="lower_precision_fp")  # fmt: skip
+def conv_tbc(self, weight, bias, pad):
+    """A convolution over time: [T, B, C] with ``weight`` [K, C, O] and ``bias`` [O] to [T + 2 pad - K + 1, B, O].
+
+    >>> import torchlike as torch
+    >>> torch.conv_tbc(torch.ones(4, 1, 2), torch.ones(3, 2, 1), torch.zeros(1)).flatten()
+    tensor([6., 6.])
+    """
+    if self.ndim != 3:
+        raise RuntimeError(f"Input must have 3 dims: time, batch, in_channel (conv_tbc got {list(self.shape)})")
+    if weight.ndim != 3:
+        raise RuntimeError(
+            "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels. "
+            f"(conv_tbc got {list(weight.shape)})"
+        )
+    if bias.ndim != 1:
+        raise RuntimeError(f"Bias must be 1-D (conv_tbc got {list(bias.shape)})")
+    if self.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            "Input dim 2 (input channels) is not == dim 1 in the weight tensor "
+            f"(conv_tbc got {list(self.shape)} and {list(weight.shape)})"
+        )
+    if weight.shape[2] != bias.shape[0]:
+        raise RuntimeError(
+            "Bias size must equal dim 2 in the weight tensor (output channels). "
+            f"(conv_tbc got {list(bias.shape)} and {list(weight.shape)})"
+        )
+    if self.dtype != weight.dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {from_np(self.dtype).scalar_name} and "
+            f"{from_np(weight.dtype).scalar_name} (in conv_tbc)"
+        )
+    length = self.shape[0] + 2 * pad - weight.shape[0] + 1
+    if length < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {length} (conv_tbc: too wide a kernel)")
+    x = jnp.moveaxis(self, 0, 2)
+    out = convolve(x, jnp.transpose(weight, (2, 1, 0)), (1,), ((pad, pad),), (1,), 1)
+    return jnp.moveaxis(out, 2, 0) + bias

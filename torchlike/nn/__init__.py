@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from torchlike.interop.lazy import on_first_use
 from torchlike.nn import functional as functional
+from torchlike.nn._factory import factory_kwargs as factory_kwargs
 from torchlike.nn.parameter import Buffer as Buffer
 from torchlike.nn.parameter import Parameter as Parameter
 from torchlike.nn.parameter import UninitializedBuffer as UninitializedBuffer
@@ -11,6 +12,7 @@ from torchlike.nn.parameter import UninitializedParameter as UninitializedParame
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.nn import attention as attention
+    from torchlike.nn import grad as grad
     from torchlike.nn import init as init
     from torchlike.nn import modules as modules
     from torchlike.nn import parameter as parameter

@@ -3,11 +3,12 @@
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._functions._install import function
+from torchlike._functions._install import FUNCTIONS, function
 from torchlike._ops.conv import convolution
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
+conv_tbc = FUNCTIONS["conv_tbc"]
 _ZEROS = {1: (0,), 2: (0, 0), 3: (0, 0, 0)}
 
 

@@ -4,16 +4,19 @@ from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._functions._install import function
-from torchlike._ops import avgpool
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions._install import FUNCTIONS, function
+from torchlike._ops import avgpool, fractional
 from torchlike._ops import pool as ops
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
-    "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices", "max_pool3d",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
     "max_unpool3d",
 ]  # fmt: skip
 
@@ -293,3 +296,66 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Zeros with the pooled maxima back where :func:`max_pool3d` found them; see :func:`max_unpool1d`."""
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _fractional(n, input, kernel_size, output_size, output_ratio, samples):
+    """(values, indices) of fractional max pooling."""
+    name = f"fractional_max_pool{n}d"
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    if output_size is None and output_ratio is None:
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        if not isinstance(output_ratio, (tuple, list)):
+            raise TypeError(f"{name}: output_ratio must be a tuple of floats, not {type(output_ratio).__name__}")
+        if len(output_ratio) != n:
+            raise ValueError(f"{name} requires output_ratio to be a tuple of {n} floats, but got {output_ratio}")
+        output_size = tuple(int(input.size(i - n) * ratio) for i, ratio in enumerate(output_ratio))
+    if samples is None:
+        batch = 1 if input.dim() == n + 1 else input.size(0)
+        samples = FUNCTIONS["rand"](batch, input.size(-n - 1), n, dtype=input.dtype, device=input.device)
+    sizes = (_ints(name, "kernel_size", kernel_size, n), _ints(name, "output_size", output_size, n))
+    return call(fractional.fractional_max_pool[n], (input, samples), sizes)
+
+
+def fractional_max_pool2d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
+    """(values, flat indices) of :func:`fractional_max_pool2d`."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
+    """(values, flat indices) of :func:`fractional_max_pool3d`."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool2d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
+    """The maximum of windows at random places, so many that the result has a given size.
+
+    Args:
+        input: [N, C, H, W] or [C, H, W]. kernel_size: of a window.
+        output_size, output_ratio: the size of the result, or its shares of the input's.
+        return_indices: also give the place of each maximum, for :func:`max_unpool2d`.
+
+    Raises:
+        ValueError: neither a size nor a ratio. RuntimeError: windows that do not fit.
+
+    >>> import torchlike as torch
+    >>> torch.nn.functional.fractional_max_pool2d(torch.ones(1, 5, 5), 2, output_size=3).shape
+    torch.Size([1, 3, 3])
+    """
+    both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool3d(
+    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
+):
+    """The maximum of windows at random places in [N, C, T, H, W]; see :func:`fractional_max_pool2d`."""
+    both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]

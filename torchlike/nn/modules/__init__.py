@@ -2,6 +2,7 @@
 
 from torchlike.nn.modules import (
     activation,
+    adaptive,
     attention,
     batchnorm,
     container,
@@ -12,6 +13,7 @@ from torchlike.nn.modules import (
     fold,
     instancenorm,
     linear,
+    linear_cross_entropy_options,
     loss,
     normalization,
     padding,
@@ -23,6 +25,7 @@ from torchlike.nn.modules import (
     upsampling,
 )
 from torchlike.nn.modules.activation import *  # noqa: F403
+from torchlike.nn.modules.adaptive import *  # noqa: F403
 from torchlike.nn.modules.attention import *  # noqa: F403
 from torchlike.nn.modules.batchnorm import *  # noqa: F403
 from torchlike.nn.modules.container import *  # noqa: F403
@@ -33,6 +36,7 @@ from torchlike.nn.modules.flatten import *  # noqa: F403
 from torchlike.nn.modules.fold import *  # noqa: F403
 from torchlike.nn.modules.instancenorm import *  # noqa: F403
 from torchlike.nn.modules.linear import *  # noqa: F403
+from torchlike.nn.modules.linear_cross_entropy_options import *  # noqa: F403
 from torchlike.nn.modules.loss import *  # noqa: F403
 from torchlike.nn.modules.module import Module as Module
 from torchlike.nn.modules.normalization import *  # noqa: F403
@@ -47,6 +51,7 @@ from torchlike.nn.modules.upsampling import *  # noqa: F403
 __all__ = [
     "Module",
     *activation.__all__,
+    *adaptive.__all__,
     *attention.__all__,
     *batchnorm.__all__,
     *container.__all__,
@@ -57,6 +62,7 @@ __all__ = [
     *fold.__all__,
     *instancenorm.__all__,
     *linear.__all__,
+    *linear_cross_entropy_options.__all__,
     *loss.__all__,
     *normalization.__all__,
     *padding.__all__,

@@ -1,6 +1,7 @@
 """Containers: modules that hold other modules, or parameters, in order or by name."""
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -10,7 +11,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules.module import Module, _addindent
 from torchlike.nn.parameter import Parameter
 
-__all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
+__all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
 
 def _position(idx: Any, length: int) -> int:
@@ -35,6 +36,21 @@ def _pairs(owner: str, entries: Iterable) -> Iterator[tuple[Any, Any]]:
         if len(entry) != 2:
             raise ValueError(f"{owner} update sequence element #{n} has length {len(entry)}; 2 is required")
         yield entry
+
+
+class Container(Module):
+    """A module whose children are the keyword arguments. Deprecated: assign them to a Module's attributes."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__()
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for key, value in kwargs.items():
+            self.add_module(key, value)
 
 
 class _Ordered(Module):

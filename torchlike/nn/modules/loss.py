@@ -1,5 +1,6 @@
 """Losses as modules."""
 
+import math
 import warnings
 from collections.abc import Callable
 
@@ -7,6 +8,8 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.functional.loss import reduction_name
 from torchlike.nn.modules.distance import PairwiseDistance
+from torchlike.nn.modules.linear import Linear
+from torchlike.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from torchlike.nn.modules.module import Module
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -111,6 +115,59 @@ class CrossEntropyLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
+        )
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear map and the cross entropy of what it gives; see ``torch.nn.functional.linear_cross_entropy``.
+
+    Args:
+        in_features: size of an input. num_classes: number of classes.
+        out_features: further dimensions of a target.
+        options: how PyTorch cuts the computation into chunks; XLA chooses by itself.
+
+    The map is ``self.linear``, with ``num_classes * prod(out_features)`` outputs.
+
+    Raises:
+        RuntimeError: ``weight`` has another shape than [num_classes], or an input does not fit.
+
+    >>> import torchlike as torch
+    >>> loss = torch.nn.LinearCrossEntropyLoss(4, 5)
+    >>> loss(torch.zeros(1, 4), torch.tensor([2]))
+    tensor(1.6094, grad_fn=<NllLossBackward0>)
+    """
+
+    __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
+        device=None, dtype=None, reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
+        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        super().__init__(weight, reduction=reduction)
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+        self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        outputs = (self.num_classes, *self.out_features)
+        weight, bias = self.linear.weight, self.linear.bias
+        return F.linear_cross_entropy(
+            input, weight.reshape(*outputs, weight.size(-1)), target,
+            linear_bias=None if bias is None else bias.reshape(outputs), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
         )
 
 

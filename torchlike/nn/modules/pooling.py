@@ -7,7 +7,8 @@ from torchlike.nn.modules.utils import _pair, _single, _triple
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "FractionalMaxPool2d",
+    "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
@@ -348,3 +349,49 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)
+
+
+class _FractionalMaxPoolNd(Module):
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    _n: int
+
+    def __init__(
+        self, kernel_size, output_size=None, output_ratio=None, return_indices: bool = False, _random_samples=None
+    ) -> None:
+        super().__init__()
+        name, as_tuple = f"FractionalMaxPool{self._n}d", _pair if self._n == 2 else _triple
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        self.kernel_size = as_tuple(kernel_size)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else as_tuple(output_size)
+        self.output_ratio = None if output_ratio is None else as_tuple(output_ratio)
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor):
+        pool = F.fractional_max_pool2d if self._n == 2 else F.fractional_max_pool3d
+        sizes = (self.kernel_size, self.output_size, self.output_ratio)
+        return pool(input, *sizes, self.return_indices, _random_samples=self._random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """The maximum of windows at random places; see ``torch.nn.functional.fractional_max_pool2d``.
+
+    Exactly one of ``output_size`` and ``output_ratio`` (between 0 and 1) says the size of the result.
+
+    >>> import torchlike as torch
+    >>> torch.nn.FractionalMaxPool2d(2, output_ratio=0.5)(torch.ones(1, 3, 8, 8)).shape
+    torch.Size([1, 3, 4, 4])
+    """
+
+    _n = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """The maximum of windows at random places in [N, C, T, H, W]; see :class:`FractionalMaxPool2d`."""
+
+    _n = 3
