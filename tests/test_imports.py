@@ -41,8 +41,18 @@ torch.utils.hooks RemovableHandle unserializable_hook warn_if_has_hooks
 torch.utils._pytree tree_map tree_map_only tree_flatten tree_unflatten tree_leaves tree_any tree_all TreeSpec
 torch.nn Module Parameter functional utils init Linear Sequential
 torch.nn.functional relu linear dropout
-torch.nn.parameter Parameter
-torch.nn.utils clip_grad_norm_ parameters_to_vector
+torch.nn.parameter Parameter Buffer UninitializedParameter UninitializedTensorMixin is_lazy
+torch.nn LazyLinear LazyConv2d LazyBatchNorm2d UninitializedParameter UninitializedBuffer
+torch.nn.modules.lazy LazyModuleMixin
+torch.nn.utils clip_grad_norm_ parameters_to_vector weight_norm remove_weight_norm spectral_norm remove_spectral_norm
+torch.nn.utils parametrize parametrizations stateless skip_init fuse_conv_bn_eval fuse_linear_bn_weights
+torch.nn.utils convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format
+torch.nn.utils.parametrize register_parametrization remove_parametrizations cached is_parametrized ParametrizationList
+torch.nn.utils.parametrize type_before_parametrizations transfer_parametrizations_and_params
+torch.nn.utils.parametrizations weight_norm spectral_norm orthogonal _Orthogonal _SpectralNorm
+torch.nn.utils.prune BasePruningMethod PruningContainer L1Unstructured l1_unstructured global_unstructured is_pruned
+torch.nn.utils.stateless functional_call
+torch.func functional_call
 torch.optim SGD Adam
 torch._C _current_graph_task_id _current_autograd_node _will_engine_execute_node _current_graph_task_execution_order
 torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd

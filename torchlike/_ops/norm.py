@@ -377,3 +377,26 @@ def local_response_norm(input, size, alpha, beta, k):
         mean, input = (total // size).astype(kind), input.astype(kind)
     scale = jnp.asarray(k, input.dtype) + jnp.asarray(alpha, input.dtype) * mean
     return input / scale ** jnp.asarray(beta, input.dtype)
+
+
+# -- weight normalisation ----------------------------------------------------------------------------
+
+
+@op("_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor result0, Tensor result1)", variants="function",
+    node="WeightNormInterfaceBackward", saved="dim g result1 v", nondiff=(1,))  # fmt: skip
+def weight_norm_interface(v, g, dim):
+    """``v`` with its norm over all dimensions but ``dim`` (the first or the last one) made ``g``; and that norm."""
+    if dim not in (0, v.ndim - 1):
+        raise RuntimeError(f"_weight_norm_interface(): dim must be the first or last dimension of v, but got {dim}")
+    if v.dtype != g.dtype:
+        raise RuntimeError(
+            f"expected scalar type {from_np(v.dtype).scalar_name} but found {from_np(g.dtype).scalar_name} "
+            "(_weight_norm_interface(): v and g)"
+        )
+    _demand_floating(v, "weight_norm_kernel")
+    if g.size != v.shape[dim]:
+        raise RuntimeError(f"_weight_norm_interface(): g of {g.size} elements does not fit v of size {list(v.shape)}")
+    shape = tuple(n if i == dim else 1 for i, n in enumerate(v.shape))
+    x = wide(v)
+    length = jnp.sqrt(jnp.sum(jnp.square(x), tuple(i for i in range(v.ndim) if i != dim), keepdims=True))
+    return (x * (g.astype(x.dtype).reshape(shape) / length)).astype(v.dtype), length

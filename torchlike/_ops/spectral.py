@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops._square import (
     _LinAlgError,
@@ -81,6 +83,29 @@ def qr(self, some):
     """(Q, R); the older form of ``torch.linalg.qr`` (``some=False``: Q is square)."""
     matrices("linalg.qr", self)
     return _qr(self, not some)
+
+
+@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="",
+    vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))})  # fmt: skip
+def geqrf(self):
+    """(a, tau): the QR factorization as Householder reflections.
+
+    ``a`` has R in its upper triangle and the vectors of the reflections below it, ``tau`` their scales;
+    ``torch.linalg.householder_product(a, tau)`` is Q.
+
+    >>> import torchlike as torch
+    >>> a, tau = torch.geqrf(torch.tensor([[3., 1.], [4., 2.]]))
+    >>> a.triu().abs()
+    tensor([[5.0000, 2.2000],
+            [0.0000, 0.4000]])
+    """
+    if self.dtype.itemsize < 4 or not jnp.issubdtype(self.dtype, jnp.inexact):
+        raise NotImplementedError(f"\"geqrf_cpu\" not implemented for '{from_np(self.dtype).scalar_name}'")
+    matrices("geqrf", self)
+    if not self.size:
+        return self, jnp.zeros((*self.shape[:-2], min(self.shape[-2:])), self.dtype)
+    a, tau = jnp.linalg.qr(self, mode="raw")
+    return jnp.swapaxes(a, -1, -2), tau
 
 
 # -- singular values ---------------------------------------------------------------------------------

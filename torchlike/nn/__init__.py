@@ -6,6 +6,8 @@ from torchlike.interop.lazy import on_first_use
 from torchlike.nn import functional as functional
 from torchlike.nn.parameter import Buffer as Buffer
 from torchlike.nn.parameter import Parameter as Parameter
+from torchlike.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from torchlike.nn.parameter import UninitializedParameter as UninitializedParameter
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.nn import attention as attention

@@ -1,16 +1,24 @@
 """Parameter and Buffer: tensors that a Module registers by itself when they are assigned to it."""
 
+from types import MethodWrapperType
 from typing import Any
 
 from torchlike._aten.subclass import detached
 from torchlike._core.autograd.fields import differentiable, mark
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.factories import empty
-from torchlike._core.overrides.torch_function import PLAIN, disabled
+from torchlike._core.overrides.torch_function import PLAIN, arm, disabled
 from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
 
-__all__ = ["Parameter", "Buffer"]
+__all__ = [
+    "Parameter",
+    "UninitializedParameter",
+    "is_lazy",
+    "Buffer",
+    "UninitializedBuffer",
+    "UninitializedTensorMixin",
+]
 
 
 class _Marked(type(Tensor)):
@@ -125,3 +133,117 @@ class Buffer(Tensor, metaclass=_Marked):
 
 
 PLAIN.update((Parameter, Buffer))
+
+
+_USABLE = ("copy_", "cpu", "cuda", "double", "float", "half", "is_complex", "is_floating_point", "size", "to")
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers without a shape have in common."""
+
+    cls_to_become: type
+    data: Any
+    dtype: Any
+    device: Any
+
+    def materialize(self, shape, device=None, dtype=None) -> None:
+        """Become an ordinary tensor of ``shape``, whose elements are not set; the object stays the same.
+
+        ``device`` and ``dtype`` are the tensor's own by default.
+        """
+        device = self.data.device if device is None else device
+        dtype = self.data.dtype if dtype is None else dtype
+        self.data = empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        """An error: there is none before :meth:`materialize`."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call "
+            "`forward` to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self):
+        """An error: there is no memory before :meth:`materialize`."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the "
+            "parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, self.data.device, self.data.dtype)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known as yet; most uses of it are errors.
+
+    Args:
+        requires_grad, device, dtype: of the parameter that it will be.
+
+    >>> import torchlike as torch
+    >>> p = torch.nn.UninitializedParameter()
+    >>> p
+    <UninitializedParameter>
+    >>> p.materialize((2, 3))
+    >>> type(p).__name__, p.shape
+    ('Parameter', torch.Size([2, 3]))
+    """
+
+    cls_to_become = Parameter
+    __torch_function__ = disabled
+
+    def __new__(cls, requires_grad: bool = True, device=None, dtype=None):
+        arm()
+        return super().__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
+        return memo[id(self)]
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known as yet; most uses of it are errors.
+
+    Args:
+        requires_grad, device, dtype: of the tensor that it will be.
+        persistent: whether it belongs to the module's ``state_dict``.
+    """
+
+    cls_to_become = Tensor
+    __torch_function__ = disabled
+
+    def __new__(cls, requires_grad: bool = False, device=None, dtype=None, persistent: bool = True):
+        arm()
+        made = mark(alias(empty(0, device=device, dtype=dtype), cls), requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+
+def _refuse(cls, func, types, args=(), kwargs=None):
+    usable = [getattr(Tensor, name) for name in _USABLE]
+    if func in usable or isinstance(func, MethodWrapperType):  # getters of metadata
+        if issubclass(cls, Parameter):
+            return disabled(func, types, args, kwargs)
+        return Tensor.__torch_function__.__func__(cls, func, types, args, kwargs)  # whose results are of the class
+    raise ValueError(
+        f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a "
+        f"`LazyModule` or explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using "
+        "LazyModules Call `forward` with a dummy batch to initialize the parameters before calling torch functions"
+    )
+
+
+# Not in the classes' bodies: a class that overrides makes every call look for overrides, from its making on.
+for _cls in (UninitializedParameter, UninitializedBuffer):
+    _cls.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment]
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether ``param`` is a parameter or buffer without a shape as yet."""
+    return isinstance(param, UninitializedTensorMixin)

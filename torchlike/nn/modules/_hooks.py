@@ -4,6 +4,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from torchlike._base.state import state
@@ -30,13 +31,24 @@ class _FlaggedHandle(RemovableHandle):
 
     def __init__(self, hooks: dict, flags: Iterable[dict]):
         super().__init__(hooks)
-        self._flags = [weakref.ref(flag) for flag in flags]
+        self._flags: list[Callable[[], dict | None]] = [weakref.ref(flag) for flag in flags]
+
+    def __getstate__(self) -> Any:
+        return super().__getstate__(), [flag() for flag in self._flags]
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[0])
+        self._flags = [partial(_same, marks) for marks in state[1]]
 
     def remove(self) -> None:
         super().remove()
         for flag in self._flags:
             if (marks := flag()) is not None:
                 marks.pop(self.id, None)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _add(hooks: dict, hook: Callable, flags: Iterable[dict] = (), prepend: bool = False) -> RemovableHandle:

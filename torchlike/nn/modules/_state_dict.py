@@ -12,7 +12,7 @@ from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike.nn.modules._hooks import _add
-from torchlike.nn.parameter import Parameter
+from torchlike.nn.parameter import Parameter, is_lazy
 
 EXTRA_STATE = "_extra_state"
 
@@ -264,6 +264,8 @@ def _load_tensor(module, name: str, target: Tensor, key: str, given: Any, assign
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
             f"from checkpoint but received {type(given)}"
         )
+        return
+    if is_lazy(target) and is_lazy(given):  # neither has a shape as yet
         return
     if target.ndim == 0 and tuple(given.shape) == (1,):  # a scalar in a format that had no 0-dim tensors
         given = given[0]

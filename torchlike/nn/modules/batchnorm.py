@@ -5,10 +5,14 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty, ones, tensor, zeros
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
+from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
-from torchlike.nn.parameter import Parameter
+from torchlike.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]  # fmt: skip
 
 
 class _NormBase(Module):
@@ -183,3 +187,59 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return new
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """What lazy normalisations share: the channels are those of the first input."""
+
+    def __init__(
+        self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True
+    ) -> None:
+        super().__init__(0, eps, momentum, False, False, device, dtype)  # without tensors
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        kind = {"device": device, "dtype": dtype}
+        if affine:
+            self.weight = UninitializedParameter(**kind)
+            if bias:
+                self.bias = UninitializedParameter(**kind)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**kind)
+            self.running_var = UninitializedBuffer(**kind)
+            self.num_batches_tracked = tensor(0, dtype=int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """Set parameters and statistics to their start, if they have shapes."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Take the sizes from ``input``."""
+        if not self.has_uninitialized_params():
+            return  # there are none, or they were loaded
+        self.num_features = input.shape[1]
+        for unset in (self.weight, self.bias, self.running_mean, self.running_var):
+            if unset is not None:
+                unset.materialize((self.num_features,))  # type: ignore[attr-defined]
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A :class:`BatchNorm1d` whose ``num_features`` is the second dimension of the first input."""
+
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A :class:`BatchNorm2d` whose ``num_features`` is the second dimension of the first input."""
+
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A :class:`BatchNorm3d` whose ``num_features`` is the second dimension of the first input."""
+
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim

@@ -1,14 +1,21 @@
 """Convolutional layers."""
 
+from typing import Any
+
+from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
 from torchlike.nn.modules import _start
+from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
 from torchlike.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
-from torchlike.nn.parameter import Parameter
+from torchlike.nn.parameter import Parameter, UninitializedParameter
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -248,3 +255,101 @@ ConvTranspose3d = _transposed_layer("ConvTranspose3d", 3, _triple, F.conv_transp
     >>> torch.nn.ConvTranspose3d(1, 2, 2)(torch.ones(1, 1, 2, 2, 2)).shape
     torch.Size([1, 2, 3, 3, 3])
     """)  # fmt: skip
+
+
+# -- lazy layers -----------------------------------------------------------------------------------
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """What lazy convolutions share: the input's channels are those of the first input."""
+
+    _dims: int
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, if they have shapes."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self: Any, input: Tensor, *args, **kwargs) -> None:
+        """Take the sizes from ``input``."""
+        if not self.has_uninitialized_params():
+            return  # they were loaded
+        channels = self._get_in_channels(input)
+        if channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        self.in_channels = channels
+        pair = (channels, self.out_channels // self.groups)
+        if not self.transposed:
+            pair = (self.out_channels, channels // self.groups)
+        with no_grad():
+            self.weight.materialize((*pair, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+    def _get_in_channels(self, input: Tensor) -> int:
+        n = self._get_num_spatial_dims()
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(
+                f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but got input "
+                f"of size: {input.shape}"
+            )
+        return input.shape[-n - 1]
+
+    def _get_num_spatial_dims(self) -> int:
+        return self._dims
+
+
+def _lazy_layer(base: type, n: int, transposed: bool):
+    """The lazy form of a layer of ``n`` dimensions."""
+
+    def finish(self, out_channels, bias, device, dtype):
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def lazy_conv(
+        self, out_channels: int, kernel_size, stride=1, padding=0, dilation=1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        _LazyConvXdMixin.__init__(
+            self, 0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
+        )
+        finish(self, out_channels, bias, device, dtype)
+
+    def lazy_transposed(
+        self, out_channels: int, kernel_size, stride=1, padding=0, output_padding=0, groups: int = 1,
+        bias: bool = True, dilation=1, padding_mode: str = "zeros", device=None, dtype=None,
+    ) -> None:  # fmt: skip
+        _LazyConvXdMixin.__init__(
+            self,
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            False,
+            dilation,
+            padding_mode,
+            device,
+            dtype,
+        )
+        finish(self, out_channels, bias, device, dtype)
+
+    name = f"Lazy{base.__name__}"
+    doc = f"A :class:`{base.__name__}` whose ``in_channels`` are those of the first input."
+    init = lazy_transposed if transposed else lazy_conv
+    init.__name__, init.__qualname__ = "__init__", f"{name}.__init__"
+    body = {"__doc__": doc, "__module__": __name__, "__init__": init, "cls_to_become": base, "_dims": n}
+    return type(name, (_LazyConvXdMixin, base), body)
+
+
+LazyConv1d = _lazy_layer(Conv1d, 1, False)
+LazyConv2d = _lazy_layer(Conv2d, 2, False)
+LazyConv3d = _lazy_layer(Conv3d, 3, False)
+LazyConvTranspose1d = _lazy_layer(ConvTranspose1d, 1, True)
+LazyConvTranspose2d = _lazy_layer(ConvTranspose2d, 2, True)
+LazyConvTranspose3d = _lazy_layer(ConvTranspose3d, 3, True)
