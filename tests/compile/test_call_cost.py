@@ -417,3 +417,24 @@ def test_one_compilation_for_many_calls():
     finally:
         jax.monitoring.unregister_event_duration_listener(heard)
     assert step.count == 1 and not [name for name in compilations if "compile" in name]
+
+
+@pytest.mark.parametrize("form", ["a flag", "two functions", "eager steps"])
+def test_accumulation_needs_a_program_for_each_kind_of_step(form):
+    model = torch.nn.Linear(3, 2)
+    optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.ones(4, 3)
+
+    def step(x, last):
+        model(x).sum().backward()
+        if last:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    runs = {last: torch.compile(step, fullgraph=True) for last in (False, True)}
+    for i in range(8):
+        last = i % 2 == 1
+        runs[last and form == "two functions"](x, last and form != "eager steps")
+        if last and form == "eager steps":
+            optimizer.step()
+            optimizer.zero_grad()
+    assert sum(run.count for run in runs.values()) == 2

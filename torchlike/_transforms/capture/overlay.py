@@ -347,7 +347,8 @@ class Overlay:
 
     def _note_grad(self, t: Tensor, asked: bool) -> Grad:
         before = t._grad if self.outer is None else self.outer.grad_of(t)
-        found = self.grads[id(t)] = Grad(t, before, asked, sys.getrefcount(before) > _ALONE)
+        known = sys.getrefcount(before) > _ALONE  # in a line of its own: arguments of a call count too
+        found = self.grads[id(t)] = Grad(t, before, asked, known)
         return found
 
     def _outside(self, make: Callable[..., Any], cell: Any) -> Any:
