@@ -1,4 +1,7 @@
-"""How the parameters of layers start."""
+"""How the parameters of layers start.
+
+Modules name what they import of it: asking the package for it waits, in another thread, for the whole package.
+"""
 
 import math
 

@@ -6,7 +6,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.modules import _start
+from torchlike.nn.modules._start import by_fan_in
 from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
 from torchlike.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
@@ -65,7 +65,7 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew: uniform in +-1 / sqrt(inputs of one output)."""
-        _start.by_fan_in(self.weight, self.bias)
+        by_fan_in(self.weight, self.bias)
 
     def extra_repr(self) -> str:
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]

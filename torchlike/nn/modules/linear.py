@@ -6,7 +6,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.modules import _start
+from torchlike.nn.modules._start import by_fan_in, uniform
 from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter, UninitializedParameter
@@ -60,7 +60,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
-        _start.by_fan_in(self.weight, self.bias)
+        by_fan_in(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.linear(input, self.weight, self.bias)
@@ -111,8 +111,8 @@ class Bilinear(Module):
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
         bound = 1 / math.sqrt(self.weight.size(1))
-        _start.uniform(self.weight, bound)
-        _start.uniform(self.bias, bound)
+        uniform(self.weight, bound)
+        uniform(self.bias, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)

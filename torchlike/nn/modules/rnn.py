@@ -7,7 +7,7 @@ import warnings
 from torchlike._core.conversion.factories import empty, zeros
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.nn.modules import _start
+from torchlike.nn.modules._start import uniform
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 from torchlike.nn.utils.rnn import PackedSequence
@@ -98,7 +98,7 @@ class RNNBase(Module):
         """Draw the parameters anew."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
-            _start.uniform(weight, bound)
+            uniform(weight, bound)
 
     def flatten_parameters(self) -> None:
         """Nothing: there is no better layout of the weights to go to."""
@@ -335,7 +335,7 @@ class RNNCellBase(Module):
         """Draw the parameters anew: uniform in +-1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
-            _start.uniform(weight, bound)
+            uniform(weight, bound)
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]

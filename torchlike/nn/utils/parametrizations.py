@@ -13,7 +13,7 @@ from torchlike._functions.weight_norm import _weight_norm, norm_except_dim
 from torchlike.nn import functional as F
 from torchlike.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from torchlike.nn.modules.module import Module
-from torchlike.nn.utils import parametrize
+from torchlike.nn.utils.parametrize import register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -59,7 +59,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> m.parametrizations.weight.original0.shape, m.parametrizations.weight.original1.shape
     (torch.Size([40, 1]), torch.Size([40, 20]))
     """
-    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(state_dict, prefix, *others):
         length, direction = f"{prefix}{name}_g", f"{prefix}{name}_v"
@@ -147,7 +147,7 @@ def spectral_norm(
     weight = _tensor_of(module, name)
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
-    parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+    register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
     return module
 
 
@@ -275,5 +275,5 @@ def orthogonal(
             f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
     map_ = _Orthogonal(weight, chosen, use_trivialization=use_trivialization)
-    parametrize.register_parametrization(module, name, map_, unsafe=True)
+    register_parametrization(module, name, map_, unsafe=True)
     return module
