@@ -85,7 +85,8 @@ def qr(self, some):
     return _qr(self, not some)
 
 
-@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="", autocast={"cpu": "fp32"},
+@op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="", aten={"out": "a"},
+    autocast={"cpu": "fp32"},
     vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))})  # fmt: skip
 def geqrf(self):
     """(a, tau): the QR factorization as Householder reflections.
