@@ -117,7 +117,7 @@ class Eager(Worker):
     def check(self):
         super().check()
         model, step = trainer(self.seed)
-        data = batches(self.seed)
+        step, data = self.wrap(step), batches(self.seed)  # wrapped alike: Adam makes roundings large in 10,000 steps
         for _ in range(self.turns):
             step(next(data))
         for p, q in zip(self.model.parameters(), model.parameters(), strict=True):
