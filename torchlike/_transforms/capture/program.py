@@ -92,7 +92,8 @@ class Program:
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
         self.finish: Callable[..., Any] | None = None
         self.united, self.grads_hold = uniting(self), holding(self, ANY)
-        self.shares, self._kept_shares = sharing(self, trace), trace.sharing
+        self.shares = sharing(self, trace)
+        self._kept_shares = trace.sharing  # keeps alive what ``shares`` knows by its id
         self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
 
     def _outputs(self, trace: Trace, slots: Sequence[int], storages: Sequence[Storage]) -> list[int]:
