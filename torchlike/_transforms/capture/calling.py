@@ -114,13 +114,13 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
     with w.block():
         w.add("numbers = numbers_now()")
         _gather(w, program)
-    w.add("except Exception:", "    raise Stale from None")  # what is wrong the guards tell, or the call that heeds them
+    w.add("except Exception:", "    raise Stale from None")  # what is wrong the guards tell
     if lent and program.together:
         w.add("if not united():", "    raise Stale")  # the tokens are different ones
     w.add("kept = []", "try:")
     with w.block():
         w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
-        w.add("try:", "    outs = early(*values)", "except Exception:", "    raise Stale from None")
+        w.add("outs = early(*values)")
         w.add(f"if not (hold() and holds(leaves{', True' if lent else ''})):", "    raise Stale")
         if program.errors:
             w.add("if failed:", "    examine()")
@@ -130,11 +130,7 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
         if program.errors:
             w.add(f"failed.append(outs[{program.flags}])")
         _leave(w, program, shown)
-    if lent:
-        w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves)")
-    else:
-        w.add("except BaseException as error:", "    if not kept:", "        raise")
-        w.add("    outs = recover(values, error, kept, leaves)")
+    w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves, True)")
     _give(w, program)
     return w.function("def run(leaves):")
 
@@ -273,7 +269,9 @@ def _give(w: Writer, program: Program) -> None:
         w.add("node = history(outs, leaves)")
     if not all(a or b for a, b in zip(simple, known, strict=True)):
         w.add("make = Maker(outs, leaves, lambda root: (node, root)).make")
-    expressions = {id(m): _made(w, m, k, s, program.inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))}
+    expressions = {
+        id(m): _made(w, m, k, s, program.inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))
+    }
     for k, (key, n) in enumerate(Counter(map(id, given)).items()):
         if n > 1 and expressions[key].startswith("make("):
             w.add(f"m{k} = {expressions[key]}")

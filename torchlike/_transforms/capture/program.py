@@ -35,7 +35,16 @@ from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
-from torchlike._transforms.capture.calling import Unsettled, ahead, finishing, holding, sharing, straight, uniting
+from torchlike._transforms.capture.calling import (
+    Stale,
+    Unsettled,
+    ahead,
+    finishing,
+    holding,
+    sharing,
+    straight,
+    uniting,
+)
 from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
@@ -52,7 +61,7 @@ if TYPE_CHECKING:
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _ATTEMPTS = 100  # at finishing or undoing a call that is interrupted again and again
 _SMALL = 4096  # bytes below which equal outputs become one array
-_COPIED = 1 << 18  # bytes of what a program replaces up to which it does so without overwriting; see Note [Ahead]
+_COPIED, _FEW = 1 << 20, 64  # bytes and arrays up to which what a program replaces is not overwritten; see Note [Ahead]
 _WASTED = 3  # runs for nothing after which a program waits for its guards
 
 
@@ -181,7 +190,7 @@ class Program:
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
-        self.small = sum([v.nbytes for v in values]) <= _COPIED
+        self.small = len(values) <= _FEW and sum([v.nbytes for v in values]) <= _COPIED
         self.donated = 0 if self.small else self.lent
         self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.lent]]
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
@@ -196,8 +205,9 @@ class Program:
     def look_ahead(self, hold: Callable[[], bool]) -> None:
         """Run ahead of ``hold`` from now on, if that does no harm. See Note [Ahead]."""
         harmless = self.small and self.numbers.pure and not (self.calls_host or self.getters or self.passes)
-        if harmless and self.wasted < _WASTED:
+        if harmless and self.hold is None and self.wasted < _WASTED:
             self.hold = hold
+            self._ahead_alone if alone() else self._ahead  # noqa: B018 (written now: the next calls are quick)
 
     def ahead(self, leaves: Any) -> Any:
         """The call, before it is known whether it is the one to make; raises Stale, with nothing done, if it is not."""
@@ -266,24 +276,29 @@ class Program:
             if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
-    def recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
+    def recover(
+        self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any], ahead: bool = False
+    ) -> Any:
         """Deal with ``error``: finish what a call that has run still has to do, or undo what it has begun.
 
-        Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run.
+        Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run. ``ahead``: of
+        its guards, which tell more than the error.
         """
         for _ in range(_ATTEMPTS):
             try:
-                return self._recover(values, error, kept, leaves)
+                return self._recover(values, error, kept, leaves, ahead)
             except BaseException as again:
                 if again is error or isinstance(again, Unsettled):
                     raise
                 error = again  # came in between
         raise error
 
-    def _recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
+    def _recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any], ahead: bool) -> Any:
         if kept:
             self._finish(kept[0], leaves)
             raise error
+        if ahead and isinstance(error, Exception) and not any([error is e for e in self.errors]):
+            error = Stale()
         found = [v for v in values if v.__class__ is Pending] if isinstance(error, TypeError | ValueError) else []
         missing = [v for v in found if v.array is None]
         if found and not missing:
