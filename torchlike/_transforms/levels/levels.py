@@ -11,7 +11,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from torchlike._base.state import LEVELS, state
+from torchlike._base.state import AUTOCAST, LEVELS, state
+from torchlike._core.dispatch.layers import AUTOCAST as CASTS
 from torchlike._core.dispatch.layers import TRANSFORMS
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ class Level:
 
     Attributes:
         depth: 1 for the outermost level. functional: whether it is one of torch.func, in whose functions tensors
-            cannot be asked to require grad.
+            cannot be asked to require grad. owns: whether new tensors are of this level. casts: whether autocast comes first,
+        since the casts are calls like others to the level.
     """
 
     functional = True
+    owns = casts = False
 
     def __init__(self) -> None:
         self.depth = len(state.levels) + 1
@@ -45,6 +48,10 @@ class Level:
         """``t.data``."""
         with level_below(self):
             return t.data
+
+    def adopt(self, t: Tensor) -> Tensor:
+        """Let the new tensor ``t`` be of this level, which owns it."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         self._before = state.levels, state.active & LEVELS
@@ -76,9 +83,23 @@ def level_below(level: Level) -> Iterator[None]:
 @TRANSFORMS.install
 def _layer(call: Call) -> Any:
     before = state.levels
+    if state.active & AUTOCAST and before[-1].casts:
+        return CASTS(call)
     outer = before[:-1]
     _set(outer, LEVELS if outer else 0)
     try:
         return before[-1].handle(call)
     finally:
         _set(before, LEVELS)
+
+
+def born(t: Tensor) -> None:
+    """Let a new tensor that no operator call has made be of the innermost level that owns tensors."""
+    for level in reversed(state.levels):
+        if level.owns:
+            with level_below(level):
+                level.adopt(t)
+            return
+
+
+TRANSFORMS.born = born
