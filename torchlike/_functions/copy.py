@@ -179,6 +179,10 @@ def _copied(t, memo):
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
         )
+    if t._storage.stands:
+        raise NotImplementedError(
+            "Cannot access storage of TensorWrapper: a tensor inside of grad() has none of its own to copy; use clone()"
+        )
     if subclassed(t):
         wrapper = isinstance(t._storage.value, Outer)
         new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)

@@ -17,7 +17,7 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
     Args:
         models: a list or ModuleList of modules of the same class, all in training or all in evaluation mode.
 
-    Raises RuntimeError for no models, models of several classes or modes, or parameters that differ in ``requires_grad``.
+    Raises RuntimeError for no models, models of several classes or modes, parameters that differ in ``requires_grad``.
 
     >>> import torchlike as torch
     >>> params, buffers = torch.func.stack_module_state([torch.nn.Linear(2, 3) for _ in range(5)])

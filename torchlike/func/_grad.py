@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchlike._base.state import state
+from torchlike._base.state import followed, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import GradientEdge, gradients
 from torchlike._core.autograd.fields import mark
@@ -65,7 +65,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                 args, kwargs = _lifted(level, args), _lifted(level, kwargs)
                 flat, spec = tree_flatten(selected(args, argnums))
                 edges = _differentiable(flat)
-                out, aux = _split(func(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
+                out, aux = _split(followed(func)(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
                 _demand_scalar(out)
                 root = _edge(out)
                 with level_below(level):
@@ -111,7 +111,7 @@ def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool) -> tuple
             primals = _lifted(level, primals)
             flat, spec = tree_flatten(primals if argnums is None else selected(primals, argnums))
             edges = _differentiable(flat)
-            out, aux = _split(func(*primals), has_aux, name)
+            out, aux = _split(followed(func)(*primals), has_aux, name)
             outs, out_spec = tree_flatten(out)
             _demand_tensors(name, outs)
             roots = [_edge(o) for o in outs]
@@ -170,14 +170,10 @@ def _demand_scalar(out: Any) -> None:
 
 def _demand_tensors(name: str, outs: list) -> None:
     if not outs or outs == [None]:
-        raise RuntimeError(
-            f"{name}: Expected f to be a function that has non-empty output (got output = {outs})"
-        )
+        raise RuntimeError(f"{name}: Expected f to be a function that has non-empty output (got output = {outs})")
     for o in outs:
         if not isinstance(o, Tensor):
-            raise RuntimeError(
-                f"{name}: expected f(*primals) to return only tensors, got unsupported type {type(o)}"
-            )
+            raise RuntimeError(f"{name}: expected f(*primals) to return only tensors, got unsupported type {type(o)}")
 
 
 def _edge(out: Tensor) -> GradientEdge | None:

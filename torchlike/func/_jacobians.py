@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.func._arguments import replaced, selected
@@ -25,15 +26,15 @@ def jacrev(
     """The function that computes the Jacobian of ``func`` backwards, one row for each number that ``func`` returns.
 
     Args:
-        func: takes and returns tensors, nested in tuples, lists and dicts. Where it returns such a nest, each tensor of it
-            is replaced by the Jacobians with respect to the arguments.
+        func: takes and returns tensors, nested in tuples, lists and dicts. Where it returns such a nest, each tensor
+            of it is replaced by the Jacobians with respect to the arguments.
         argnums: which positional argument to differentiate with respect to; a tuple for several.
         has_aux: ``func`` returns ``(output, aux)``; the result is ``(jacobian, aux)``.
         chunk_size: how many rows to compute at once; all if None. With 1, no operator needs to be mapped.
 
     The Jacobian of an output of shape ``S`` with respect to an argument of shape ``T`` has the shape ``S + T``. Where
-    outputs have more numbers than arguments, :func:`jacfwd` is faster. ``_preallocate_and_copy`` is accepted: results are
-    joined without a copy of each chunk in any case.
+    outputs have more numbers than arguments, :func:`jacfwd` is faster. ``_preallocate_and_copy`` is accepted: chunks
+    are joined in one copy in any case.
 
     Raises:
         ValueError: a ``chunk_size`` that is not positive. RuntimeError: as :func:`vjp`, and outputs of integers.
@@ -48,7 +49,9 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapped(*args: Any) -> Any:
+        demand_real("jacrev", "inputs", args)
         out, pull, *aux = vjp_of(func, argnums, args, has_aux)
+        demand_real("jacrev", "outputs", out)
         outs, out_spec = tree_flatten(out)
         for o in outs:
             if not (o.dtype.is_floating_point or o.dtype.is_complex):
@@ -113,8 +116,8 @@ def jacfwd(
     """The function that computes the Jacobian of ``func`` forwards, one column for each number of the arguments.
 
     Args:
-        func, argnums, has_aux, and the result: as for :func:`jacrev`. Where arguments have more numbers than outputs, that is
-            faster.
+        func, argnums, has_aux, and the result: as for :func:`jacrev`, which is faster where arguments have more
+            numbers than outputs.
         randomness: what random operators in ``func`` do, see :func:`vmap`.
 
     Raises:
@@ -130,12 +133,14 @@ def jacfwd(
     def wrapped(*args: Any) -> Any:
         inputs, in_spec = tree_flatten(selected(args, argnums))
         _demand_tensors(inputs)
+        demand_real("jacfwd", "inputs", args)
 
         def partial(*chosen: Any) -> Any:
-            return func(*replaced(args, argnums, tree_unflatten(list(chosen), in_spec)))
+            return followed(func)(*replaced(args, argnums, tree_unflatten(list(chosen), in_spec)))
 
         def push(basis: list) -> Any:
-            _, dots, *aux = jvp(partial, tuple(inputs), tuple(basis), has_aux=has_aux)
+            out, dots, *aux = jvp(partial, tuple(inputs), tuple(basis), has_aux=has_aux)
+            demand_real("jacfwd", "outputs", out)
             return (dots, *aux) if has_aux else (dots, None)
 
         count = sum(x.numel() for x in inputs)
@@ -151,6 +156,15 @@ def jacfwd(
         return (result, aux) if has_aux else result
 
     return wrapped
+
+
+def demand_real(name: str, what: str, tree: Any) -> None:
+    """Refuse complex tensors: of them a Jacobian would need a convention."""
+    for i, x in enumerate(tree_flatten(tree)[0]):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 def _demand_tensors(inputs: list) -> None:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.state import followed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike.func._grad import vjp
@@ -18,8 +19,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     Args:
         func: takes ``primals``, tensors nested in tuples, lists and dicts, and returns such a nest.
 
-    Returns ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes tangents of the structure, shapes and dtypes of ``primals``
-    and gives their images, of the structure of the output.
+    Returns ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes tangents of the structure, shapes and dtypes of
+    ``primals`` and gives their images, of the structure of the output.
 
     Raises:
         ValueError: primals that are not floating point. RuntimeError: tangents that do not fit.
@@ -34,7 +35,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     rest: list = []
 
     def tensors_of(*args: Any) -> tuple:
-        outs, out_spec = tree_flatten(func(*args))
+        outs, out_spec = tree_flatten(followed(func)(*args))
         rest[:] = out_spec, outs
         return tuple(o for o in outs if isinstance(o, Tensor))
 
@@ -52,9 +53,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     def jvp_fn(*tangents: Any) -> Any:
         dots, given_spec = tree_flatten(tangents)
         if given_spec != spec:
-            raise RuntimeError(
-                f"Expected the tangents {given_spec} to have the same argspec as the primals {spec}"
-            )
+            raise RuntimeError(f"Expected the tangents {given_spec} to have the same argspec as the primals {spec}")
         for i, (x, dot) in enumerate(zip(flat, dots, strict=True)):
             _demand_fit(i, x, dot)
         if push is None:
@@ -102,6 +101,6 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
                 f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options "
                 "are 'mutations' (no operator changes a tensor) and 'mutations_and_views' (and none gives a view)."
             )
-        return func(*args, **kwargs)
+        return followed(func)(*args, **kwargs)
 
     return wrapped

@@ -23,9 +23,9 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh, with_results
 from torchlike._core.dispatch.inplace import CopySlices, check_writable, finish
+from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
 from torchlike._core.overrides.torch_function import unseen
-from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.tensor.mutation import become, bump, store
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
@@ -34,13 +34,11 @@ from torchlike._executor.level import LevelValue
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 from torchlike._transforms.levels.jvp import JvpLevel
-from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.levels import Level, captured, level_below
 from torchlike._transforms.levels.vmap import Batched
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
-    from torchlike._decl.derive import Kernel
-    from torchlike._decl.typed import Static
 
 _POINTER = "Cannot access data pointer of Tensor that doesn't have storage"
 _QUIET = LEVELS | AUTOCAST | CAPTURE  # the layers that need not see what a tensor of a level stands for
@@ -64,7 +62,7 @@ class GradStorage(Storage):
 class GradLevel(Level):
     """One call of a function whose derivative is wanted."""
 
-    owns = casts = True
+    owns = wraps = casts = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,8 +105,8 @@ class GradLevel(Level):
     def adopt(self, t: Tensor, inner: Tensor | None = None) -> Tensor:
         """Let the new tensor ``t`` be of this level."""
         storage = t._storage
-        if storage.__class__ is Storage:
-            storage.__class__ = GradStorage
+        if storage.__class__ is not GradStorage:
+            storage.__class__ = GradStorage  # type: ignore[assignment]
             storage.level, storage.inner = self, inner
         self.made.append(weakref.ref(t))
         return t
@@ -316,9 +314,11 @@ class GradLevel(Level):
         if inner._diff is not None and state.grad:
             refresh(inner)
         become(t, inner._storage, inner._view)
-        t._edge, t._rg, t._diff = nodes.edge_of(inner), inner._rg, None
-        extras = {k: v for k, v in (t._ex or {}).items() if k != "inner"}
-        t._ex = {**extras, "escaped": True}
+        t._edge, t._rg, t._diff = inner._edge, inner._rg, None
+        t._ex = {**{k: v for k, v in (t._ex or {}).items() if k != "inner"}, "escaped": True}
+        if inner._rg and inner._edge is None:
+            t._ex["sink"] = sink = nodes.accumulator(inner)  # what a leaf holds weakly
+            t._acc = weakref.ref(sink)
         for level in state.levels:
             dot = level.of(inner) if isinstance(level, JvpLevel) else None
             if dot is not None:
@@ -329,16 +329,6 @@ _NO_HOOKS = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
     "case, or leave the hooks outside of the function that is transformed."
 )
-
-
-def captured(op: Kernel) -> RuntimeError:
-    """The error of a change in place of what the function did not make and was not given."""
-    name = op.full_name if hasattr(op, "full_name") else op.name
-    return RuntimeError(
-        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
-        f"(aten::{name}) that would mutate a captured Tensor. This is not supported; please rewrite the function being "
-        "transformed to explicitly accept the mutated Tensor(s) as inputs."
-    )
 
 
 def _counted(target: Tensor, value: Any) -> None:

@@ -187,6 +187,10 @@ class VmapLevel(Level):
             raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach()")
         return super().data(t)
 
+    def inside(self, t: Tensor) -> Tensor:
+        batch = self.of(t)
+        return t if batch is None else batch.inner
+
     def of(self, x: Any) -> Batched | None:
         """The :class:`Batched` of this level that a tensor holds, or None."""
         if isinstance(x, Tensor):
@@ -367,7 +371,9 @@ def run_values(op: Kernel, static: Static, given: Sequence[Any]) -> Any:
     level = max((v.level for v in given if isinstance(v, values.LevelValue)), key=lambda x: x.depth)
     if level not in state.levels:
         raise RuntimeError(
-            f"{op.name}(): a tensor of a vmap that has ended is used; return it from the function instead of keeping it"
+            f"{op.name}(): a tensor of a vmap that has ended is used. Either your tensor may have escaped from inside "
+            "a function being vmapped and this is a user error, or there is an internal error: return it from the "
+            "function instead of keeping it"
         )
     grad = state.grad
     state.grad = False
@@ -448,7 +454,13 @@ def alike(make: Callable[..., Any], like: Tensor, shape: Sequence[int]) -> Tenso
     while value.__class__ is Batched:
         found.append((value.level, value.inner._layout.shape[value.dim]))
         value = value.inner._storage.value
-    t = make((*[n for _, n in reversed(found)], *shape))
+    before, state.levels = state.levels, ()
+    try:
+        t = make((*[n for _, n in reversed(found)], *shape))
+    finally:
+        state.levels = before
     for level, _ in reversed(found):
         t = lift(t, 0, level)
+    if before:
+        TRANSFORMS.born(t)
     return t
