@@ -43,7 +43,7 @@ FORMS = {
 def run_form(t, name, steps=3):
     """Parameters and lists of state after some calls of the function."""
     kinds, options = FORMS[name]
-    of = {"k": lambda: tensors(t, 2, least=0.5), "1": lambda: [t.tensor(0.5, dtype=t.float64) for _ in range(2)],
+    of = {"k": lambda: tensors(t, 2, least=0.5), "1": lambda: [t.tensor(0.5) for _ in range(2)],
           "0": list, "n": lambda: [None, None], "r": lambda: [t.ones(2, 1, dtype=t.float64) for _ in range(2)],
           "c": lambda: [t.ones(1, 3, dtype=t.float64) for _ in range(2)]}  # fmt: skip
     name = name.split()[0]
