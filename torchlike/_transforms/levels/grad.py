@@ -142,7 +142,8 @@ class GradLevel(Level):
         inner = storage.inner
         if inner is None:
             inner = storage.inner = wrap(storage.value)
-            TRANSFORMS.born(inner)
+            if not self.dead:
+                TRANSFORMS.born(inner)
             if storage.strides is not None or (x._view is not None and not x._view.steps):
                 inner._storage.strides = storage.strides
                 if storage.strides is not None:
@@ -197,10 +198,19 @@ class GradLevel(Level):
     def taken(self, out: Any) -> Any:
         """Results of a call that nothing below needs to see, as tensors of this level."""
         if out.__class__ is Tensor:
+            if out._edge is not None and out._edge[0].plan.apart:
+                self.own_kept(out)
             return self.adopt(out)
         for t in _list(out):
             self.taken(t)
         return out
+
+    def own_kept(self, t: Tensor) -> None:
+        """Let what the node of ``t`` keeps apart from tensors be of this level too."""
+        for node in _nodes(t):
+            for kept in node._kept or ():
+                if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and kept._rg:
+                    self.adopt(kept)
 
     def settle(self, out: Any, given: Sequence[Any], lowered: Sequence[Any]) -> None:
         """What the node of ``out`` keeps apart from the inputs stands for copies of what they stand for."""
@@ -241,7 +251,9 @@ class GradLevel(Level):
         if not self.holds(target):
             raise captured(op)
         if target._storage.inner is None and not self.tracked(inputs):
-            return made.run()
+            made.run()
+            self.own_kept(target)
+            return target
         given = tuple([self.constant(x) for x in inputs])
         record = check_writable(op.name, target, given)
         values = [value_of(x) if isinstance(x, Tensor) else x for x in given]
@@ -268,15 +280,10 @@ class GradLevel(Level):
 
     def kept_apart(self, target: Tensor, given: Sequence[Any], before: Sequence[Any]) -> None:
         """What the node of a change in place keeps of its inputs stands for what they stood for before it."""
-        edge = nodes.edge_of(target)
-        base = None if target._diff is None else nodes.edge_of(target._diff.base)
-        for found in (edge, base):
-            node = None if found is None else found[0]
-            node = node.inner if isinstance(node, CopySlices) else node
-            if isinstance(node, OpNode) and node._kept:
-                for i, kept in zip(node.plan.inputs, node._kept, strict=False):
-                    if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
-                        self.adopt(kept, before[i])
+        for node in _nodes(target):
+            for i, kept in zip(node.plan.inputs, node._kept or (), strict=False):
+                if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
+                    self.adopt(kept, before[i])
 
     def detach(self, t: Tensor) -> Tensor:
         """``t`` without history, at the levels below too."""
@@ -334,6 +341,15 @@ _NO_HOOKS = (
 def _counted(target: Tensor, value: Any) -> None:
     """A write, of what is read anew from the level below."""
     bump(target)
+
+
+def _nodes(t: Tensor) -> Iterable[OpNode]:
+    """The node of the call that made ``t``, or that changed it in place: then it may be in the history of its base."""
+    for x in (t,) if t._diff is None else (t, t._diff.base):
+        node = None if x._edge is None else x._edge[0]
+        node = node.inner if isinstance(node, CopySlices) else node
+        if isinstance(node, OpNode):
+            yield node
 
 
 def _list(out: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 
+from torchlike._base.device import default_device, jax_device
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
@@ -74,7 +75,14 @@ class Batched(values.LevelValue):
     size = property(lambda self: self.inner.numel() // max(self.inner.shape[self.dim], 1))
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
     aval = property(lambda self: jax.core.ShapedArray(self.shape, self.dtype))
-    sharding = property(lambda self: self.inner._storage.value.sharding)
+
+    @property
+    def sharding(self) -> Any:
+        """Where the level below has its values; a tracer will be where new tensors are."""
+        value = self.inner._storage.value
+        if isinstance(value, jax.core.Tracer):
+            return jax.sharding.SingleDeviceSharding(jax_device(default_device()))
+        return value.sharding
 
     def devices(self) -> Any:
         """Where the level below has its values."""
