@@ -260,6 +260,9 @@ class Tensor(TensorBase):
 class Strided:
     """The one memory layout torchlike has."""
 
+    def __reduce__(self) -> str:
+        return "strided"
+
     def __repr__(self) -> str:
         return "torch.strided"
 

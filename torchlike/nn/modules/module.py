@@ -21,6 +21,7 @@ from torchlike.nn.modules._hooks import (
     register_module_parameter_registration_hook,
     registered,
 )
+from torchlike.nn.modules._hooks import _WrappedHook as _WrappedHook
 from torchlike.nn.modules._state_dict import StateMethods
 from torchlike.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from torchlike.nn.parameter import Buffer, Parameter
