@@ -94,9 +94,14 @@ def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, mem
     return device, dtype, copy
 
 
+def _is_first(device, here):
+    """Whether a device without an index, which means the first of its type, is ``here``."""
+    return device.index is None and device.type == here.type and not here.index
+
+
 def _to(self, device=None, dtype=None, copy=False):
     here = device_of(self)
-    moves = device is not None and device != here and not (device.type == here.type and device.index is None)
+    moves = device is not None and device != here and not _is_first(device, here)
     casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):
         return self
