@@ -119,7 +119,7 @@ class JvpLevel(Level):
         if state.grad and (state.levels or any(isinstance(x, Tensor) and x._rg for x in (*inputs, *tangents))):
             given[0] = call(shapes.clone, (target,), (None,))  # what is recorded of the tangent saves the old value
         if smooth(op):
-            dot = _dots(self, op, given, static, before)
+            dot = _dots(self, op, tuple(given), static, before)
         else:
             dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
         call_inplace(op, inputs, static)
