@@ -21,7 +21,8 @@ amp
 random linalg special backends cpu cuda
 _logging autograd func nn
 optim utils utils._python_dispatch utils.data utils.hooks
-_api conventions interop.checkpoints overrides testing utils._checkpoint_reentrant utils.op_profile utils.dlpack
+_api conventions interop.checkpoints interop.jax_functions overrides testing utils._checkpoint_reentrant
+utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker
 _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops

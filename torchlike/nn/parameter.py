@@ -10,6 +10,7 @@ from torchlike._core.conversion.factories import empty
 from torchlike._core.overrides.torch_function import PLAIN, arm, disabled
 from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
+from torchlike.interop.jax_tree import register
 
 __all__ = [
     "Parameter",
@@ -97,6 +98,9 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __repr__(self):
         return parameter_str(self)
+
+
+register(Parameter, Parameter)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
