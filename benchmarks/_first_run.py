@@ -73,10 +73,12 @@ def dense(lib):
     class Dense(nn.Module):
         def __init__(self, n, growth, layers):
             super().__init__()
-            self.layers = nn.ModuleList([
-                nn.Sequential(nn.BatchNorm2d(n + i * growth), nn.ELU(), nn.Conv2d(n + i * growth, growth, 3, 1, 1))
-                for i in range(layers)
-            ])
+            self.layers = nn.ModuleList(
+                [
+                    nn.Sequential(nn.BatchNorm2d(n + i * growth), nn.ELU(), nn.Conv2d(n + i * growth, growth, 3, 1, 1))
+                    for i in range(layers)
+                ]
+            )
 
         def forward(self, x):
             for layer in self.layers:

@@ -30,8 +30,6 @@ def plain(lib):
     return lambda: a + b
 
 
-
-
 def function_mode(lib):
     """(the call, a context to time it in) under a mode that passes each function on."""
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("kinks.md")
-HEAD = '''\
+HEAD = """\
 # Derivatives where there is none
 
 Programs are full of points at which a function has no derivative: `relu` at 0, a maximum with a tie, the length of a
@@ -137,7 +137,7 @@ jax.numpy follows the program text. Some points where that matters when code mov
 Derivative and second derivative (that of the sum of the first) of the sum of the results, at the points given. Made
 from torchlike by `python docs/make_kinks.py`; a test computes it with PyTorch too.
 
-'''
+"""
 CASES = """
 x.abs()                                | 0, nan
 x.sign()                               | 0, 2

@@ -121,7 +121,7 @@ def seeded(execution: str) -> Iterator[None]:
     """Every test starts from the same state of every global random generator, and ends with nothing to compute."""
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed notes its caller's whole stack, for accelerators
     default_generator.manual_seed(0)
     yield
     cut()

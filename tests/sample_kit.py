@@ -80,8 +80,15 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "cholesky": ([_POSITIVE], (False,)),
     **{
         f"_upsample_{kind}": ([(1, 2, *(3,) * n)], ((4,) * n, None, False, False))
-        for kind, n in (("nearest2d", 2), ("nearest3d", 3), ("bilinear2d", 2), ("trilinear3d", 3), ("bicubic2d", 2),
-                        ("nearest_exact2d", 2), ("nearest_exact3d", 3))
+        for kind, n in (
+            ("nearest2d", 2),
+            ("nearest3d", 3),
+            ("bilinear2d", 2),
+            ("trilinear3d", 3),
+            ("bicubic2d", 2),
+            ("nearest_exact2d", 2),
+            ("nearest_exact3d", 3),
+        )
     },
     "_to_copy": ([(3, 4)], (torchlike.float32,)),
 }

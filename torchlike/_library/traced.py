@@ -10,7 +10,7 @@ import numpy as np
 
 from torchlike._base.state import no_grad, state
 from torchlike._core.conversion.convert import from_numpy
-from torchlike._core.tensor.mutation import enter, store, write, write_silently
+from torchlike._core.tensor.mutation import enter, lend, store, write, write_silently
 from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
@@ -58,18 +58,20 @@ class _Attempt:
             value = storage.value
             tracer = value if isinstance(value, jax.core.Tracer) else jnp.copy(settled(value))
             self.before.append((storage, value, storage.version, tracer))
-            store(storage, tracer)
+            lend(storage, tracer)
 
     def keep(self) -> None:
         """What was not written has its value back."""
         for storage, value, _, tracer in self.before:
-            if storage.value is tracer:
-                store(storage, value)
+            written = storage.value
+            lend(storage, value)
+            if written is not tracer:
+                store(storage, written)
 
     def undo(self) -> None:
         """Nothing has happened."""
         for storage, value, version, _ in self.before:
-            store(storage, value)
+            lend(storage, value)
             storage.version = version
 
 

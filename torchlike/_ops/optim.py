@@ -72,7 +72,7 @@ def sgd(p, g, state, t, n, *, momentum, nesterov, decay):
     g = _decayed(p, g, n, decay)
     if momentum:
         fresh, m = n["first"] != 0, _in(p.real, n["momentum"])
-        buffer = jnp.where(fresh, g, m * state[0] + _in(p.real, 1 - n["dampening"]) * g)
+        buffer = jnp.where(fresh, lax.stop_gradient(g), m * state[0] + _in(p.real, 1 - n["dampening"]) * g)
         g = g + m * buffer if nesterov else buffer
         state = (buffer,)
     return p - _in(p.real, n["lr"]) * g, state
@@ -223,8 +223,14 @@ def _orthogonal(x, coefficients, iterations, least):
     x = _bfloat16(x / jnp.maximum(_bfloat16(jnp.sqrt(jnp.sum(x * x))), _bfloat16(jnp.asarray(least))))
     for _ in range(iterations):
         gram = _bfloat16(x @ x.T)
-        x = _bfloat16(a * x + _bfloat16(b * gram + c * (gram @ gram)) @ x)
+        x = _plus(a, x, _plus(b, gram, c * (gram @ gram)) @ x)
     return x.T if tall else x
+
+
+def _plus(number, x, y):
+    """``number * x + y`` rounded once, in double precision since XLA may round the product or may not."""
+    exact = np.float64(np.float32(number)) * x.astype(np.float64) + y.astype(np.float64)
+    return _bfloat16(exact.astype(np.float32))
 
 
 def _bfloat16(x):

@@ -1,9 +1,10 @@
 """Adafactor."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, step_count, zeros
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(GroupOptimizer):
@@ -88,3 +89,12 @@ class Adafactor(GroupOptimizer):
         rows, columns = list(p.shape), list(p.shape)
         rows[-1] = columns[-2] = 1
         return {"step": step_count(), "row_var": zeros(rows, p.dtype), "col_var": zeros(columns, p.dtype)}
+
+
+@updates(Adafactor, row_vars="row_var", col_vars="col_var", variances="variance", state_steps="step")
+def adafactor(
+    params, grads, row_vars, col_vars, variances, state_steps, foreach=None, grad_scale=None, found_inf=None,
+    has_complex=False, *, d, lr, beta2_decay, weight_decay, eps1, eps2, maximize,
+):  # fmt: skip
+    """The step of :class:`Adafactor` on lists of tensors, in place."""
+    return {"eps": (eps1, eps2)}

@@ -103,6 +103,7 @@ class GroupOptimizer(Optimizer):
     _rule: Callable
     _counts = True
     _unless: Tensor | None = None  # where it is not 0, the step that is being taken changes nothing
+    _scalars: tuple[str, ...] = ("step",)  # state that checkpoints of old hold as numbers
     _flags: dict[str, Any] = {}  # options that checkpoints of old may lack, with what they meant
 
     def __init__(self, params, defaults):
@@ -123,6 +124,10 @@ class GroupOptimizer(Optimizer):
         for group in self.param_groups:
             for name, default in missing.items():
                 group.setdefault(name, default)
+        for kept in self.state.values():
+            for name in self._scalars if isinstance(kept, dict) else ():
+                if isinstance(kept.get(name), int | float):
+                    kept[name] = scalar_count(kept[name])
 
     def _numbers(self, group: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
@@ -135,6 +140,9 @@ class GroupOptimizer(Optimizer):
 
     def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
+
+    def _grads(self, params: list[Tensor]) -> list[Tensor]:
+        return [p.grad for p in params]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
@@ -232,7 +240,7 @@ class GroupOptimizer(Optimizer):
             ("maximize", group.get("maximize", False)),
             *self._options(group),
         )
-        values, grads = [value_of(p) for p in params], [value_of(p.grad) for p in params]
+        values, grads = [value_of(p) for p in params], [value_of(g) for g in self._grads(params)]
         numbers = {k: value_of(v) if isinstance(v, Tensor) else v for k, v in numbers.items()}
 
         def keep(new):
@@ -265,7 +273,7 @@ class GroupOptimizer(Optimizer):
         op = _recorded(static, len(params), len(kept), self._counts, tuple(numbers))
         old = [s[k] for s in states for k in kept]
         # copies are what the operator may save: the tensors themselves are written below
-        inputs = [t.clone() for t in params], [p.grad for p in params], [t.clone() for t in old]
+        inputs = [t.clone() for t in params], self._grads(params), [t.clone() for t in old]
         out = call(op, (*inputs[0], *inputs[1], *inputs[2], *numbers.values()), ())
         for t, new in zip((*params, *old), out, strict=True):
             t.copy_(new)

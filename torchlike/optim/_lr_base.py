@@ -7,7 +7,7 @@ from typing import Any
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.optim.optimizer import Optimizer
 
-_EPOCH_WARNING = (
+EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: "
     "call `scheduler.step()`. A given epoch uses the closed form of the schedule where it has one."
 )
@@ -49,6 +49,34 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     return list(value)
 
 
+class _Flagged:
+    """A context in which a flag of a scheduler is True."""
+
+    _flag: str
+
+    def __init__(self, o: "LRScheduler") -> None:
+        self.o = o
+
+    def __enter__(self) -> "_Flagged":
+        setattr(self.o, self._flag, True)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(self.o, self._flag, False)
+
+
+class _enable_get_lr_call(_Flagged):
+    """In this context ``get_lr`` may be called without a warning."""
+
+    _flag = "_get_lr_called_within_step"
+
+
+class _initial_mode(_Flagged):
+    """The context of the first step, which a scheduler makes when it is made."""
+
+    _flag = "_is_initial"
+
+
 class LRScheduler:
     """Base class of learning rate schedulers.
 
@@ -80,11 +108,8 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         self._step_count = 0
-        self._is_initial = True
-        try:
+        with _initial_mode(self):
             self.step()
-        finally:
-            self._is_initial = False
 
     # -- saving and loading ----------------------------------------------------------------------------
     _callables: str | None = None  # the attribute that holds user functions, of which only objects have state
@@ -126,7 +151,7 @@ class LRScheduler:
             self._warn_if_early()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
 
     def _warn_if_early(self) -> None:
@@ -146,31 +171,33 @@ class LRScheduler:
         warnings.warn(message, UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        self._get_lr_called_within_step = True
-        try:
+        with _enable_get_lr_call(self):
             if epoch is None:
                 self.last_epoch += 1
                 values = self.get_lr()
             else:
                 self.last_epoch = epoch
                 values = getattr(self, "_get_closed_form_lr", self.get_lr)()
-        finally:
-            self._get_lr_called_within_step = False
         for group, lr in zip(self.optimizer.param_groups, values, strict=False):
             set_option(group, "lr", lr)
         self._last_lr = options(self.optimizer, "lr")
 
     def _warn_outside_step(self) -> None:
-        if not self._get_lr_called_within_step:
-            warnings.warn(
-                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-                UserWarning,
-                stacklevel=3,
-            )
+        warn_outside_step(self, stacklevel=4)
 
     def _lrs(self) -> list[Any]:
         """The current rates."""
         return options(self.optimizer, "lr")
+
+
+def warn_outside_step(lr_scheduler: LRScheduler, stacklevel: int = 3) -> None:
+    """Warn where ``get_lr`` is called by somebody else than ``step``."""
+    if not lr_scheduler._get_lr_called_within_step:
+        warnings.warn(
+            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _state_of(fn: Callable | None) -> dict[str, Any] | None:

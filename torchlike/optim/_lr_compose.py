@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from torchlike.optim._lr_base import _EPOCH_WARNING, LRScheduler, checked_optimizer, options, set_option
+from torchlike.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, checked_optimizer, options, set_option
 from torchlike.optim.optimizer import Optimizer
 
 
@@ -57,18 +57,21 @@ class ReduceLROnPlateau(LRScheduler):
         else:
             self.default_min_lr = min_lr
             self.min_lrs = [min_lr] * n
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode {mode} is unknown!")
-        if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
         self.last_epoch = 0
         self._last_lr = options(optimizer, "lr")
+        self._init_is_better(mode, threshold, threshold_mode)
+        self._reset()
+
+    def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self._reset()
 
     def _reset(self) -> None:
         """Forget the best value and the counts."""
@@ -82,7 +85,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best = current
@@ -191,10 +194,19 @@ class SequentialLR(_Composed):
         # Making the schedulers stepped all of them: start over, with the one whose turn it is alone.
         for group in optimizer.param_groups:
             set_option(group, "lr", group["initial_lr"])
-        _step_back(schedulers)
+        self.recursive_undo()
         first = schedulers[bisect_right(milestones, self.last_epoch)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Take the last step of a scheduler (default: this one) back, in those that it is made of."""
+        scheduler = self if sched is None else sched
+        if hasattr(scheduler, "_schedulers"):
+            for part in scheduler._schedulers:
+                self.recursive_undo(part)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
         """Step the scheduler whose turn it is."""
@@ -206,14 +218,6 @@ class SequentialLR(_Composed):
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
-
-
-def _step_back(schedulers: Sequence[LRScheduler]) -> None:
-    for scheduler in schedulers:
-        if isinstance(scheduler, _Composed):
-            _step_back(scheduler._schedulers)
-        else:
-            scheduler.last_epoch -= 1
 
 
 class ChainedScheduler(_Composed):

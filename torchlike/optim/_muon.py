@@ -2,6 +2,7 @@
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, number, zeros_like
 
 __all__ = ["Muon"]
@@ -90,3 +91,11 @@ class Muon(GroupOptimizer):
 
     def _start(self, p, group):
         return {"momentum_buffer": zeros_like(p)}
+
+
+@updates(Muon, muon_momentum_bufs="momentum_buffer")
+def muon(
+    params, grads, muon_momentum_bufs, *, foreach=None, lr, weight_decay, momentum, nesterov, ns_coefficients,
+    ns_steps, eps, adjust_lr_fn, has_complex,
+):  # fmt: skip
+    """The step of :class:`Muon` on lists of tensors, in place."""

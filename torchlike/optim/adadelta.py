@@ -1,9 +1,10 @@
 """Adadelta."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, step_count, zeros_like
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(GroupOptimizer):
@@ -65,3 +66,11 @@ class Adadelta(GroupOptimizer):
 
     def _start(self, p, group):
         return {"step": step_count(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
+
+
+@updates(Adadelta, square_avgs="square_avg", acc_deltas="acc_delta", state_steps="step")
+def adadelta(
+    params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False,
+    has_complex=False, *, lr, rho, eps, weight_decay, maximize,
+):  # fmt: skip
+    """The step of :class:`Adadelta` on lists of tensors, in place."""

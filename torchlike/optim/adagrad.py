@@ -1,9 +1,10 @@
 """Adagrad."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, filled_like, step_count
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(GroupOptimizer):
@@ -79,3 +80,11 @@ class Adagrad(GroupOptimizer):
             "step": step_count(),
             "sum": filled_like(p, complex(first, first) if p.is_complex() else first),
         }
+
+
+@updates(Adagrad, state_sums="sum", state_steps="step")
+def adagrad(
+    params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False,
+    foreach=None, differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize,
+):  # fmt: skip
+    """The step of :class:`Adagrad` on lists of tensors, in place."""

@@ -2,6 +2,7 @@
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -12,7 +13,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 def _check(lr, betas, eps, weight_decay, foreach, capturable, differentiable, fused):
@@ -20,6 +21,9 @@ def _check(lr, betas, eps, weight_decay, foreach, capturable, differentiable, fu
         raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
     demand_rate(lr)
     demand(eps >= 0.0, "epsilon value", eps)
+    for i in (0, 1):
+        if isinstance(betas[i], Tensor) and foreach and not capturable:
+            raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
     if isinstance(betas[0], Tensor) != isinstance(betas[1], Tensor):
         raise ValueError("betas must be either both floats or both Tensors")
     demand_betas(betas)
@@ -108,3 +112,13 @@ class Adam(GroupOptimizer):
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(p)
         return state
+
+
+@updates(Adam, exp_avgs="exp_avg", exp_avg_sqs="exp_avg_sq", max_exp_avg_sqs="max_exp_avg_sq", state_steps="step")
+def adam(
+    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
+    differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False,
+    decoupled_weight_decay=False, *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize,
+):  # fmt: skip
+    """The step of :class:`Adam` on lists of tensors, in place."""
+    return {"betas": (beta1, beta2)}

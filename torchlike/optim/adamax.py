@@ -1,6 +1,7 @@
 """Adamax."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -11,7 +12,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(GroupOptimizer):
@@ -74,3 +75,12 @@ class Adamax(GroupOptimizer):
 
     def _start(self, p, group):
         return {"step": step_count(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
+
+
+@updates(Adamax, exp_avgs="exp_avg", exp_infs="exp_inf", state_steps="step")
+def adamax(
+    params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False,
+    capturable=False, has_complex=False, *, eps, beta1, beta2, lr, weight_decay,
+):  # fmt: skip
+    """The step of :class:`Adamax` on lists of tensors, in place."""
+    return {"betas": (beta1, beta2)}

@@ -1,8 +1,9 @@
 """Adam with decoupled weight decay."""
 
+from torchlike.optim._as_function import updates
 from torchlike.optim.adam import Adam
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -51,3 +52,13 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+@updates(AdamW, exp_avgs="exp_avg", exp_avg_sqs="exp_avg_sq", max_exp_avg_sqs="max_exp_avg_sq", state_steps="step")
+def adamw(
+    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
+    differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False, *, amsgrad, beta1,
+    beta2, lr, weight_decay, eps, maximize,
+):  # fmt: skip
+    """The step of :class:`AdamW` on lists of tensors, in place."""
+    return {"betas": (beta1, beta2), "decoupled_weight_decay": True}

@@ -1,6 +1,7 @@
 """Averaged stochastic gradient descent."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -11,7 +12,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(GroupOptimizer):
@@ -30,6 +31,7 @@ class ASGD(GroupOptimizer):
     """
 
     _rule = staticmethod(rules.asgd)
+    _scalars = ("step", "eta", "mu")
     _flags = {}
 
     def __init__(
@@ -77,3 +79,11 @@ class ASGD(GroupOptimizer):
             "mu": scalar_count(1.0),
             "ax": zeros_like(p),
         }
+
+
+@updates(ASGD, axs="ax", mus="mu", etas="eta", state_steps="step")
+def asgd(
+    params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False,
+    capturable=False, has_complex=False, *, lambd, lr, t0, alpha, weight_decay,
+):  # fmt: skip
+    """The step of :class:`ASGD` on lists of tensors, in place."""

@@ -52,6 +52,10 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._params = self.param_groups[0]["params"]
+
     # -- vectors -------------------------------------------------------------------------------------
     def _flat_grad(self):
         grads = [zeros(tuple(p.shape), p.dtype) if p.grad is None else p.grad for p in self._params]

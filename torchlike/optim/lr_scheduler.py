@@ -6,8 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torchlike.optim._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from torchlike.optim._lr_base import LRScheduler
+from torchlike.optim._lr_base import _enable_get_lr_call as _enable_get_lr_call
+from torchlike.optim._lr_base import _initial_mode as _initial_mode
 from torchlike.optim._lr_base import _LRScheduler as _LRScheduler
+from torchlike.optim._lr_base import options as _param_groups_val_list  # noqa: F401
+from torchlike.optim._lr_base import per_group as _format_param  # noqa: F401
+from torchlike.optim._lr_base import set_option as _update_param_group_val  # noqa: F401
+from torchlike.optim._lr_base import warn_outside_step as _warn_get_lr_called_within_step  # noqa: F401
 from torchlike.optim._lr_compose import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 from torchlike.optim._lr_cycle import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from torchlike.optim.optimizer import Optimizer

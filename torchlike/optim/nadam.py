@@ -1,6 +1,7 @@
 """Adam with Nesterov momentum."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -12,7 +13,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(GroupOptimizer):
@@ -31,6 +32,7 @@ class NAdam(GroupOptimizer):
     """
 
     _rule = staticmethod(rules.nadam)
+    _scalars = ("step", "mu_product")
     _flags = {"decoupled_weight_decay": False}
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
@@ -73,3 +75,13 @@ class NAdam(GroupOptimizer):
             "exp_avg": zeros_like(p),
             "exp_avg_sq": zeros_like(p),
         }
+
+
+@updates(NAdam, exp_avgs="exp_avg", exp_avg_sqs="exp_avg_sq", mu_products="mu_product", state_steps="step")
+def nadam(
+    params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None,
+    capturable=False, differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr,
+    weight_decay, momentum_decay, eps,
+):  # fmt: skip
+    """The step of :class:`NAdam` on lists of tensors, in place."""
+    return {"betas": (beta1, beta2)}

@@ -4,20 +4,29 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+from jax.profiler import TraceAnnotation
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
+from torchlike.optim._extending import *  # noqa: F403
+from torchlike.optim._extending import _group_tensors
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
+Args: TypeAlias = tuple[Any, ...]
+Kwargs: TypeAlias = dict[str, Any]
+GlobalOptimizerPreHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], tuple[Args, Kwargs] | None]
+GlobalOptimizerPostHook: TypeAlias = Callable[["Optimizer", Args, Kwargs], None]
 
 _HOOK_DICTS = (
     "_optimizer_step_pre_hooks",
@@ -27,8 +36,8 @@ _HOOK_DICTS = (
     "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )
-_global_step_pre_hooks: dict[int, Callable] = OrderedDict()
-_global_step_post_hooks: dict[int, Callable] = OrderedDict()
+_global_optimizer_pre_hooks: dict[int, Callable] = OrderedDict()
+_global_optimizer_post_hooks: dict[int, Callable] = OrderedDict()
 
 
 class _RequiredParameter:
@@ -38,17 +47,18 @@ class _RequiredParameter:
         return "<required parameter>"
 
 
+_NOWHERE = nullcontext()
 required = _RequiredParameter()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` before each step of any optimizer; see ``register_step_pre_hook``."""
-    return _add(_global_step_pre_hooks, hook)
+    return _add(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` after each step of any optimizer."""
-    return _add(_global_step_post_hooks, hook)
+    return _add(_global_optimizer_post_hooks, hook)
 
 
 def _add(hooks: dict[int, Callable], hook: Callable, prepend: bool = False) -> RemovableHandle:
@@ -77,6 +87,9 @@ class Optimizer:
         TypeError: ``params`` is a tensor, or holds what is no tensor.
     """
 
+    OptimizerPreHook: TypeAlias = Callable[[Self, Args, Kwargs], tuple[Args, Kwargs] | None]
+    OptimizerPostHook: TypeAlias = Callable[[Self, Args, Kwargs], None]
+
     _unguarded = ("state", "param_groups", "defaults", "_opt_called")  # by torch.compile
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -98,9 +111,17 @@ class Optimizer:
             self.add_param_group(group)
 
     def _add_hook_dicts(self) -> None:
-        _wrap_step(type(self))
+        self._patch_step_function()
         for name in _HOOK_DICTS:
             self.__dict__.setdefault(name, OrderedDict())
+
+    def _patch_step_function(self) -> None:
+        """Have ``step`` of this class run the hooks, if it does not yet."""
+        cls = type(self)
+        self._zero_grad_profile_name = f"Optimizer.zero_grad#{cls.__name__}.zero_grad"
+        if not getattr(cls.step, "hooked", False):
+            cls.step = self.profile_hook_step(cls.step)  # type: ignore[method-assign]
+            cls.step.hooked = True  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -116,12 +137,66 @@ class Optimizer:
             text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
         return text + ")"
 
+    @staticmethod
+    def profile_hook_step(func: Callable) -> Callable:
+        """``func``, a ``step``, with the hooks around it, under its name in traces of JAX's profiler.
+
+        Hooks run once per call also where a step calls the one it overrides.
+        """
+
+        @functools.wraps(func)
+        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            self._opt_called = True  # learning rate schedulers warn where no step came before theirs
+            hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
+            if type(self).step is not step or not (
+                hooks or _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+            ):
+                with _named(f"Optimizer.step#{type(self).__name__}.step"):
+                    result = func(self, *args, **kwargs)
+                    cut()
+                    return result
+            args, kwargs = _run_step_pre_hooks(self, func, (self, *args), kwargs)
+            with _named(f"Optimizer.step#{type(self).__name__}.step"):
+                result = func(*args, **kwargs)
+                self._optimizer_step_code()
+            for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
+                hook(self, args, kwargs)
+            cut()
+            return result
+
+        return step
+
+    def _optimizer_step_code(self) -> None:
+        """Called at the end of each step that has hooks, for debuggers to replace."""
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Nothing to check: every step can be part of a compiled program."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    @staticmethod
+    def _process_value_according_to_param_policy(
+        param: Tensor, value: Tensor, param_id: int, param_groups: list[dict[Any, Any]], key: Any = None
+    ) -> Tensor:
+        """A tensor of loaded state in the dtype and on the device of its parameter; step counts stay as they are."""
+        options = next((group for group in param_groups if param_id in group["params"]), {})
+        return _placed(value, param, options, key)
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> Any:
+        """Parallel lists of tensors split by the device and dtype of the first: {key: (lists, indices)}."""
+        return _group_tensors(tensorlistlist, with_indices)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once, from their gradients; every algorithm defines it."""
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or fill them with zeros."""
+        with _named(self._zero_grad_profile_name):
+            self._zero_grads(set_to_none)
+
+    def _zero_grads(self, set_to_none: bool) -> None:
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
             if set_to_none and state.capture is not None:  # whether there is one need not be known
                 parameter.grad = None
@@ -270,38 +345,18 @@ class Optimizer:
         return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 
-def _wrap_step(cls: type[Optimizer]) -> None:
-    """Make ``cls.step`` run the step hooks, once per call also where a step calls the one it overrides."""
-    inner = cls.step
-    if getattr(inner, "hooked", False):
-        return
-
-    @functools.wraps(inner)
-    def step(self, *args, **kwargs):
-        self._opt_called = True  # learning rate schedulers warn where no step came before theirs
-        hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-        if type(self).step is not step or not (hooks or _global_step_pre_hooks or _global_step_post_hooks):
-            result = inner(self, *args, **kwargs)
-            cut()
-            return result
-        args, kwargs = _run_step_pre_hooks(self, inner, (self, *args), kwargs)
-        result = inner(*args, **kwargs)
-        for hook in (*self._optimizer_step_post_hooks.values(), *_global_step_post_hooks.values()):
-            hook(self, args, kwargs)
-        cut()
-        return result
-
-    step.hooked = True
-    cls.step = step
+def _named(name: str) -> AbstractContextManager:
+    """A context under ``name`` in traces of JAX's profiler; a program that is being captured has no place for it."""
+    return TraceAnnotation(name) if state.capture is None else _NOWHERE
 
 
 def hooked_everywhere() -> bool:
     """Whether there are hooks around the steps of all optimizers."""
-    return bool(_global_step_pre_hooks or _global_step_post_hooks)
+    return bool(_global_optimizer_pre_hooks or _global_optimizer_post_hooks)
 
 
 def _run_step_pre_hooks(optimizer: Optimizer, step: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    for hook in (*_global_step_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()):
+    for hook in (*_global_optimizer_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()):
         result = hook(optimizer, args, kwargs)
         if result is None:
             continue

@@ -1,6 +1,7 @@
 """Rectified Adam."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -11,7 +12,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(GroupOptimizer):
@@ -77,3 +78,13 @@ class RAdam(GroupOptimizer):
 
     def _start(self, p, group):
         return {"step": step_count(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+
+
+@updates(RAdam, exp_avgs="exp_avg", exp_avg_sqs="exp_avg_sq", state_steps="step")
+def radam(
+    params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None,
+    differentiable=False, capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr,
+    weight_decay, eps,
+):  # fmt: skip
+    """The step of :class:`RAdam` on lists of tensors, in place."""
+    return {"betas": (beta1, beta2)}

@@ -1,9 +1,10 @@
 """RMSprop."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, step_count, zeros_like
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(GroupOptimizer):
@@ -86,3 +87,14 @@ class RMSprop(GroupOptimizer):
 
     def _start(self, p, group):
         return {"step": step_count()} | {k: zeros_like(p) for k in self._kept(group)}
+
+
+@updates(
+    RMSprop, square_avgs="square_avg", grad_avgs="grad_avg", momentum_buffer_list="momentum_buffer", state_steps="step"
+)
+def rmsprop(
+    params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False,
+    differentiable=False, capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum,
+    centered,
+):  # fmt: skip
+    """The step of :class:`RMSprop` on lists of tensors, in place."""

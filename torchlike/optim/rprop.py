@@ -1,6 +1,7 @@
 """Resilient backpropagation."""
 
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import (
     GroupOptimizer,
     demand,
@@ -12,7 +13,7 @@ from torchlike.optim._group import (
     zeros_like,
 )
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(GroupOptimizer):
@@ -69,3 +70,12 @@ class Rprop(GroupOptimizer):
             "step": step_count(), "prev": zeros_like(p),
             "step_size": filled_like(p, complex(size, size) if p.is_complex() else size),
         }  # fmt: skip
+
+
+@updates(Rprop, prevs="prev", step_sizes="step_size", state_steps="step")
+def rprop(
+    params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,
+    differentiable=False, has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus,
+):  # fmt: skip
+    """The step of :class:`Rprop` on lists of tensors, in place."""
+    return {"etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max)}

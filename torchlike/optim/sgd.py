@@ -4,9 +4,10 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._ops import optim as rules
+from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, scalar_count, zeros_like
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(GroupOptimizer):
@@ -129,9 +130,19 @@ class SGD(GroupOptimizer):
 
 def _buffer(p):
     """A momentum buffer whose values do not matter yet."""
-    return wrap(value_of(p.grad)) if state.capture is None and not subclassed(p.grad) else zeros_like(p)
+    grad = p.grad
+    plain = grad is not None and state.capture is None and not subclassed(grad)
+    return wrap(value_of(grad)) if plain else zeros_like(p)
 
 
 def _first(first):
     """1 in the first step of a buffer; in a traced step an input, which is 0 from the second call on."""
     return float(first) if state.capture is None else state.capture.input(float(first), float)
+
+
+@updates(SGD, momentum_buffer_list="momentum_buffer")
+def sgd(
+    params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
+    found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize,
+):  # fmt: skip
+    """The step of :class:`SGD` on lists of tensors, in place."""

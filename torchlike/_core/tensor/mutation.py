@@ -75,10 +75,15 @@ def demand_own(old: Any, new: Any) -> None:
 
 def store(storage: Storage, value: Any) -> None:
     """Let the storage hold ``value``; no version counts it."""
-    if CAPTURES:
-        enter(storage)
     if value.__class__ is not Array:
         demand_own(storage.value, value)
+    lend(storage, value)
+
+
+def lend(storage: Storage, value: Any) -> None:
+    """As :func:`store`, for a value that the caller will take away again before the function which jax traces ends."""
+    if CAPTURES:
+        enter(storage)
     storage.value = value
     storage.epoch += 1
 
