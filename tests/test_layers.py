@@ -19,11 +19,11 @@ PUBLIC = """
 _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-amp
+amp interop.jax_functions
 random linalg special backends cpu cuda distributed
 _logging autograd func nn
 optim utils utils._python_dispatch utils.data utils.hooks
-_api conventions interop.checkpoints interop.jax_functions return_types overrides testing
+_api conventions interop.checkpoints return_types overrides testing
 utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker

@@ -26,7 +26,7 @@ except ImportError:  # no public name for the class of concrete arrays; without 
 try:
     from jax._src.core import trace_ctx, trace_state_clean
 except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
-    trace_ctx = None
+    trace_ctx = None  # type: ignore[assignment]
 
     def trace_state_clean() -> bool:
         """Whether jax traces nothing now."""

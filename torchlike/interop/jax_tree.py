@@ -51,13 +51,13 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
         requires_grad, has_history, outside = kind
         t = wrap(leaf)
         if has_history:
-            (t,) = guarded([t], _LOST.format(shape=list(t.shape)))
+            new = guarded([t], _LOST.format(shape=list(t.shape)))[0]
         else:
-            t = make(t, requires_grad)
-        if outside and isinstance(leaf, jax.core.Tracer):
-            edge = t._edge
-            (extras_of(t) if edge is None else edge[0]._extra("metadata", dict))[_OUTSIDE] = True
-        return t
+            new = make(t, requires_grad)
+        if new is not None and outside and isinstance(leaf, jax.core.Tracer):
+            edge = new._edge
+            (extras_of(new) if edge is None else edge[0]._extra("metadata", dict))[_OUTSIDE] = True
+        return new
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
 
