@@ -20,7 +20,7 @@ version interop _functions _later _setup types utils._pytree utils._checkpoint_s
 amp
 random linalg special backends cpu cuda
 _logging autograd func nn
-optim utils utils._python_dispatch utils.data utils.hooks
+nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints overrides testing utils._checkpoint_reentrant utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker
 _library _dynamo _inductor utils.flop_counter
