@@ -16,12 +16,15 @@ LAYERS = {"_base": 0, "_decl": 1, "_executor": 2, "_ops": 2, "_core": 3, "_aten"
 TOP = 6
 # The order of the public layer: a package or module imports what stands on lines above its own, and itself.
 PUBLIC = """
+_utils
+_tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 amp
-random linalg special backends cpu cuda
+random linalg special backends cpu cuda distributed
 _logging autograd func nn
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
-_api conventions interop.checkpoints overrides testing utils._checkpoint_reentrant utils.op_profile utils.dlpack
+_api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
+utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker
 _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import conventions as conventions
     from torchlike import cpu as cpu
     from torchlike import cuda as cuda
+    from torchlike import distributed as distributed
     from torchlike import export as export
     from torchlike import func as func
     from torchlike import functional as functional
@@ -39,8 +40,10 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import optim as optim
     from torchlike import overrides as overrides
     from torchlike import random as random
+    from torchlike import return_types as return_types
     from torchlike import serialization as serialization
     from torchlike import special as special
+    from torchlike import storage as storage
     from torchlike import testing as testing
     from torchlike import types as types
     from torchlike import utils as utils

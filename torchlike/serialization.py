@@ -1,210 +1,134 @@
-"""save and load: tensors and plain containers in a file that cannot run code.
+"""save and load, in PyTorch's file format: each library reads what the other wrote.
 
-A file is a zip archive, stored without compression, of
-
-- ``torchlike.json``: ``{"version": 1, "object": ...}``, the saved object as text, and
-- ``data/0``, ``data/1``...: the values of one array each, raw, little-endian, in row-major order.
-
-In the text None, booleans, strings, ints and finite floats stand for themselves; anything else is an array
-whose first element says what it is, such as ``["tuple", [...]]`` or ``["tensor", "0", "float32", [2, 3], ...]``.
-Files that ``torch.save`` wrote are read too, by ``interop.checkpoints``.
+How the files look is said in ``interop/checkpoints/writing.py``.
 """
 
-import base64
+import contextlib
+import enum
 import io
-import json
-import math
+import mmap as _mmap
 import os
 import pickle
-import sys
+import shutil
+import tempfile
+import threading
 import zipfile
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, TypeAlias
-
-import jax
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, BinaryIO, TypeAlias
 
 from torchlike._base.device import device as Device
 from torchlike._base.device import jax_device
-from torchlike._base.dtypes import ALIASES
-from torchlike._base.dtypes import dtype as Dtype
-from torchlike._core.autograd.hooks import warn_if_has_hooks
-from torchlike._core.conversion.convert import place
-from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
-from torchlike.interop import checkpoints
-from torchlike.interop.checkpoints import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
-from torchlike.nn.parameter import Buffer, Parameter
-
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
-
-FILE: TypeAlias = str | os.PathLike | BinaryIO
-MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
-
-_TEXT = "torchlike.json"
-_VERSION = 1
-_KINDS = (
-    "tensors, Parameters, numpy arrays, numbers, str, bytes, None, dtype, device, torch.Size, and dict, OrderedDict, "
-    "Counter, list, tuple, set, frozenset, slice and range of these"
+from torchlike._core.conversion.loaded import sent
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike.interop.checkpoints import reading, writing
+from torchlike.interop.checkpoints.safe import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+    unsafe_globals,
 )
-_SEQUENCES: dict[str, Callable] = {"tuple": tuple, "set": set, "frozenset": frozenset, "Size": Size}
+from torchlike.interop.checkpoints.safe import get_layout as _get_layout
+
+__all__ = [
+    "FILE_LIKE", "LoadEndianness", "MAP_LOCATION", "SourceChangeWarning", "_get_layout", "add_safe_globals",
+    "check_module_version_greater_or_equal", "clear_safe_globals", "default_restore_location", "get_crc32_options",
+    "get_default_load_endianness", "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint",
+    "load", "location_tag", "mkdtemp", "register_package", "safe_globals", "save", "set_crc32_options",
+    "set_default_load_endianness", "set_default_mmap_options", "skip_data", "validate_cuda_device",
+]  # fmt: skip
+
+FILE_LIKE: TypeAlias = str | os.PathLike[str] | BinaryIO
+MAP_LOCATION: TypeAlias = Callable[[UntypedStorage, str], UntypedStorage] | Device | str | dict[str, str] | None
+
+DEFAULT_PROTOCOL = 2
+_FORCE, _FORCE_NOT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+class SourceChangeWarning(Warning):
+    """That the source of a class differs from the one it was saved with."""
+
+
+class LoadEndianness(enum.Enum):
+    """The order of bytes of files that do not name one."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+class _Settings(threading.local):
+    skip = False
+    endianness: LoadEndianness | None = None
+    crc32 = True
+    mmap = _mmap.MAP_PRIVATE
+
+
+_settings = _Settings()
 
 
 # -- saving --------------------------------------------------------------------------------------------
 def save(
     obj: Any,
-    f: FILE,
+    f: FILE_LIKE,
     pickle_module: Any = pickle,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write tensors and plain containers of them to a file.
+    """Write an object to a file, as pickle does, with the numbers of its tensors beside the pickle.
 
     Args:
-        obj: for example a module's ``state_dict()``. What it may hold: see Raises.
+        obj: a module's ``state_dict()``, for example, or whatever Python can pickle.
         f: a path, or a file object open for writing bytes.
-        pickle_module, pickle_protocol: accepted as torch's; nothing is pickled.
+        pickle_module: a module with a ``Pickler``. PyTorch reads what Python's own writes; that of another module has
+            the names of this library.
+        pickle_protocol: for the pickle. With 2, ``load`` of PyTorch needs no more than ``weights_only=True``.
 
-    Values are those at the time of the call. Objects that occur twice, and tensors that share the
-    whole of a storage, do so again after loading; a view is saved by its values, as a tensor of its own.
+    Values are those at the time of the call. A tensor is saved with all of the storage it looks at, and tensors that
+    share one do so again after loading. Gradients and history are not saved.
 
     Raises:
-        pickle.PicklingError: ``obj`` holds something other than tensors, Parameters, numpy arrays,
-            numbers, str, bytes, None, dtype, device, torch.Size, and dict, OrderedDict, Counter, list, tuple,
-            set, frozenset, slice and range of these. Nothing is written then.
+        pickle.PicklingError, AttributeError: ``obj`` holds what cannot be pickled, such as a lambda or an object
+            of a class made in a function. Nothing is written then.
+        RuntimeError: the folder of ``f`` does not exist, or a storage is looked at as two dtypes.
 
     >>> import io
     >>> import torchlike as torch
     >>> file = io.BytesIO()
     >>> torch.save({"weight": torch.ones(2), "epoch": 3}, file)
+    >>> _ = file.seek(0)
     >>> torch.load(file)
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
-    if pickle_module is not pickle:
-        raise NotImplementedError("save() pickles nothing: leave pickle_module away")
-    if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
+    named = isinstance(f, str | os.PathLike)
+    if not named and not hasattr(f, "write"):
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
-    writer = _Writer()
-    text = json.dumps({"version": _VERSION, "object": writer.encode(obj)})
-    folder = os.path.dirname(os.path.abspath(f)) if isinstance(f, (str, os.PathLike)) else None
+    storages = writing.Storages(not _use_new_zipfile_serialization, pickle_module is pickle, location_tag)
+    data = writing.pickled(obj, pickle_module, pickle_protocol, storages)
+    folder = os.path.dirname(os.path.abspath(f)) if named else None  # type: ignore[arg-type]
     if folder is not None and not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_TEXT, text)
-        for key, value in enumerate(writer.values):
-            with archive.open(f"data/{key}", "w", force_zip64=True) as entry:
-                entry.write(_little_endian(np.asarray(value)))
+    if not _use_new_zipfile_serialization:
+        with open(f, "wb") if named else contextlib.nullcontext(f) as file:  # type: ignore[arg-type,var-annotated]
+            writing.write_sequence(file, data, pickle_module, pickle_protocol, storages, _bytes_of)
+    elif named:
+        writing.write_archive(f, writing.stem(f), data, storages, _bytes_of)
+    elif all(hasattr(f, name) for name in ("seek", "tell", "flush")):
+        writing.write_archive(f, "archive", data, storages, _bytes_of)
+    else:
+        buffer = io.BytesIO()
+        writing.write_archive(buffer, "archive", data, storages, _bytes_of)
+        f.write(buffer.getvalue())  # type: ignore[union-attr]
 
 
-def _little_endian(array: np.ndarray) -> bytes:
-    array = np.ascontiguousarray(array)
-    return (array.byteswap() if sys.byteorder == "big" else array).tobytes()
-
-
-class _Writer:
-    """Turns an object into text, and collects the arrays that the text refers to."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []  # jax and numpy arrays, in the order of their keys
-        self.storages: dict[int, str] = {}
-        self.seen: dict[int, int] = {}  # objects with an identity, by the order in which they come
-        self.alive: list[Any] = []  # so that no id is used twice
-
-    def encode(self, x: Any) -> Any:
-        kind = type(x)
-        if x is None or kind in (bool, int, str):
-            return x
-        if kind is float:
-            return x if math.isfinite(x) else ["float", repr(x)]
-        if isinstance(x, Tensor) or kind in (list, dict, OrderedDict, Counter, set):
-            if id(x) in self.seen:
-                return ["same", self.seen[id(x)]]
-            self.seen[id(x)] = len(self.seen)
-            self.alive.append(x)
-        if isinstance(x, Tensor):
-            return self.tensor(x)
-        method = getattr(self, f"encode_{kind.__name__}", None)
-        if kind in _PLAIN and method is not None:
-            return method(x)
-        if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc":
-            name = "array" if isinstance(x, np.ndarray) else "scalar"
-            return [name, self.key(np.asarray(x)), x.dtype.name, list(x.shape)]
-        raise _unsaved(x)
-
-    def key(self, value: Any) -> str:
-        self.values.append(value)
-        return str(len(self.values) - 1)
-
-    def tensor(self, t: Tensor) -> list:
-        if type(t) is Tensor:
-            warn_if_has_hooks(t)
-        marks = {"requires_grad": True} if t.requires_grad else {}
-        if isinstance(t, Buffer):
-            marks["persistent"] = t.persistent
-        elif type(t) is not Tensor and not isinstance(t, Parameter):
-            raise _unsaved(t)
-        name = "Parameter" if isinstance(t, Parameter) else "Buffer" if isinstance(t, Buffer) else "tensor"
-        key = None if t.is_meta else self.storage(t)
-        return [name, key, t.dtype.name, list(t.shape), str(t.device), marks]
-
-    def storage(self, t: Tensor) -> str:
-        value = value_of(t)
-        if isinstance(value, jax.core.Tracer):
-            raise pickle.PicklingError("save() cannot save a tensor while jax traces it: its value is not known")
-        if t._view is not None:
-            return self.key(value)
-        if id(t._storage) not in self.storages:
-            self.storages[id(t._storage)] = self.key(value)
-        return self.storages[id(t._storage)]
-
-    def sequence(self, x: Any) -> list:
-        return [type(x).__name__, [self.encode(item) for item in x]]
-
-    def mapping(self, x: Mapping) -> list:
-        return [type(x).__name__, [[self.encode(k), self.encode(v)] for k, v in x.items()]]
-
-    encode_list = encode_tuple = encode_set = encode_frozenset = encode_Size = sequence
-    encode_dict = encode_Counter = mapping
-
-    def encode_OrderedDict(self, x: OrderedDict) -> list:
-        return [*self.mapping(x), self.encode(dict(x.__dict__))]  # a state_dict has its _metadata there
-
-    def encode_bytes(self, x: bytes | bytearray) -> list:
-        return [type(x).__name__, base64.b64encode(x).decode()]
-
-    encode_bytearray = encode_bytes
-
-    def encode_complex(self, x: complex) -> list:
-        return ["complex", repr(x.real), repr(x.imag)]
-
-    def encode_slice(self, x: slice | range) -> list:
-        return [type(x).__name__, *(self.encode(part) for part in (x.start, x.stop, x.step))]
-
-    encode_range = encode_slice
-
-    def encode_dtype(self, x: Dtype) -> list:
-        return ["dtype", x.name]
-
-    def encode_device(self, x: Device) -> list:
-        return ["device", str(x)]
-
-
-_PLAIN = {list, tuple, set, frozenset, Size, dict, OrderedDict, Counter, bytes, bytearray, complex, slice, range}
-_PLAIN |= {Dtype, Device}
-
-
-def _unsaved(x: Any) -> pickle.PicklingError:
-    cls = type(x)
-    hint = ": save its state_dict()" if hasattr(x, "state_dict") else ""
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        hint = ": convert it to a tuple or a dict"
-    return pickle.PicklingError(f"save() cannot save {cls.__module__}.{cls.__qualname__}{hint}. It saves {_KINDS}")
+def _bytes_of(storage: UntypedStorage) -> bytes:
+    return bytes(storage.nbytes()) if _settings.skip or storage.device.type == "meta" else storage._bytes().tobytes()
 
 
 # -- loading -------------------------------------------------------------------------------------------
 def load(
-    f: FILE,
+    f: FILE_LIKE,
     map_location: MAP_LOCATION = None,
     pickle_module: Any = None,
     *,
@@ -212,211 +136,260 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Read what :func:`save` wrote, or what ``torch.save`` wrote if it holds tensors and plain containers.
-
-    No code from the file runs, whatever the arguments.
+    """Read what :func:`save` wrote, or what PyTorch's ``torch.save`` wrote.
 
     Args:
         f: a path, or a file object open for reading bytes.
-        map_location: the device to put tensors on; or a dict from saved to wanted devices; or a
-            function of (storage, location) that returns None, or what has a ``device``. By default
-            the device a tensor was saved from.
-        weights_only: accepted; False allows no more than True. For classes of one's own in files of
-            ``torch.save``: ``torch.serialization.add_safe_globals``.
-        mmap: accepted, without effect.
+        map_location: the device to put tensors on; or a dict from saved to wanted devices; or a function of
+            (storage, location) that returns a storage, or None. By default the device a tensor was saved from.
+        pickle_module: a module with an ``Unpickler``; only with ``weights_only=False``, which it implies.
+        weights_only: if true, the default, the file may hold tensors, plain containers, and what
+            ``torch.serialization.add_safe_globals`` allows, and none of its code runs. If false, it may hold anything,
+            and **can run any code**: for files that you trust.
+        mmap: accepted for archives on disk; values are read at once all the same.
 
     Raises:
-        pickle.UnpicklingError: not such a file, or it holds something else.
-        RuntimeError: a device is not there, and ``map_location`` is not given.
+        pickle.UnpicklingError: not such a file, or it holds a class or function that ``weights_only`` refuses.
+        RuntimeError: a device is not there, and ``map_location`` is not given; ``weights_only=True`` with a
+            ``pickle_module``.
     """
-    if pickle_module is not None:
-        raise NotImplementedError("load() unpickles nothing but what it knows: leave pickle_module away")
-    if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
-            return _load(file, map_location)
+    module = _module_for(weights_only, pickle_module)
+    arguments = {"encoding": "utf-8", **pickle_load_args}
+    named = isinstance(f, str | os.PathLike)
+    if mmap and not named:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    if named:
+        with open(f, "rb") as file:  # type: ignore[arg-type]
+            return _load(file, map_location, module, arguments, mmap)
     if not hasattr(f, "read"):
-        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'read' attribute")
-    return _load(f if hasattr(f, "seek") else io.BytesIO(f.read()), map_location)
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute 'read': expected 'f' to be string, path, or a file-like "
+            "object with a 'read' attribute"
+        )
+    whole: Any = f if hasattr(f, "seek") and hasattr(f, "tell") else io.BytesIO(f.read())
+    return _load(whole, map_location, module, arguments, mmap)
 
 
-def _load(file: BinaryIO, map_location: MAP_LOCATION) -> Any:
-    placement = _Placement(map_location)
-    if not zipfile.is_zipfile(file):
-        raise checkpoints.not_an_archive(file)
-    with zipfile.ZipFile(file) as archive:
-        if _TEXT not in archive.namelist():
-            return checkpoints.read(archive, placement.tensor)
-        text = json.loads(archive.read(_TEXT))
-        if text["version"] > _VERSION:
-            raise pickle.UnpicklingError(
-                f"the file has version {text['version']}; this torchlike reads up to {_VERSION}"
+def _module_for(weights_only: bool | None, pickle_module: Any) -> Any:
+    """The module whose unpickler reads a file; None for the safe one."""
+    forced, forced_not = (os.getenv(name, "0").lower() in ("1", "y", "yes", "true") for name in (_FORCE, _FORCE_NOT))
+    if forced and forced_not:
+        raise RuntimeError(f"Only one of `{_FORCE}` or `{_FORCE_NOT}` should be set, but both were set.")
+    if forced:
+        weights_only = True
+    elif weights_only is None:
+        weights_only = pickle_module is None and not forced_not
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    return None if weights_only else pickle if pickle_module is None else pickle_module
+
+
+def _load(file: IO[Any], map_location: MAP_LOCATION, module: Any, arguments: dict[str, Any], mmap: bool | None) -> Any:
+    place = _placement(map_location)
+    start = file.tell()
+    head = file.read(4)
+    file.seek(start)
+    if not head:
+        raise EOFError("load(): Ran out of input: the file is empty, or has been read to its end; seek(0) goes back")
+    if head != b"PK\3\4":
+        if mmap:
+            raise RuntimeError(
+                "mmap can only be used with files saved with `torch.save(..., _use_new_zipfile_serialization=True)`"
             )
-        return _Reader(archive, placement).decode(text["object"])
+        return reading.read_sequence(file, place, module, arguments)
+    order = "big" if _settings.endianness is LoadEndianness.BIG else "little"
+    with _archive(file) as archive:
+        return reading.read_archive(archive, place, order, module, arguments, _settings.skip)
 
 
-class _Saved:
-    """What a function given as ``map_location`` gets: it stands for values, and can be sent to a device."""
-
-    def __init__(self, device: Device):
-        self.device = device
-
-    def cpu(self) -> "_Saved":
-        return _Saved(Device("cpu"))
-
-    def cuda(self, index: int | None = None) -> "_Saved":
-        return _Saved(Device("cuda", index or 0))
+def _archive(file: IO[Any]) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(file)
+    except zipfile.BadZipFile as error:
+        raise RuntimeError(f"failed finding central directory: the file is damaged or cut off ({error})") from None
 
 
-class _Placement:
-    """Puts values where ``map_location`` says."""
+# -- places --------------------------------------------------------------------------------------------
+def _placement(where: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
+    """The storage to use for one that was saved at a location."""
+    if where is None:
+        return default_restore_location
+    if isinstance(where, str | Device):
+        return lambda storage, location: default_restore_location(storage, str(where))
+    if isinstance(where, Mapping):
+        return lambda storage, location: default_restore_location(storage, str(where.get(location, location)))
+    if not callable(where):
+        raise TypeError(f"map_location must be a device, a str, a dict or a function, not {type(where).__name__}")
 
-    def __init__(self, map_location: MAP_LOCATION):
-        known = map_location is None or isinstance(map_location, (str, Device, Mapping)) or callable(map_location)
-        if not known:
-            raise TypeError(
-                f"map_location must be a device, a str, a dict or a function, not {type(map_location).__name__}"
+    def called(storage: UntypedStorage, location: str) -> UntypedStorage:
+        result = where(storage, location)
+        if result is None:
+            return default_restore_location(storage, location)
+        if not isinstance(result, UntypedStorage | TypedStorage):
+            raise TypeError(f"map_location returned a {type(result).__name__}, where a storage or None is expected")
+        return result.untyped()
+
+    return called
+
+
+def _tag(storage: Any) -> str | None:
+    return str(storage.device)
+
+
+def _restore(storage: Any, location: str) -> Any:
+    try:
+        device = Device(location)
+    except (RuntimeError, TypeError):
+        return None
+    try:
+        if device.type != "meta":
+            jax_device(device)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"Attempting to deserialize object on {location}, which is not there: {error}. Use torch.load with "
+            "map_location='cpu' to map your storages to the CPU."
+        ) from None
+    return sent(storage.untyped(), device)
+
+
+_packages: list[tuple[int, Callable[[Any], str | None], Callable[[Any, str], Any]]] = [(10, _tag, _restore)]
+
+
+def register_package(
+    priority: int, tagger: Callable[[Any], str | None], deserializer: Callable[[Any, str], Any]
+) -> None:
+    """Add a way to name the place of storages, and to put them there.
+
+    Args:
+        priority: the lowest is asked first; that of the library itself is 10.
+        tagger: of a storage, the name of its place, or None.
+        deserializer: of a storage and a name, the storage at that place, or None.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda entry: entry[0])
+
+
+def location_tag(storage: Any) -> str:
+    """The name of a storage's place, such as ``cuda:0``."""
+    for _, tagger, _ in _packages:
+        if (found := tagger(storage)) is not None:
+            return found
+    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage at the place of that name.
+
+    Raises:
+        RuntimeError: there is no such place.
+    """
+    for _, _, deserializer in _packages:
+        if (found := deserializer(storage, location)) is not None:
+            return found
+    raise RuntimeError(
+        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location}); pass "
+        "map_location='cpu'"
+    )
+
+
+def validate_cuda_device(location: Any) -> int:
+    """The number of the GPU at a location; RuntimeError if it is not there."""
+    device = Device(location)
+    jax_device(device)
+    return device.index or 0
+
+
+# -- what files hold -------------------------------------------------------------------------------------
+def get_unsafe_globals_in_checkpoint(f: FILE_LIKE) -> list[str]:
+    """The classes and functions that ``load(f, weights_only=True)`` would refuse, by name; nothing is loaded.
+
+    Raises:
+        ValueError: ``f`` is no archive of ``torch.save``.
+    """
+    with open(f, "rb") if isinstance(f, str | os.PathLike) else contextlib.nullcontext(f) as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("Expected input to be a checkpoint returned by torch.save")
+        with zipfile.ZipFile(file) as archive:
+            return unsafe_globals(reading.pickle_of(archive)[1])
+
+
+# -- settings, of each thread ----------------------------------------------------------------------------
+@contextlib.contextmanager
+def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
+    """A context in which :func:`save` leaves room for the bytes of storages, zeros, and :func:`load` reads none."""
+    before, _settings.skip = _settings.skip, True
+    try:
+        yield
+    finally:
+        _settings.skip = before
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """The order of bytes that :func:`load` takes files to have that do not name one; None: that of PyTorch."""
+    return _settings.endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Set what :func:`get_default_load_endianness` gives."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness: expected a LoadEndianness")
+    _settings.endianness = endianness
+
+
+def get_crc32_options() -> bool:
+    """Whether :func:`save` was asked for checksums; it writes them in any case."""
+    return _settings.crc32
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Set what :func:`get_crc32_options` gives."""
+    _settings.crc32 = compute_crc32
+
+
+def get_default_mmap_options() -> int:
+    """How ``load(mmap=True)`` maps files."""
+    return _settings.mmap
+
+
+class set_default_mmap_options(contextlib.AbstractContextManager):
+    """Set what :func:`get_default_mmap_options` gives, for good or within a ``with``.
+
+    Raises:
+        NotImplementedError: ``MAP_SHARED``: tensors are not the memory of files here.
+    """
+
+    def __init__(self, flags: int) -> None:
+        if flags == _mmap.MAP_SHARED:
+            raise NotImplementedError("MAP_SHARED: tensors of torchlike are not the memory of files; use MAP_PRIVATE")
+        if flags != _mmap.MAP_PRIVATE:
+            raise ValueError(
+                f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE: {flags}"
             )
-        self.where = Device(map_location) if isinstance(map_location, (str, Device)) else map_location
+        self.before, _settings.mmap = _settings.mmap, flags
 
-    def device(self, location: str) -> Device:
-        """The device for what was saved on ``location``."""
-        where = self.where
-        if isinstance(where, Device):
-            return where
-        if isinstance(where, Mapping):
-            return Device(where.get(location, location))
-        if where is not None:
-            result = where(_Saved(Device("cpu")), location)
-            if result is not None:
-                return Device(getattr(result, "device", result))
-        try:
-            saved = Device(location)
-            if saved.type != "meta":
-                jax_device(saved)
-        except RuntimeError as error:
-            raise RuntimeError(f"a tensor was saved on {location}: {error}; load it with map_location='cpu'") from None
-        return saved
-
-    def tensor(self, array: np.ndarray, location: str) -> Tensor:
-        """A tensor of a host array that was saved on ``location``."""
-        return fresh(place(array, self.device(location)))
+    def __exit__(self, *exc: Any) -> None:
+        _settings.mmap = self.before
 
 
-class _Reader:
-    """Turns text back into the object, with arrays from the archive."""
+# -- helpers ---------------------------------------------------------------------------------------------
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether ``module.__version__`` is at least the version of these numbers."""
+    try:
+        found = tuple(int(part) for part in str(module.__version__).split("+")[0].split(".")[: len(req_version_tuple)])
+    except (AttributeError, ValueError) as error:
+        if error_if_malformed:
+            raise RuntimeError(f"'{module.__name__}' module version string is malformed: {error}") from error
+        return True
+    return found >= req_version_tuple
 
-    def __init__(self, archive: zipfile.ZipFile, placement: _Placement):
-        self.archive, self.placement = archive, placement
-        self.seen: list[Any] = []
-        self.bases: dict[tuple, Tensor] = {}
 
-    def decode(self, node: Any) -> Any:
-        if not isinstance(node, list):
-            return node
-        kind, *parts = node
-        method = getattr(self, f"decode_{kind}", None)
-        if method is None:
-            raise pickle.UnpicklingError(f"the file holds {kind!r}, which this torchlike does not know")
-        return method(*parts)
-
-    def remember(self, x: Any) -> Any:
-        self.seen.append(x)
-        return x
-
-    def decode_same(self, number: int) -> Any:
-        return self.seen[number]
-
-    def decode_float(self, text: str) -> float:
-        return float(text)
-
-    def decode_complex(self, real: str, imag: str) -> complex:
-        return complex(float(real), float(imag))
-
-    def decode_bytes(self, text: str) -> bytes:
-        return base64.b64decode(text)
-
-    def decode_bytearray(self, text: str) -> bytearray:
-        return bytearray(base64.b64decode(text))
-
-    def decode_dtype(self, name: str) -> Dtype:
-        return ALIASES[name]
-
-    def decode_device(self, name: str) -> Device:
-        return Device(name)
-
-    def decode_slice(self, *parts: Any) -> slice:
-        return slice(*(self.decode(part) for part in parts))
-
-    def decode_range(self, *parts: Any) -> range:
-        return range(*(self.decode(part) for part in parts))
-
-    def decode_list(self, items: list) -> list:
-        new = self.remember([])
-        new.extend(self.decode(item) for item in items)
-        return new
-
-    def decode_set(self, items: list) -> set:
-        new = self.remember(set())
-        new.update(self.decode(item) for item in items)
-        return new
-
-    def decode_tuple(self, items: list) -> tuple:
-        return tuple(self.decode(item) for item in items)
-
-    def decode_frozenset(self, items: list) -> frozenset:
-        return frozenset(self.decode(item) for item in items)
-
-    def decode_Size(self, items: list) -> Size:
-        return Size(items)
-
-    def fill(self, new: dict, pairs: list) -> Any:
-        self.remember(new)
-        for key, value in pairs:
-            new[self.decode(key)] = self.decode(value)
-        return new
-
-    def decode_dict(self, pairs: list) -> dict:
-        return self.fill({}, pairs)
-
-    def decode_Counter(self, pairs: list) -> Counter:
-        return self.fill(Counter(), pairs)
-
-    def decode_OrderedDict(self, pairs: list, attributes: Any) -> OrderedDict:
-        new = self.fill(OrderedDict(), pairs)
-        new.__dict__.update(self.decode(attributes))
-        return new
-
-    def host(self, key: str, dtype: np.dtype, shape: list[int]) -> np.ndarray:
-        """The array of an entry."""
-        raw = np.frombuffer(self.archive.read(f"data/{key}"), dtype)
-        if raw.size != math.prod(shape):
-            raise pickle.UnpicklingError(
-                f"data/{key} has {raw.size} elements, and its shape is {shape}: the file is damaged"
-            )
-        return (raw.byteswap() if sys.byteorder == "big" else raw).reshape(shape)
-
-    def decode_array(self, key: str, name: str, shape: list[int]) -> np.ndarray:
-        return self.host(key, np.dtype(name), shape).copy()
-
-    def decode_scalar(self, key: str, name: str, shape: list[int]) -> Any:
-        return self.host(key, np.dtype(name), shape)[()]
-
-    def decode_tensor(self, key: str | None, name: str, shape: list[int], device: str, marks: dict) -> Tensor:
-        new = self.plain(key, name, shape, device).requires_grad_("requires_grad" in marks)
-        return self.remember(new)
-
-    def decode_Parameter(self, key: str | None, name: str, shape: list[int], device: str, marks: dict) -> Tensor:
-        return self.remember(Parameter(self.plain(key, name, shape, device), "requires_grad" in marks))
-
-    def decode_Buffer(self, key: str | None, name: str, shape: list[int], device: str, marks: dict) -> Tensor:
-        new = Buffer(self.plain(key, name, shape, device), persistent=marks["persistent"])
-        return self.remember(new.requires_grad_("requires_grad" in marks))
-
-    def plain(self, key: str | None, name: str, shape: list[int], device: str) -> Tensor:
-        """A tensor of an entry, which shares storage with what was read from the same entry before."""
-        dtype = ALIASES[name].np
-        if key is None:
-            return self.placement.tensor(np.broadcast_to(np.zeros((), dtype), shape), "meta")
-        if (key, name, *shape) not in self.bases:
-            self.bases[key, name, *shape] = self.placement.tensor(self.host(key, dtype, shape), device)
-        return alias(self.bases[key, name, *shape])
+@contextlib.contextmanager
+def mkdtemp() -> Iterator[str]:
+    """A folder that is there within a ``with`` only."""
+    path = tempfile.mkdtemp()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)

@@ -12,7 +12,7 @@ from torchlike.interop.alias import missing_names
 def _named(name, *overloads):
     function = front(overloads, "function")
     function.__name__ = function.__qualname__ = name
-    function.__module__ = "torch.special"
+    function.__module__ = __name__
     return function
 
 

@@ -124,8 +124,7 @@ class Batch(Kernel):
         def back(*arguments: Value) -> tuple[jax.Array, ...]:
             found = jax.vmap(one, in_axes=tuple(dims), out_axes=0)(*arguments)
             return tuple(
-                jnp.sum(g, 0, dtype=g.dtype) if d is None else jnp.moveaxis(g, 0, d)
-                for g, d in zip(found, wanted, strict=True)
+                rules.total(g, 0) if d is None else jnp.moveaxis(g, 0, d) for g, d in zip(found, wanted, strict=True)
             )
 
         return back

@@ -1,6 +1,10 @@
 """Copies, moves and casts."""
 
 import copy as _copy
+import pickle
+from collections import OrderedDict
+
+import jax
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
@@ -10,7 +14,6 @@ from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.autograd.hooks import warn_if_has_hooks
 from torchlike._core.autograd.node import requires_grad
-from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.factories import formatted
 from torchlike._core.dispatch.dispatch import call
@@ -19,11 +22,15 @@ from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
 from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version
-from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, fresh, preserve_format
+from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, preserve_format
+from torchlike._core.tensor.untyped_storage import typed_storage, untyped_storage
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
+from torchlike._ops.view import is_conj, is_neg
+from torchlike._tensor import _rebuild_from_type_v2
+from torchlike._utils import STORAGES, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3
 
 
 @both()
@@ -87,9 +94,14 @@ def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, mem
     return device, dtype, copy
 
 
+def _is_first(device, here):
+    """Whether a device without an index, which means the first of its type, is ``here``."""
+    return device.index is None and device.type == here.type and not here.index
+
+
 def _to(self, device=None, dtype=None, copy=False):
     here = device_of(self)
-    moves = device is not None and device != here and not (device.type == here.type and device.index is None)
+    moves = device is not None and device != here and not _is_first(device, here)
     casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):
         return self
@@ -179,6 +191,10 @@ def _copied(t, memo):
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
         )
+    if t._storage.stands:
+        raise NotImplementedError(
+            "Cannot access storage of TensorWrapper: a tensor inside of grad() has none of its own to copy; use clone()"
+        )
     if subclassed(t):
         wrapper = isinstance(t._storage.value, Outer)
         new = seen("clone.default", t) if wrapper else seen("new_empty.default", t, [], pin_memory=False)
@@ -207,25 +223,26 @@ def _demand_copy(t, new, method):
         )
 
 
-def _restored(cls, value, strides, requires_grad):
-    """A leaf with these values, strides and class."""
-    base = fresh(value)
-    if tuple(strides) != base.stride():
-        restride(base, tuple(strides))
-    new = alias(base, cls)
-    new._rg = requires_grad
-    return new
-
-
-def _rebuild(cls, array, device, requires_grad, strides):
-    return _restored(cls, place(array, devices.device(device)), strides, requires_grad)
-
-
 @method()
 def __reduce_ex__(self, protocol):
     warn_if_has_hooks(self)
-    return (
-        _rebuild,
-        (type(self), host(self).copy(), str(self.device), self.requires_grad, preserve_strides(self._layout)),
-        state_of(self),
-    )
+    make, args = _reduced(self)
+    state = state_of(self)
+    if type(self) is Tensor and not state:
+        return make, args
+    return _rebuild_from_type_v2, (make, type(self), args, state)
+
+
+def _reduced(t):
+    """The function and the arguments that make a tensor like ``t``, of class Tensor, over its storage."""
+    value = t._storage.value
+    if isinstance(value, jax.core.Tracer):
+        raise pickle.PicklingError("a tensor that jax traces cannot be pickled or saved: its value is not known")
+    size, stride = tuple(t.shape), t.stride()
+    if t.is_meta:
+        return _rebuild_meta_tensor_no_storage, (t.dtype, size, stride, t.requires_grad)
+    marks = {name: True for name, marked in (("conj", is_conj(t)), ("neg", is_neg(t))) if marked}
+    rest: tuple = (t.storage_offset(), size, stride, t.requires_grad, OrderedDict())
+    if t.dtype in STORAGES.values():
+        return _rebuild_tensor_v2, (typed_storage(t), *rest, *([marks] if marks else []))
+    return _rebuild_tensor_v3, (untyped_storage(t), *rest, t.dtype, *([marks] if marks else []))

@@ -1,15 +1,17 @@
 """Parameter and Buffer: tensors that a Module registers by itself when they are assigned to it."""
 
+from collections import OrderedDict
 from types import MethodWrapperType
 from typing import Any
 
-from torchlike._aten.subclass import detached
+from torchlike._aten.subclass import detached, state_of
 from torchlike._core.autograd.fields import differentiable, mark
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.factories import empty
 from torchlike._core.overrides.torch_function import PLAIN, arm, disabled
 from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
+from torchlike._utils import _rebuild_parameter, _rebuild_parameter_with_state
 
 __all__ = [
     "Parameter",
@@ -93,16 +95,12 @@ class Parameter(Tensor, metaclass=_Marked):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        return _rebuild_parameter, (self.data, self.requires_grad, self.__dict__.copy())
+        state = state_of(self)
+        given = self.data, self.requires_grad, OrderedDict()
+        return (_rebuild_parameter_with_state, (*given, state)) if state else (_rebuild_parameter, given)
 
     def __repr__(self):
         return parameter_str(self)
-
-
-def _rebuild_parameter(data: Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Parameter:
-    parameter = Parameter(data, requires_grad)
-    parameter.__dict__.update(attributes)
-    return parameter
 
 
 class Buffer(Tensor, metaclass=_Marked):

@@ -11,7 +11,7 @@ from torchlike._core.conversion.convert import from_numpy
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.front import front
 from torchlike._core.dispatch.inplace import call_inplace
-from torchlike._core.tensor.arguments import named_results
+from torchlike._core.tensor.arguments import RETURN_TYPES, named_results
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY, Op
 
@@ -107,9 +107,6 @@ def install() -> None:
         for op in ops:
             if op.operator:
                 _install_operator(op)
-
-
-RETURN_TYPES: dict = {}
 
 
 def _structure(op: Op) -> Any:

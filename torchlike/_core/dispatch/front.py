@@ -203,7 +203,7 @@ def front(ops: Sequence[Op], form: str) -> Any:
     name = ops[0].schema.name + ("_" if form == "inplace" else "")
     function.__name__ = name
     function.__qualname__ = name if form == "function" else f"Tensor.{name}"
-    function.__module__ = "torch"
+    function.__module__ = __name__.partition(".")[0]  # where a pickle finds it
     function.__doc__ = ops[0].kernel.__doc__ or f"{name}: as PyTorch's. Schema: {ops[0].schema.text}"
     return function
 

@@ -171,8 +171,11 @@ def as_operand(function: str, name: str, x: Any) -> Any:
 def named_results(name: str, fields: Any) -> Any:
     """A named tuple class that prints as PyTorch's ``torch.return_types.<name>``."""
 
-    def __new__(cls: Any, values: Iterable[Any]) -> Any:
+    def __new__(cls: Any, values: Iterable[Any], hidden: Any = None) -> Any:
         return tuple.__new__(cls, values)
+
+    def __reduce__(self: Any) -> Any:
+        return return_type, (name, tuple(self))
 
     def __repr__(self: Any) -> str:
         inner = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
@@ -180,7 +183,25 @@ def named_results(name: str, fields: Any) -> Any:
 
     body: dict[str, Any] = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
     body |= {"__new__": __new__, "__repr__": __repr__, "__slots__": (), "n_fields": len(fields)}
-    return type(name, (tuple,), body | {"__module__": "torch.return_types"})
+    body |= {"__reduce__": __reduce__, "__module__": "torch.return_types"}
+    made = RETURN_TYPES[name] = type(name, (tuple,), body)
+    return made
 
 
-__all__ = ["KIND", "Size", "plain", *[n for n in globals() if n.startswith("as_")], "named_results"]
+RETURN_TYPES: dict[str, Any] = {}
+
+
+def return_type(name: str, values: Iterable[Any]) -> Any:
+    """A named result, from a pickle."""
+    return RETURN_TYPES[name](values)
+
+
+__all__ = [
+    "KIND",
+    "Size",
+    "RETURN_TYPES",
+    "plain",
+    "return_type",
+    *[n for n in globals() if n.startswith("as_")],
+    "named_results",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -125,6 +126,14 @@ class UntypedStorage:
     def untyped(self) -> UntypedStorage:
         return self
 
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
+
     def __repr__(self) -> str:
         numbers = "\n".join(f" {b}" for b in self.tolist())
         return f"{numbers}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
@@ -182,6 +191,12 @@ class TypedStorage:
     def clone(self) -> TypedStorage:
         """A copy, with memory of its own."""
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def __copy__(self) -> TypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        return TypedStorage(wrap_storage=copy.deepcopy(self._untyped_storage, memo), dtype=self.dtype)
 
     def __repr__(self) -> str:
         numbers = "\n".join(f" {x}" for x in self.tolist())

@@ -24,6 +24,7 @@ from torchlike.nn.modules import (
     transformer,
     upsampling,
 )
+from torchlike.nn.modules import channelshuffle as channelshuffle
 from torchlike.nn.modules.activation import *  # noqa: F403
 from torchlike.nn.modules.adaptive import *  # noqa: F403
 from torchlike.nn.modules.attention import *  # noqa: F403

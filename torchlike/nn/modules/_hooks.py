@@ -1,10 +1,8 @@
 """Hooks of modules: the registries that all modules share, and the hooked call."""
 
 import warnings
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from torchlike._base.state import state
@@ -26,34 +24,26 @@ _registration_hooks: dict[str, dict[int, Callable]] = {
 }
 
 
-class _FlaggedHandle(RemovableHandle):
-    """A handle that also forgets the hook's marks in dicts beside the one that holds it."""
+class _WrappedHook:
+    """A hook that is called with a module before all else, as pickles of PyTorch hold them."""
 
-    def __init__(self, hooks: dict, flags: Iterable[dict]):
-        super().__init__(hooks)
-        self._flags: list[Callable[[], dict | None]] = [weakref.ref(flag) for flag in flags]
+    def __init__(self, hook: Callable, module: Any = None):
+        self.hook, self.module = hook, module
 
-    def __getstate__(self) -> Any:
-        return super().__getstate__(), [flag() for flag in self._flags]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.hook(*args, **kwargs) if self.module is None else self.hook(self.module, *args, **kwargs)
 
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state[0])
-        self._flags = [partial(_same, marks) for marks in state[1]]
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"hook": self.hook, "with_module": self.module is not None}
+        return state if self.module is None else {**state, "module": self.module}
 
-    def remove(self) -> None:
-        super().remove()
-        for flag in self._flags:
-            if (marks := flag()) is not None:
-                marks.pop(self.id, None)
-
-
-def _same(x: Any) -> Any:
-    return x
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook, self.module = state["hook"], state.get("module")
 
 
 def _add(hooks: dict, hook: Callable, flags: Iterable[dict] = (), prepend: bool = False) -> RemovableHandle:
     """Store ``hook``, mark it in each dict of ``flags``, and return the handle that undoes both."""
-    handle = _FlaggedHandle(hooks, flags) if flags else RemovableHandle(hooks)
+    handle = RemovableHandle(hooks, extra_dict=flags)
     hooks[handle.id] = hook
     for flag in flags:
         flag[handle.id] = True

@@ -11,7 +11,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of
-from torchlike.nn.modules._hooks import _add
+from torchlike.nn.modules._hooks import _add, _WrappedHook
 from torchlike.nn.parameter import Parameter, is_lazy
 
 EXTRA_STATE = "_extra_state"
@@ -136,7 +136,7 @@ class StateMethods:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False):
-        return _add(self._load_state_dict_pre_hooks, partial(hook, self) if with_module else hook)
+        return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` once the module and its children are loaded.

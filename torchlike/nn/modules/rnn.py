@@ -50,7 +50,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[: 1 + bidirectional]:
                 self._add_direction(layer, suffix, {"device": device, "dtype": dtype})
-        self._names = tuple(name for names in self._all_weights for name in names)
+        self._flat_weights_names = [name for names in self._all_weights for name in names]
         self.reset_parameters()
 
     def _check_arguments(self):
@@ -105,7 +105,13 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Parameter]:
-        return [getattr(self, name) for name in self._names]
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_flat_weights": self._flat_weights}  # which PyTorch's keeps
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if name != "_flat_weights"})
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

@@ -1,0 +1,149 @@
+"""``torch._utils``: what pickles of tensors call, and helpers that programs import from there."""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._core.autograd.fields import mark
+from torchlike._core.conversion.convert import place
+from torchlike._core.conversion.loaded import over_storage
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.tensor import Tensor, alias, fresh
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+
+STORAGES = {
+    "DoubleStorage": dtypes.float64,
+    "FloatStorage": dtypes.float32,
+    "HalfStorage": dtypes.float16,
+    "BFloat16Storage": dtypes.bfloat16,
+    "LongStorage": dtypes.int64,
+    "IntStorage": dtypes.int32,
+    "ShortStorage": dtypes.int16,
+    "CharStorage": dtypes.int8,
+    "ByteStorage": dtypes.uint8,
+    "BoolStorage": dtypes.bool,
+    "ComplexFloatStorage": dtypes.complex64,
+    "ComplexDoubleStorage": dtypes.complex128,
+}
+"""The element types of the storages of PyTorch's files; other types lie in an UntypedStorage."""
+
+
+# -- what pickles call ---------------------------------------------------------------------------------
+def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """A tensor over a part of a storage, in elements of its dtype."""
+    return over_storage(storage, storage.dtype, storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: TypedStorage,
+    storage_offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """As :func:`_rebuild_tensor`; ``metadata`` says whether it is a conjugate or negative view."""
+    return _rebuilt(storage, getattr(storage, "dtype", None), storage_offset, size, stride, requires_grad, metadata)
+
+
+def _rebuild_tensor_v3(
+    storage: UntypedStorage | TypedStorage,
+    storage_offset: int,
+    size: Sequence[int],
+    stride: Sequence[int],
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: dtypes.dtype,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """As :func:`_rebuild_tensor_v2`, over a storage of bytes."""
+    return _rebuilt(storage, dtype, storage_offset, size, stride, requires_grad, metadata)
+
+
+def _rebuilt(
+    storage: Any, dtype: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, marks: dict[str, bool] | None
+) -> Tensor:
+    if not isinstance(storage, TypedStorage | UntypedStorage):
+        raise TypeError(f"a tensor needs a storage, not {type(storage).__name__}")
+    if not isinstance(storage, TypedStorage | UntypedStorage):
+        raise TypeError(f"a tensor needs a storage, not {type(storage).__name__}")
+    t = over_storage(storage, dtype, offset, size, stride)
+    if marks and marks.get("conj"):
+        t = alias(t.conj())
+    if marks and marks.get("neg"):
+        t = alias(t._neg_view())
+    return mark(t, True) if requires_grad else t
+
+
+def _rebuild_meta_tensor_no_storage(
+    dtype: dtypes.dtype, size: Sequence[int], stride: Sequence[int], requires_grad: bool
+) -> Tensor:
+    """A tensor on meta."""
+    t = fresh(place(np.broadcast_to(np.zeros((), dtype.np), tuple(size)), devices.META))
+    if t.stride() != tuple(stride):
+        restride(t, tuple(stride))
+    return mark(t, True) if requires_grad else t
+
+
+def _parameter_class() -> Any:
+    return importlib.import_module("torchlike.nn.parameter").Parameter  # which is above this module
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
+    """A Parameter over ``data``."""
+    return _parameter_class()(data, bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Tensor:
+    """A Parameter over ``data``, with attributes."""
+    return _set_obj_state(_parameter_class()(data, bool(requires_grad)), state)
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """Set attributes (a dict), or attributes and slots (a pair of dicts or None), of ``obj``."""
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if isinstance(state, tuple) and len(state) != 2:
+        raise RuntimeError(f"the state of a {type(obj).__name__} is a dict or a pair of dicts, not {state!r}")
+    for name, value in (attributes or {}).items():
+        setattr(obj, name, value)
+    for name, value in (slots or {}).items():
+        setattr(obj, name, value)
+    return obj
+
+
+# -- helpers -------------------------------------------------------------------------------------------
+def _element_size(dtype: dtypes.dtype) -> int:
+    """The bytes of an element."""
+    if not isinstance(dtype, dtypes.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
+def _import_dotted_name(name: str) -> Any:
+    """What a dotted name says."""
+    first, *parts = name.split(".")
+    found: Any = importlib.import_module(first)
+    for part in parts:
+        found = getattr(found, part)
+    return found
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """One tensor of one dimension with the elements of all."""
+    flat = [t.contiguous().view(-1) for t in tensors]
+    return flat[0] if len(flat) == 1 else FUNCTIONS["cat"](flat)
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Views of ``flat`` with the shapes of ``tensors``, in their order."""
+    parts, start = [], 0
+    for t in tensors:
+        parts.append(flat.narrow(0, start, t.numel()).view(t.shape))
+        start += t.numel()
+    return tuple(parts)

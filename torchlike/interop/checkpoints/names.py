@@ -1,0 +1,70 @@
+"""The names that PyTorch's files have for what both libraries have."""
+
+from typing import Any
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.device import device as Device
+from torchlike._core.autograd.hooks import RemovableHandle
+from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike._utils import STORAGES
+
+_OURS, _THEIRS = __name__.partition(".")[0], "torch"
+
+STORAGE_NAMES = {dtype: name for name, dtype in STORAGES.items()}
+
+_RENAMED = {
+    RemovableHandle: "torch.utils.hooks.RemovableHandle",
+    Size: "torch.Size",
+    Device: "torch.device",
+    Tensor: "torch.Tensor",
+    UntypedStorage: "torch.storage.UntypedStorage",
+    TypedStorage: "torch.storage.TypedStorage",
+}
+
+
+# Where PyTorch has what stands elsewhere here.
+_MOVED = {
+    (f"{_OURS}.nn.modules.attention", "MultiheadAttention"): f"{_OURS}.nn.modules.activation",
+    (f"{_OURS}.nn.modules.pixelshuffle", "ChannelShuffle"): f"{_OURS}.nn.modules.channelshuffle",
+    (f"{_OURS}.optim._adafactor", "*"): f"{_OURS}.optim",
+    (f"{_OURS}.optim._muon", "*"): f"{_OURS}.optim",
+    (f"{_OURS}.optim._lr_base", "*"): f"{_OURS}.optim.lr_scheduler",
+    (f"{_OURS}.optim._lr_compose", "*"): f"{_OURS}.optim.lr_scheduler",
+    (f"{_OURS}.optim._lr_cycle", "*"): f"{_OURS}.optim.lr_scheduler",
+}
+
+
+def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
+    """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
+    if isinstance(x, dtypes.dtype):
+        return _THEIRS, x.name
+    if isinstance(x, MemoryFormat | Strided):
+        return _THEIRS, repr(x).removeprefix("torch.")
+    try:
+        renamed = _RENAMED.get(x)
+    except TypeError:  # not hashable
+        renamed = None
+    if renamed is not None:
+        module, _, last = renamed.rpartition(".")
+        return module, last
+    module = getattr(x, "__module__", None) or ""
+    module = _MOVED.get((module, name or x.__qualname__), _MOVED.get((module, "*"), module))
+    if module == "torch.return_types":
+        return module, x.__qualname__
+    parts = module.split(".")
+    if parts[0] != _OURS or any(part.startswith("_") and part not in _SHARED for part in parts):
+        return None
+    return ".".join([_THEIRS, *parts[1:]]), name or x.__qualname__
+
+
+_SHARED = {"_C", "_utils", "_tensor"}  # modules of this library that PyTorch has under the same name
+
+
+def our_module(module: str) -> str:
+    """The module that stands for one of PyTorch's."""
+    module = {"torch._C._nn": "torch.nn.functional"}.get(module, module)  # where its functions in C++ are
+    if module == _THEIRS or module.startswith(_THEIRS + "."):
+        return _OURS + module[len(_THEIRS) :]
+    return module
