@@ -11,17 +11,22 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 try:
     from jax._src.core import pytype_aval_mappings as _types
 except ImportError:  # no public name; without it jax's own error stands where it takes arrays alone
     _types = {}
 
+from torchlike._base.dtypes import FROM_NP
 from torchlike._base.state import state
 from torchlike._core.autograd.custom_function import guarded
+from torchlike._core.autograd.fields import differentiable
 from torchlike._core.autograd.node import AccumulateGrad
 from torchlike._core.tensor.mutation import extras_of
+from torchlike._core.tensor.storage import Stand
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
+from torchlike._executor.immediate import Abstract
 
 _OUTSIDE = "history outside of jax"  # in the extras of a tensor or node: its history ends at a border that jax put up
 _PROGRAMS = ("DynamicJaxprTracer", "BatchTracer")  # jax's classes of values in jit and vmap; the others have tangents
@@ -42,24 +47,38 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
 
     def flatten(t: Tensor) -> tuple[tuple[jax.Array], tuple[bool, bool, bool]]:
         follows = t.requires_grad and bool(state.grad)
+        if type(t._storage.value) is Stand:
+            return (t._storage.value.leaf,), t._storage.value.kind
         return (array_of(t),), (t.requires_grad and t.is_leaf, follows and not t.is_leaf, follows and _is_outside(t))
 
     def unflatten(kind: tuple[bool, bool, bool], leaves: Any) -> Any:
         (leaf,) = leaves
-        if not isinstance(leaf, jax.Array):
-            return leaf  # shapes, axes, numpy arrays, the marks of jax's own: whatever is mapped over a tree
+        value = _value(leaf, kind)
         requires_grad, has_history, outside = kind
-        t = wrap(leaf)
+        t = wrap(value)
+        if type(value) is Stand:
+            return alias(t, cls)
         if has_history:
             new = guarded([t], _LOST.format(shape=list(t.shape)))[0]
         else:
-            new = make(t, requires_grad)
+            new = make(t, requires_grad and differentiable(t))
         if new is not None and outside and isinstance(leaf, jax.core.Tracer):
             edge = new._edge
             (extras_of(new) if edge is None else edge[0]._extra("metadata", dict))[_OUTSIDE] = True
         return new
 
     jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+
+
+def _value(leaf: Any, kind: Any) -> Any:
+    """The value of a tensor with this leaf, which is anything that jax or a user has mapped its array to."""
+    if isinstance(leaf, jax.Array):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return Abstract(leaf.shape, leaf.dtype)
+    if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype in FROM_NP:
+        return jax.numpy.asarray(leaf)
+    return Stand(leaf, kind)
 
 
 def _is_outside(t: Tensor) -> bool:

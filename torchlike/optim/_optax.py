@@ -20,8 +20,8 @@ def from_optax(params: ParamsT, transformation: Any) -> OptaxOptimizer:
     Args:
         params: the parameters, or (name, parameter) pairs; all are one group.
         transformation: what optax's functions give, ``optax.adam(1e-3)`` or a chain: an object with ``init(params)``
-            and ``update(grads, state, params)``. It sees dicts of arrays by name (``"0"``, ``"1"``... without names), so
-            that masks and ``optax.multi_transform`` can tell parameters apart.
+            and ``update(grads, state, params)``. It sees dicts of arrays by name (``"0"``, ``"1"``... without names),
+            so that masks and ``optax.multi_transform`` can tell parameters apart.
 
     Returns:
         An ``Optimizer`` whose ``step(closure=None, **extra)`` is one compiled program. ``extra`` goes to the
@@ -91,8 +91,8 @@ class OptaxOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         raise NotImplementedError(
-            "an optimizer of from_optax() cannot be copied or pickled, since optax's functions cannot; make another one "
-            "and give it this one's state_dict()"
+            "an optimizer of from_optax() cannot be copied or pickled, as optax's functions cannot; make another one and "
+            "give it this one's state_dict()"
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:
