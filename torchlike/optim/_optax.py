@@ -91,8 +91,8 @@ class OptaxOptimizer(Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         raise NotImplementedError(
-            "an optimizer of from_optax() cannot be copied or pickled, as optax's functions cannot; make another one and "
-            "give it this one's state_dict()"
+            "an optimizer of from_optax() cannot be copied or pickled, as optax's functions cannot; make another one "
+            "and give it this one's state_dict()"
         )
 
     def load_state_dict(self, state_dict: StateDict) -> None:

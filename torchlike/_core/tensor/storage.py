@@ -114,8 +114,8 @@ class Stand:
 
     def _refuse(self) -> NoReturn:
         raise TypeError(
-            f"this tensor stands for {self.leaf!r} in a tree of jax, made by jax.tree.map or a library of jax, and has no "
-            "value; take it with jax.tree.leaves(tree)"
+            f"this tensor stands for {self.leaf!r} in a tree of jax, made by jax.tree.map or a library of jax, and has "
+            "no value; take it with jax.tree.leaves(tree)"
         )
 
     shape = dtype = sharding = ndim = property(_refuse)
