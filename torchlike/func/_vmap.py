@@ -120,6 +120,11 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     return sizes[0], dims, flat, spec
 
 
+def batch_size(in_dims: Any, args: tuple, func: Callable) -> int:
+    """The length of the mapped axes."""
+    return _mapped(func, in_dims, args)[0]
+
+
 def _checked(where: str, x: Any, dim: Any) -> int | None:
     if dim is not None and not isinstance(dim, int):
         raise ValueError(
