@@ -21,13 +21,8 @@ _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 amp
 random linalg special backends cpu cuda distributed
-<<<<<<< HEAD
 _logging autograd nn
-optim func utils utils._python_dispatch utils.data utils.hooks
-=======
-_logging autograd func nn
-nn.attention optim utils utils._python_dispatch utils.data utils.hooks
->>>>>>> main
+nn.attention optim func utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker

@@ -24,7 +24,7 @@ class FunctionalModule(Module):
         super().__init__()
         self.stateless_model, self.param_names = stateless_model, param_names
 
-    def forward(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def forward(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """What the module computes with these parameters."""
         given = dict(zip(self.param_names, params, strict=True))
         return functional_call(self.stateless_model, given, args, kwargs)
@@ -41,7 +41,9 @@ class FunctionalModuleWithBuffers(Module):
         super().__init__()
         self.stateless_model, self.param_names, self.buffer_names = stateless_model, param_names, buffer_names
 
-    def forward(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def forward(  # type: ignore[override]
+        self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any
+    ) -> Any:
         """What the module computes with these parameters and buffers."""
         given = dict(zip(self.param_names, params, strict=True)) | dict(zip(self.buffer_names, buffers, strict=True))
         return functional_call(self.stateless_model, given, args, kwargs)
