@@ -22,7 +22,8 @@ version interop _functions _later _setup types utils._pytree utils._checkpoint_s
 amp
 random linalg special backends cpu cuda distributed
 _logging autograd nn
-nn.attention optim func utils utils._python_dispatch utils.data utils.hooks
+func
+nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
