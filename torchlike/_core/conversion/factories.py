@@ -25,9 +25,9 @@ from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import (
+    MemoryFormat,
     Tensor,
     channels_last,
-    channels_last_3d,
     contiguous_format,
     fresh,
     preserve_format,
@@ -40,7 +40,6 @@ from torchlike._ops import view as views
 if TYPE_CHECKING:
     from torchlike._base.device import device as Device
     from torchlike._base.layout import Layout
-    from torchlike._core.tensor.tensor import MemoryFormat
     from torchlike._core.typed import DeviceLike, Number, OptDtype, OptLayout, OptTensor, Shape
 
 
@@ -116,6 +115,20 @@ def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) 
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
+def demand_format(function: str, memory_format: Any) -> None:
+    """TypeError unless it is a memory format."""
+    if not isinstance(memory_format, MemoryFormat):
+        given = type(memory_format).__name__
+        raise TypeError(f"{function}(): argument 'memory_format' must be torch.memory_format, not {given}")
+
+
+def format_strides(shape: Sequence[int], memory_format: MemoryFormat) -> tuple[int, ...]:
+    """The strides of a shape in a memory format other than preserve_format."""
+    if memory_format is contiguous_format:
+        return contiguous_strides(shape)
+    return channels_last_strides(shape, 4 if memory_format is channels_last else 5)
+
+
 def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | None = None) -> Tensor:
     """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
     shape = t._storage.value.shape
@@ -123,10 +136,9 @@ def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | No
         strides = contiguous_strides(shape) if layout is None else preserve_strides(layout)
     elif memory_format is None or memory_format is contiguous_format:
         return t
-    elif memory_format is channels_last or memory_format is channels_last_3d:
-        strides = channels_last_strides(shape, 4 if memory_format is channels_last else 5)
     else:
-        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}")
+        demand_format("memory_format", memory_format)
+        strides = format_strides(shape, memory_format)
     if strides != contiguous_strides(shape):
         restride(t, strides)
     return t
@@ -166,6 +178,8 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
     if state.dispatch_modes and out is None:
         rest: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
         return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
+    if memory_format is preserve_format:
+        raise RuntimeError("unsupported memory format Preserve: empty() has no tensor whose strides it could preserve")
     value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
     t = finish(value, dtype, device, requires_grad, out)
     return t if memory_format is None or out is not None else formatted(t, memory_format)
