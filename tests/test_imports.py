@@ -56,6 +56,18 @@ torch.nn.utils.parametrizations weight_norm spectral_norm orthogonal _Orthogonal
 torch.nn.utils.prune BasePruningMethod PruningContainer L1Unstructured l1_unstructured global_unstructured is_pruned
 torch.nn.utils.stateless functional_call
 torch.func functional_call
+torch.nn parallel DataParallel
+torch.nn.parallel DataParallel DistributedDataParallel data_parallel gather parallel_apply replicate scatter comm
+torch.nn.parallel.data_parallel DataParallel data_parallel
+torch.nn.parallel.distributed DistributedDataParallel
+torch.nn.parallel.parallel_apply parallel_apply get_a_var
+torch.nn.parallel.replicate replicate
+torch.nn.parallel.scatter_gather scatter gather scatter_kwargs is_namedtuple
+torch.nn.parallel.comm broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter
+torch distributed
+torch.distributed init_process_group destroy_process_group is_available is_initialized get_rank get_world_size barrier
+torch.distributed get_backend new_group group ReduceOp all_reduce all_gather broadcast ProcessGroup
+torch.distributed.distributed_c10d ProcessGroup
 torch.optim SGD Adam
 torch._C _current_graph_task_id _current_autograd_node _will_engine_execute_node _current_graph_task_execution_order
 torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd
@@ -64,7 +76,9 @@ torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tens
 
 IMPORTS = [f"from {module} import {name}" for module, *names in map(str.split, NAMES) for name in names]
 
-MISSING = ["torch.distributed", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.jit"]
+MISSING = [
+    "torch.distributed.fsdp", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.jit",
+]  # fmt: skip
 
 
 def run(code: str) -> subprocess.CompletedProcess:

@@ -20,9 +20,9 @@ _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 amp
-random linalg special backends cpu cuda
+random linalg special backends cpu cuda distributed
 _logging autograd func nn
-optim utils utils._python_dispatch utils.data utils.hooks
+nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker

@@ -20,6 +20,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
+from torchlike._decl.sums import wide_sums
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -419,7 +420,7 @@ def default_plan(kernel: Kernel, static: Static, avals: Avals, wanted: Indices) 
 
         return rules.adjoint(f, *(inputs[i] for i in wanted))(tuple(values[len(present) + len(outputs) :]))
 
-    jaxpr = jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff)))
+    jaxpr = wide_sums(jax.make_jaxpr(back)(*(avals[i] for i in present), *(outs[i] for i in (*outputs, *diff))))
     keep = [i in kept for i in present] + [True] * (len(outputs) + len(diff))
     pruned, used = dce_jaxpr(jaxpr.jaxpr, [True] * len(wanted), instantiate=keep)
     saved = tuple(i for i, u in zip(present, used, strict=False) if u)

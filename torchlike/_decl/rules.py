@@ -123,6 +123,15 @@ def fit(grad: jax.Array, like: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
     return grad.astype(like.dtype)
 
 
+def total(x: jax.Array, axes: Any = None, keepdims: bool = False) -> jax.Array:
+    """The sum over ``axes`` in the dtype of ``x``. Halves are added up in float32, as PyTorch does.
+
+    jax does so only where it is told no dtype, which would make int32 int64.
+    """
+    half = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.sum(x, axes, keepdims=keepdims, dtype=None if half else x.dtype)
+
+
 def undefined(error: Exception) -> Formula:
     """The formula of a derivative that does not exist: its backward raises ``error``."""
 

@@ -113,6 +113,11 @@ def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, mem
     return device, dtype, copy
 
 
+def _is_first(device, here):
+    """Whether a device without an index, which means the first of its type, is ``here``."""
+    return device.index is None and device.type == here.type and not here.index
+
+
 def _to(self, device=None, dtype=None, copy=False, memory_format=None):
     if memory_format is not None and memory_format is not preserve_format:
         demand_format("to", memory_format)
@@ -121,7 +126,7 @@ def _to(self, device=None, dtype=None, copy=False, memory_format=None):
             return formatted(_flat(out), memory_format)
         return self if format_of(self) is memory_format else clone(self, memory_format=memory_format)
     here = device_of(self)
-    moves = device is not None and device != here and not (device.type == here.type and device.index is None)
+    moves = device is not None and device != here and not _is_first(device, here)
     casts = dtype is not None and dtype is not dtype_of(self)
     if not (moves or casts or copy):
         return self
@@ -210,6 +215,10 @@ def _copied(t, memo):
         raise NotImplementedError(
             "Cannot access storage of BatchedTensorImpl: a tensor inside of vmap has none of its own to copy; use "
             "clone()"
+        )
+    if t._storage.stands:
+        raise NotImplementedError(
+            "Cannot access storage of TensorWrapper: a tensor inside of grad() has none of its own to copy; use clone()"
         )
     if subclassed(t):
         wrapper = isinstance(t._storage.value, Outer)

@@ -472,7 +472,7 @@ def addbmm(self, batch1, batch2, beta, alpha):
     >>> torch.addbmm(torch.zeros(1, 1), torch.ones(5, 1, 2), torch.ones(5, 2, 1))
     tensor([[10.]])
     """
-    return _blend("addbmm", self, jnp.sum(_bmm("addbmm", batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+    return _blend("addbmm", self, rules.total(_bmm("addbmm", batch1, batch2), 0), beta, alpha)
 
 
 @blend("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

@@ -109,9 +109,9 @@ def tensordot(self, other, dims_self, dims_other):
     for i, j in zip(left, right, strict=True):
         n, m = self.shape[i], other.shape[j]
         if n != m and n == 1:
-            other = jnp.sum(other, j, keepdims=True, dtype=other.dtype)
+            other = rules.total(other, j, True)
         elif n != m and m == 1:
-            self = jnp.sum(self, i, keepdims=True, dtype=self.dtype)
+            self = rules.total(self, i, True)
         elif n != m:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {n} in dim {i} and second has "
@@ -210,7 +210,7 @@ def vecdot(x, y, dim):
         )
     broadcast_shapes(x.shape, y.shape)
     out = (jnp.conj(x) if jnp.iscomplexobj(x) else x) * y
-    return jnp.sum(out, wrap_dim(dim, out.ndim), dtype=out.dtype) if out.ndim else out
+    return rules.total(out, wrap_dim(dim, out.ndim)) if out.ndim else out
 
 
 # -- index notation ----------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def trace(self):
     """
     if self.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.ndim}")
-    return jnp.trace(self, dtype=self.dtype)
+    return rules.total(jnp.diagonal(self))
 
 
 def _triangle(name, x, keep):

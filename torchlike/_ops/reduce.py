@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import reduction
+from torchlike._decl.rules import total as total_of
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axes_of, axis_of, cast, count, is_floating, spread
 
@@ -23,7 +24,7 @@ def _evenly(grad, shape, dim, keepdim):
 
 
 def _sum(x, axes, keepdim):
-    return jnp.sum(x, axes, keepdims=keepdim, dtype=x.dtype)
+    return total_of(x, axes, keepdim)
 
 
 @reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",

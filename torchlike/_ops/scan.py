@@ -8,6 +8,7 @@ from jax import lax
 from torchlike._base.dims import broadcast_shapes
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
+from torchlike._ops._elementwise import widely
 
 _SCAN: dict[str, Any] = {"variants": "function method inplace out", "dtype": "bool_to_int"}
 
@@ -28,7 +29,7 @@ def cumsum(self, dim, dtype):
     >>> torch.cumsum(torch.tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return _scan("cumsum", self, dim, dtype, lax.cumsum)
+    return _scan("cumsum", self, dim, dtype, lambda x, axis: widely(lambda x: lax.cumsum(x, axis), x))
 
 
 def _cumprod_vjp(grad, self, dim, dtype):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.state import followed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.jvp import JvpLevel
@@ -33,7 +34,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     flat, spec = _leaves(primals, tangents)
     with JvpLevel() as level:
         duals = [level.dual(p, t) for p, t in flat]
-        out = func(*tree_unflatten(duals, spec))
+        out = followed(func)(*tree_unflatten(duals, spec))
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):

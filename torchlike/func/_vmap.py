@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
@@ -141,7 +142,7 @@ def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  
     """(the outputs with their mapped axes, their structure, where the axes are)."""
     with VmapLevel(size, randomness) as level:
         inside = [x if d is None else lift(x, d, level) for x, d in zip(flat, dims, strict=True)]
-        outputs = func(*tree_unflatten(inside, spec), **kwargs)
+        outputs = followed(func)(*tree_unflatten(inside, spec), **kwargs)
     name = _name(func)
     flat_out, out_spec = tree_flatten(outputs)
     places = _places(name, out_dims, out_spec)

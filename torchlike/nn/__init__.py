@@ -15,8 +15,10 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.nn import grad as grad
     from torchlike.nn import init as init
     from torchlike.nn import modules as modules
+    from torchlike.nn import parallel as parallel
     from torchlike.nn import parameter as parameter
     from torchlike.nn import utils as utils
     from torchlike.nn.modules import *  # noqa: F403
+    from torchlike.nn.parallel import DataParallel as DataParallel
 
-__getattr__, __dir__ = on_first_use(__name__, star="modules")
+__getattr__, __dir__ = on_first_use(__name__, {"DataParallel": "parallel"}, star="modules")

@@ -175,6 +175,10 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
+    if t._storage.stands and not t._storage.level.dead:
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage: inside of grad() use .tolist() instead"
+        )
     if t.requires_grad and state.grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if is_conj(t) and not force:

@@ -10,7 +10,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
-from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
 from torchlike._core.tensor.mutation import become, count_with, enter
@@ -343,4 +343,6 @@ def fresh(value: Any) -> Tensor:
     t = wrap(value)
     if state.inference:
         t._vc = UNTRACKED
+    if state.levels:
+        TRANSFORMS.born(t)
     return t

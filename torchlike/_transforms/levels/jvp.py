@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
@@ -26,7 +26,7 @@ from torchlike._executor import immediate
 from torchlike._ops import arithmetic
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
-from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.levels import Level, captured, level_below
 from torchlike._transforms.levels.vmap import alike, levels_of
 
 if TYPE_CHECKING:
@@ -48,9 +48,28 @@ class JvpLevel(Level):
 
     def __init__(self, functional: bool = True) -> None:
         super().__init__()
-        self.functional = functional
+        self.functional = self.owns = functional
+        self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
 
     def handle(self, made: Call) -> Any:
+        if not self.functional:
+            return self.derived(made)
+        if not made.form.writes:
+            out = self.derived(made)
+            if made.form.fresh or made.inputs[0]._storage in self.own:
+                for t in out if isinstance(out, tuple | list) else (out,):
+                    self.own.add(t._storage)
+            return out
+        if made.inputs[0]._storage not in self.own:
+            raise captured(made.op)
+        return self.derived(made)
+
+    def adopt(self, t: Tensor) -> Tensor:
+        self.own.add(t._storage)
+        return t
+
+    def derived(self, made: Call) -> Any:
+        """The results of a call, with their tangents."""
         op, form, inputs, static = made
         tangents = [self.of(x) for x in inputs]
         if all(t is None for t in tangents) or not self.thread.enabled:
@@ -94,13 +113,15 @@ class JvpLevel(Level):
 
     def inplace(self, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any]) -> Tensor:
         target, old = inputs[0], tangents[0]
-        if smooth(op):
-            dot = _dots(self, op, inputs, static, tangents)
-        else:
-            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
-        before = list(tangents)
+        before, given = list(tangents), list(inputs)
         if old is not None:
             before[0] = call(shapes.clone, (old,), (None,))
+        if state.grad and (state.levels or any(isinstance(x, Tensor) and x._rg for x in (*inputs, *tangents))):
+            given[0] = call(shapes.clone, (target,), (None,))  # what is recorded of the tangent saves the old value
+        if smooth(op):
+            dot = _dots(self, op, tuple(given), static, before)
+        else:
+            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
         call_inplace(op, inputs, static)
         if dot is None:
             return target
@@ -200,6 +221,7 @@ class JvpLevel(Level):
                 dot = same
             t = call_view(views.alias, (primal,), ())
         self.put(t, dot)
+        self.own.add(t._storage)
         return t
 
 

@@ -1,6 +1,7 @@
 """Module: the base class of neural networks. A tree of modules that hold parameters and buffers."""
 
 import importlib
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -277,6 +278,15 @@ class Module(HookMethods, StateMethods, ConvertMethods):
         for name in _HOOK_DICTS:
             self.__dict__.setdefault(name, OrderedDict())
 
+    def _replicate_for_data_parallel(self):
+        """A module with the attributes of this one, but without parameters, and with containers of its own."""
+        replica = self.__new__(type(self))
+        own = replica.__dict__
+        own.update(self.__dict__)
+        own.update(_parameters={}, _buffers=self._buffers.copy(), _modules=self._modules.copy(), _is_replica=True)
+        own.pop("_compiled_call_impl", None)  # which calls this module
+        return replica
+
     # -- walking the tree --------------------------------------------------------------------------
     def _named_members(
         self, get_members_fn: Callable, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -412,6 +422,12 @@ class Module(HookMethods, StateMethods, ConvertMethods):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of every parameter, or fill them with zeros."""
+        if self.__dict__.get("_is_replica"):
+            warnings.warn(
+                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect: its tensors are "
+                "computed from the parameters of the module, which have the gradients. Call it on that module.",
+                stacklevel=2,
+            )
         for parameter in self.parameters():
             if set_to_none and state.capture is not None:  # whether there is one need not be known
                 parameter.grad = None

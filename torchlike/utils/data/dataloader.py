@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from torchlike._base.rng import Generator
 from torchlike.utils.data._utils.collate import default_collate, default_convert
-from torchlike.utils.data._utils.worker import END, Worker, get_worker_info
+from torchlike.utils.data._utils.worker import END, Modes, Worker, get_worker_info
 from torchlike.utils.data.dataset import Dataset, IterableDataset, gathered
 from torchlike.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, host_rng
 
@@ -51,7 +51,8 @@ class DataLoader(Generic[T_co]):
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a worker before RuntimeError; 0 waits for ever.
         worker_init_fn: called in each worker with its number.
-        multiprocessing_context: checked and ignored; the workers are threads.
+        multiprocessing_context: the workers are threads; they begin in the autocast and the grad mode of the thread
+            that starts the iteration, as forked processes do, unless this names another start method.
         generator: where the order comes from, by default what ``torch.manual_seed`` seeds.
         prefetch_factor: how many batches each worker loads ahead (2).
         persistent_workers: let the workers keep their copies of the dataset from one iteration to the next.
@@ -191,6 +192,11 @@ def _check_context(context: Any) -> None:
         )
 
 
+def _forks(context: Any) -> bool:
+    """Whether workers are to begin as forked processes do, with what is set in the process."""
+    return context is None or (context if isinstance(context, str) else context.get_start_method()) == "fork"
+
+
 def _check_stream(shuffle, sampler, batch_sampler) -> None:
     given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in given.items():
@@ -299,7 +305,8 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
         init = loader.worker_init_fn if kept is None else None
         datasets = [loader.dataset] * n if kept is None else kept
         for i in range(n):
-            self._workers.append(Worker((i, n, seed + i), datasets[i], self._fetcher(), init))
+            modes = Modes() if _forks(loader.multiprocessing_context) else None
+            self._workers.append(Worker((i, n, seed + i), datasets[i], self._fetcher(), init, modes))
         if loader.persistent_workers:
             loader._worker_datasets = [worker.info.dataset for worker in self._workers]
         self._turns = itertools.cycle(self._workers)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+import torchlike.distributed as distributed
 from torchlike.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -18,7 +19,8 @@ class DistributedSampler(Sampler[T_co]):
     """Every ``num_replicas``-th index, from ``rank`` on, of an order that all replicas agree on.
 
     Args:
-        num_replicas, rank: how many share the dataset, and which of them this is.
+        num_replicas, rank: how many share the dataset, and which of them this is; by default the processes of
+            ``torch.distributed``.
         shuffle: permute the indices, anew for each epoch: call :meth:`set_epoch` before each.
         seed: the same for all replicas.
         drop_last: drop the rest of an uneven division, rather than repeat samples from the start.
@@ -40,8 +42,13 @@ class DistributedSampler(Sampler[T_co]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            raise ValueError("Default process group has not been initialized: give both num_replicas and rank.")
+        if (num_replicas is None or rank is None) and not distributed.is_initialized():
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group, "
+                "or give both num_replicas and rank."
+            )
+        num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+        rank = distributed.get_rank() if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

@@ -7,6 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from torchlike._base.state import is_grad_enabled, set_grad_enabled
+from torchlike._core.autocast.settings import restored
+
 END = object()  # a worker whose iterable dataset is exhausted
 
 
@@ -45,17 +48,37 @@ def _own_copy(dataset: Any) -> Any:
         return dataset
 
 
+class Modes:
+    """Autocast and the grad mode of the thread that makes this, for a thread that has none of its own as yet."""
+
+    def __init__(self) -> None:
+        self._autocast, self._grad = restored(), is_grad_enabled()
+
+    def enter(self) -> None:
+        """Set them in this thread, for good."""
+        self._autocast.__enter__()
+        set_grad_enabled(self._grad)
+
+
 class Worker:
     """One thread that fetches items, in the order in which they are asked for.
 
     Args:
         info: its number, how many workers there are, its seed.
         start: makes ``fetch(indices)`` of a dataset; that raises StopIteration where a stream ends.
-        init: called first, in the thread, with the number.
+        init: called first, in the thread, with the number. modes: what the thread is to be in.
     """
 
-    def __init__(self, info: tuple[int, int, int], dataset: Any, start: Callable, init: Callable | None):
+    def __init__(
+        self,
+        info: tuple[int, int, int],
+        dataset: Any,
+        start: Callable,
+        init: Callable | None,
+        modes: Modes | None = None,
+    ):
         self.info = WorkerInfo(*info, _own_copy(dataset))
+        self._modes = modes
         self._start, self._init = start, init
         self._fetch: Callable[[Any], Any] | None = None
         # An executor's threads are ended in good order when the interpreter exits; bare daemons are not.
@@ -69,6 +92,9 @@ class Worker:
         try:
             _here.info = self.info
             if self._fetch is None:
+                if self._modes is not None:
+                    self._modes.enter()
+                    self._modes = None
                 if self._init is not None:
                     self._init(self.info.id)
                 self._fetch = self._start(self.info.dataset)

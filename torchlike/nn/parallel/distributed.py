@@ -1,0 +1,179 @@
+"""One module in several processes, which agree on its gradients. As yet one process."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchlike._base.frames import warn
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed import _rendezvous
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized, one_process
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parallel._places import place_of
+from torchlike.nn.parameter import is_lazy
+from torchlike.utils import _pytree as pytree
+
+__all__ = ["DistributedDataParallel"]
+
+
+class DistributedDataParallel(Module):
+    """A module whose copies in all processes get the mean of their gradients.
+
+    There is one process as yet: the module is called as it is, and its gradients are its own. The names in
+    ``state_dict()`` begin with ``module.``, as everywhere. A process without a group is one by itself, if no launcher
+    says otherwise.
+
+    Args:
+        module: what is called; it has a parameter that requires grad.
+        device_ids: for a module on one GPU or TPU the number of that, where the arguments are brought to; None or
+            empty for one on CPUs or on several devices. output_device: accepted.
+        process_group: from ``torch.distributed``, by default that of all processes.
+        dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters, gradient_as_bucket_view,
+            static_graph, forward_sync_buffers: how copies are kept equal; without effect with one process.
+
+    Raises:
+        RuntimeError: no parameter requires grad, or one has no shape as yet. ValueError: wrong ``device_ids``.
+        NotImplementedError: more than one process, mixed precision, a device mesh, delayed reductions.
+
+    >>> import torchlike as torch
+    >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    >>> with model.no_sync():
+    ...     model(torch.ones(1, 2)).sum().backward()
+    >>> model.module.bias.grad, list(model.state_dict())
+    (tensor([1.]), ['module.weight', 'module.bias'])
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0,
+        broadcast_buffers: bool | None = None, init_sync: bool = True, process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None, find_unused_parameters: bool = False, check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False, static_graph: bool = False, delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None, mixed_precision: Any = None, device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False, bucket_cap_mb_list: list[int] | None = None,
+        batched_grad_copy: bool = False, forward_sync_buffers: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        _refuse(
+            delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
+            param_to_hook_all_reduce=param_to_hook_all_reduce, device_mesh=device_mesh,
+        )  # fmt: skip
+        self.process_group = _group_of(process_group)
+        places = _places_of(module)
+        self.device_ids = _checked_ids(device_ids, output_device, places)
+        self.output_device = None if self.device_ids is None else self.device_ids[0]
+        if output_device is not None and self.device_ids is not None:
+            self.output_device = output_device
+        self.is_multi_device_module = len(places) > 1
+        self.device = next(p.device for p in module.parameters() if p.requires_grad)
+        self.device_type = self.device.type
+        self.dim, self.module = dim, module
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view, self.mixed_precision = gradient_as_bucket_view, mixed_precision
+        self.forward_sync_buffers = _sync_buffers(broadcast_buffers, forward_sync_buffers)
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        if check_reduction:
+            warn(
+                "The `check_reduction` argument of DistributedDataParallel is deprecated; leave it out.", FutureWarning
+            )
+
+    @property
+    def broadcast_buffers(self) -> bool:
+        """Whether buffers are made equal before each forward."""
+        return self.forward_sync_buffers
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What ``module`` returns, for arguments that are brought to its device."""
+        if self.device_ids:
+            home = self.device
+
+            def moved(x: Any) -> Any:
+                return x.to(home) if isinstance(x, Tensor) else x
+
+            inputs, kwargs = pytree.tree_map(moved, (inputs, kwargs))
+        return self.module(*inputs, **kwargs)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A context in which gradients are added up in this process alone, until the first backward outside of it."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    @contextlib.contextmanager
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Iterator[None]:
+        """A context for processes that run out of batches at different times: with one process nothing happens."""
+        yield
+
+    def register_comm_hook(self, state: object, hook: Any) -> None:
+        """Not supported: how gradients are sent. TypeError for what cannot be called."""
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        raise NotImplementedError(
+            "DistributedDataParallel.register_comm_hook is not supported: with one process nothing is sent"
+        )
+
+
+def _refuse(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise NotImplementedError(f"DistributedDataParallel({name}=) is not supported: leave it out")
+
+
+def _group_of(given: Any) -> ProcessGroup | None:
+    """The group that is meant; without one this process is by itself, unless a launcher has started several."""
+    if given is not None and not isinstance(given, ProcessGroup):
+        raise TypeError(
+            f"DistributedDataParallel(): argument 'process_group' must be a group from torch.distributed, "
+            f"not {type(given).__name__}"
+        )
+    if given is None and not is_initialized():
+        one_process(_rendezvous.launched_with(), "DistributedDataParallel")
+        return None
+    return found(given)
+
+
+def _places_of(module: Module) -> set[Any]:
+    """The devices of a module's parameters, that can be trained."""
+    tensors = list(module.parameters())
+    if any(is_lazy(t) for t in itertools.chain(tensors, module.buffers())):
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. "
+            "Run a dummy forward pass to correctly initialize the modules"
+        )
+    if not any(p.requires_grad for p in tensors):
+        raise RuntimeError(
+            "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
+        )
+    return {p.device for p in tensors}
+
+
+def _checked_ids(device_ids: Any, output_device: Any, places: set[Any]) -> list[Any] | None:
+    if not device_ids:
+        return None
+    if len(device_ids) > 1:
+        raise ValueError("device_ids can only be None or contain a single element.")
+    if len(places) > 1 or next(iter(places)).type == "cpu":
+        raise ValueError(
+            "DistributedDataParallel device_ids and output_device arguments only work with single-device/"
+            f"multiple-device GPU modules or CPU modules, but got device_ids {device_ids}, output_device "
+            f"{output_device}, and module parameters {places}."
+        )
+    (home,) = places
+    if place_of(device_ids[0]) != home:
+        raise ValueError(
+            f"DistributedDataParallel(device_ids={device_ids}) expects the module there, but it is on '{home}': move "
+            f"it with module.to('{place_of(device_ids[0])}')"
+        )
+    return list(device_ids)
+
+
+def _sync_buffers(broadcast_buffers: bool | None, forward_sync_buffers: bool | None) -> bool:
+    if broadcast_buffers is not None:
+        warn("`broadcast_buffers` is deprecated. Use `forward_sync_buffers` instead.", FutureWarning)
+    chosen = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
+    return True if chosen is None else chosen
