@@ -16,10 +16,10 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.autograd.hooks import warn_if_has_hooks
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.factories import demand_format, formatted
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
 from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version

@@ -10,12 +10,13 @@ from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
 from torchlike._core.autograd.operator_node import node_class
 from torchlike._core.conversion.convert import place
-from torchlike._core.conversion.factories import checked_size, demand_format, format_strides
+from torchlike._core.conversion.factories import checked_size
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
+from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import become, bump, count_with, current, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format
