@@ -9,6 +9,7 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import GradientEdge, gradients
 from torchlike._core.autograd.fields import mark
 from torchlike._core.dispatch.dispatch import refresh
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.grad import GradLevel
@@ -140,6 +141,7 @@ def _lifted(level: GradLevel, tree: Any) -> Any:
     return tree_map(lambda x: level.lift(x) if isinstance(x, Tensor) else x, tree)
 
 
+@unseen
 def _differentiable(flat: list) -> list[GradientEdge]:
     """Where the gradients of the arguments go, which begin to require grad."""
     for x in flat:
@@ -158,6 +160,7 @@ def _split(out: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     return out
 
 
+@unseen
 def _demand_scalar(out: Any) -> None:
     if not isinstance(out, Tensor):
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
@@ -205,11 +208,16 @@ def _pulled(level, roots, seeds, edges, arguments, keep, create) -> list[Tensor]
     used = [(r, s) for r, s in zip(roots, seeds, strict=True) if r is not None and r.node is not None]
     if create is None:
         create = bool(state.grad)
-    create = create and (level.tracks or any(isinstance(s, Tensor) and s.requires_grad for _, s in used))
+    create = create and (level.tracks or any(nodes.requires_grad(s) for _, s in used if isinstance(s, Tensor)))
     found: Any = [None] * len(edges)
     if used and edges:
         found = gradients([r for r, _ in used], edges, [s for _, s in used], keep, create, True)
-    return [zeros_like(x.detach()) if g is None else g for g, x in zip(found, arguments, strict=True)]
+    return [_zeros(x) if g is None else g for g, x in zip(found, arguments, strict=True)]
+
+
+@unseen
+def _zeros(x: Tensor) -> Tensor:
+    return zeros_like(x.detach())
 
 
 def _shape_of(spec: Any) -> str:

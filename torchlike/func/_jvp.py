@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.state import followed
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.jvp import JvpLevel
@@ -50,6 +51,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     return (*results, tree_map(lambda x: _plain(level, x), aux)) if has_aux else results
 
 
+@unseen
 def _leaves(primals: Any, tangents: Any) -> tuple:
     """([(primal, tangent)], structure of the primals), after the checks."""
     if not isinstance(primals, tuple):
@@ -91,6 +93,7 @@ def _outputs(out: Any) -> tuple:
     return outs, spec
 
 
+@unseen
 def _pair(level: JvpLevel, out: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     """The output and its tangent, as tensors of the level below."""
     dot = level.of(out)

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -86,6 +87,7 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
     return found
 
 
+@unseen
 def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     """(length of the mapped axes, axis of each leaf, the leaves, their structure), after the checks."""
     where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
@@ -116,6 +118,11 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
             f"{sizes} for the mapped dimension"
         )
     return sizes[0], dims, flat, spec
+
+
+def batch_size(in_dims: Any, args: tuple, func: Callable) -> int:
+    """The length of the mapped axes."""
+    return _mapped(func, in_dims, args)[0]
 
 
 def _checked(where: str, x: Any, dim: Any) -> int | None:

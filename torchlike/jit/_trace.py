@@ -58,8 +58,8 @@ def trace(
     """A function or module whose calls are compiled, as by :func:`torch.compile`, and which ran once with the examples.
 
     What Python decides on (shapes, values, attributes of the module) is decided in every call, so that a call with
-    other shapes is right too. Modules keep the mode (``training``) and the Python attributes that they had; their parameters
-    and buffers are the module's own.
+    other shapes is right too. Modules keep the mode (``training``) and the Python attributes that they had; their
+    parameters and buffers are the module's own.
 
     Args:
         example_inputs: a tensor, or a tuple of them and of lists, tuples and dicts of them. example_kwarg_inputs: the
