@@ -195,7 +195,7 @@ def copied(module: Module, kind: type, memo: dict[int, Any], *, shared: bool = F
     if isinstance(module, ScriptModule) and not shared and kind is not Module:
         return module
     original: Any = type(module)
-    cls = original if kind is Module else _class_of(kind, original)
+    cls: Any = original if kind is Module else _class_of(kind, original)
     new = cls.__new__(cls)
     memo[id(module)] = new
     state, kept = dict(module.__dict__), ("_parameters", "_buffers") if shared else ()
