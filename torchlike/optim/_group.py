@@ -10,9 +10,11 @@ import numpy as np
 
 from torchlike._aten.python_dispatch import wrappers_alive
 from torchlike._base.dtypes import float32, float64, get_default_dtype
+from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
@@ -40,13 +42,19 @@ def zeros(shape, dtype):
 
 
 def zeros_like(p):
-    """Zeros in the shape and dtype of a parameter."""
-    return zeros(tuple(p.shape), p.dtype)
+    """Zeros in the shape, dtype and memory order of a parameter."""
+    return _laid_as(zeros(tuple(p.shape), p.dtype), p)
 
 
 def filled_like(p, number):
-    """One number in the shape and dtype of a parameter."""
-    return _kept(np.full(tuple(p.shape), number, p.dtype.np))
+    """One number in the shape, dtype and memory order of a parameter."""
+    return _laid_as(_kept(np.full(tuple(p.shape), number, p.dtype.np)), p)
+
+
+def _laid_as(t, p):
+    if p._view is not None and (strides := preserve_strides(p._view.layout)) != t.stride():
+        restride(t, strides)
+    return t
 
 
 def scalar_count(value=0.0):
