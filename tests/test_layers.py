@@ -19,7 +19,7 @@ PUBLIC = """
 _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-amp
+amp interop.jax_functions
 random linalg special backends cpu cuda distributed
 _logging autograd nn
 func

@@ -339,6 +339,11 @@ def array_of(t: Any) -> jax.Array:
     return settled(value_of(t))
 
 
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a tensor: the ``is_leaf`` of the library's own trees, since to jax a tensor is a node."""
+    return isinstance(x, Tensor)
+
+
 def fresh(value: Any) -> Tensor:
     """As ``wrap``, for what is made outside of dispatch: in inference mode an inference tensor."""
     t = wrap(value)
