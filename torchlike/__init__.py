@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import export as export
     from torchlike import func as func
     from torchlike import functional as functional
+    from torchlike import functorch as functorch
     from torchlike import interop as interop
     from torchlike import library as library
     from torchlike import linalg as linalg

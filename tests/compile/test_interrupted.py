@@ -9,6 +9,14 @@ from compile_kit import data, numbers, same
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.capture import program as programs
+
+
+@pytest.fixture(params=["ahead of its guards", "overwriting"], autouse=True)
+def way(request, monkeypatch):
+    """How a small program runs: both ways are to be had."""
+    if request.param == "overwriting":
+        monkeypatch.setattr(programs, "_FEW", 0)
 
 
 class Interrupt:
@@ -74,7 +82,7 @@ def interrupted_everywhere(again=0, files=("<torchlike program>",)):
     """(the state before a call, those after interruptions of it, one for each instruction)."""
     step, states = after(2, Step()), []
     [(_, program)] = [pair for found in step.run.programs.values() for pair in found]
-    assert program.donated
+    assert bool(program.donated) is not bool(program.hold)
     before = [t.detach().clone() for t in step.state()]
     while True:
         try:

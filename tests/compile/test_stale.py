@@ -44,8 +44,8 @@ def story(function):
 
 
 def calls(run, change, times=3):
-    """The results of calls with ``change(i)`` between them."""
-    found = []
+    """The results of calls with ``change(i)`` between them; ahead of the first, some that make it run ahead."""
+    found = [run(x2()), run(x2())]
     for i in range(times):
         found.append(run(x2()))
         change(i)
@@ -312,7 +312,7 @@ def a_context_manager_by_decorator(wrap):
 
 @story
 def zip_made_outside(wrap):
-    pairs = zip([1.0, 2.0, 3.0, 4.0, 5.0], range(5), strict=True)
+    pairs = zip([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], range(7), strict=True)
     return calls(wrap(lambda x: x * next(pairs)[0]), lambda i: None)
 
 
@@ -330,7 +330,7 @@ def enumerate_made_outside(wrap):
 
 @story
 def itertools_made_outside(wrap):
-    cycle, chain = itertools.cycle([1.0, 2.0, 3.0]), itertools.chain([1.0], [5.0], [7.0], [9.0])
+    cycle, chain = itertools.cycle([1.0, 2.0, 3.0]), itertools.chain([1.0], [5.0], [7.0], [9.0, 4.0, 2.0])
     return calls(wrap(lambda x: x * next(cycle) + next(chain)), lambda i: None)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from torchlike._base.state import state
+from torchlike._base.threads import alone
 from torchlike._executor import level
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.kernels import jit
@@ -75,7 +76,7 @@ def replace(
         if recorder.calls:
             return _certainly(keep, run(function, static, *trees))
         trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
-    if threading.active_count() == 1 or {type(s.value) for s in storages} - {Array, Pending}:
+    if alone() or {type(s.value) for s in storages} - {Array, Pending}:
         return _replace(function, static, owned, trees, keep)
     loan = Loan(storages)
     try:

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlike._base.state import no_grad, state
+from torchlike._core.autograd import custom_function
 from torchlike._core.dispatch.layers import TRANSFORMS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.grad import GradLevel
 from torchlike._transforms.levels.jvp import NONE, JvpLevel, base_of
 from torchlike._transforms.levels.levels import level_below
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
@@ -32,6 +34,8 @@ def apply(cls: Any, args: tuple) -> Any:
         )
     if isinstance(level, VmapLevel):
         return _mapped(level, cls, args)
+    if isinstance(level, GradLevel):
+        return _differentiated(level, cls, args)
     tangents = [level.of(a) if level.thread.enabled else None for a in args]
     with level_below(level):
         if all(t is None for t in tangents):
@@ -52,6 +56,42 @@ def _unmapped(args: tuple) -> bool:
         isinstance(level, VmapLevel) and not level.functional and all(level.of(a) is None for a in args)
         for level in state.levels
     )
+
+
+# -- grad --------------------------------------------------------------------------------------------
+
+
+def _differentiated(level: GradLevel, cls: Any, args: tuple) -> Any:
+    """The call on the tape of the level, whose forward is the call at the level below."""
+    with level_below(level):
+        lowered = tuple([level.lower(a) for a in args])
+        tracked = level.tracked(args)
+    if not tracked:
+        return cls._run(args, None)
+    given = {id(low): a for low, a in zip(lowered, args, strict=True) if isinstance(low, Tensor)}
+    grad = state.grad
+
+    def lifted(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        own = given.get(id(x))
+        return level.lift(x) if own is None else own
+
+    def forward(*args: Any) -> Any:
+        before, state.grad = state.grad, grad
+        try:
+            with level_below(level):
+                output = level.below(cls.apply, *lowered)
+                for a in args:
+                    if level.holds(a):
+                        level.refreshed(a)
+        finally:
+            state.grad = before
+        return tuple([lifted(x) for x in output]) if isinstance(output, tuple) else lifted(output)
+
+    constants = tuple([level.constant(a) for a in args])
+    given.update((id(low), a) for low, a in zip(lowered, constants, strict=True) if isinstance(low, Tensor))
+    return custom_function.run(cls._backward_cls(), forward, cls.setup_context, constants)
 
 
 # -- jvp ---------------------------------------------------------------------------------------------

@@ -234,8 +234,8 @@ def backward(
     """
     if state.levels and any(level.functional for level in state.levels):
         raise RuntimeError(
-            "backward() called inside a functorch transform. This is not supported: call backward() outside of "
-            "functorch transforms, or torch.autograd.grad inside."
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+            "functorch.vjp instead or call backward() outside of functorch transforms."
         )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)

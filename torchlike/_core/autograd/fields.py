@@ -172,8 +172,9 @@ def differentiable(t: Tensor) -> bool:
 
 _IN_TRANSFORM = (
     "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of "
-    "a function being transformed by a functorch transform. This is unsupported: call requires_grad_() outside of a "
-    "function being transformed instead."
+    "a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
+    "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being "
+    "transformed instead."
 )
 
 

@@ -94,6 +94,8 @@ class SavesTensors(nodes.Node):
             return t.tensor(self, position, made_by)
         if t._vc.version != version:
             raise RuntimeError(modified(t, version, self, self._output_of(position)))
+        if t._storage.stands and t._storage.level.dead:  # the tape of a transform, which has ended
+            return t._storage.level.lower(t)
         own = self._output_of(position)
         if own is None:
             if t._ex is not None and t._ex.get("detached", 0) > self._seq:

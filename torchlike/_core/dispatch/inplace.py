@@ -66,17 +66,19 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
 INPLACE = Form("inplace", call_inplace, writes=True)
 
 
-def finish(op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool) -> None:
-    """Write the result into the first input and rewrite its history."""
+def finish(
+    op: Kernel, inputs: Inputs, static: Static, values: Values, out: Any, record: bool, put: Callable = write
+) -> None:
+    """Write the result into the first input, with ``put(target, value)``, and rewrite its history."""
     target = inputs[0]
     plan = plan_for(op, inputs, static, values) if record else None
     if plan is None:
-        write(target, out)
+        put(target, out)
         return
     edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
     saved = [_saved(i, inputs[i], values[i], target) for i in plan.inputs]
     versions = [None if KIND[x.__class__] == 2 else x._vc.version for x in saved]
-    write(target, out)
+    put(target, out)
     node = operator_node.make(op, plan, edges, saved, versions)
     rebase(target, node, 0 if 0 in plan.wanted else None)
     if plan.outputs:

@@ -89,14 +89,16 @@ class TransformLayer(Layer):
     Attributes, set by the modules that implement them:
         over_rows: ``over_rows(function, tensors)``, the results of a function for each row of tensors, stacked.
         apply: ``apply(cls, args)``, a call of a custom Function inside of transforms.
+        born: ``born(tensor)``, told of a new tensor that no operator call has made.
     """
 
-    __slots__ = ("apply", "over_rows")
+    __slots__ = ("apply", "born", "over_rows")
 
     def __init__(self) -> None:
         super().__init__("function transforms", flags.LEVELS, switches=False)
         self.over_rows: Any = None
         self.apply: Any = None
+        self.born: Any = None
 
 
 class DispatchLayer(Layer):

@@ -10,7 +10,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous, is_contiguous, is_contiguous_channels_last
 from torchlike._base.state import state
-from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
 from torchlike._core.tensor.mutation import become, count_with, enter
@@ -338,9 +338,16 @@ def array_of(t: Any) -> jax.Array:
     return settled(value_of(t))
 
 
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a tensor: the ``is_leaf`` of the library's own trees, since to jax a tensor is a node."""
+    return isinstance(x, Tensor)
+
+
 def fresh(value: Any) -> Tensor:
     """As ``wrap``, for what is made outside of dispatch: in inference mode an inference tensor."""
     t = wrap(value)
     if state.inference:
         t._vc = UNTRACKED
+    if state.levels:
+        TRANSFORMS.born(t)
     return t

@@ -33,6 +33,10 @@ class Unsettled(Exception):
     """Values that other threads have still to compute; nothing has been done."""
 
 
+class Stale(Exception):
+    """A program that ran ahead of its guards is not the one to run; nothing has been done."""
+
+
 def ready(value: Any) -> Any:
     """The array of a value that need not be waited for."""
     if value.__class__ is not Pending:
@@ -78,18 +82,12 @@ class Writer:
         return names["run"]
 
 
-def straight(program: Program, inference: bool, shown: bool) -> Callable[..., Any]:
+def straight(program: Program, shown: bool) -> Callable[..., Any]:
     """``run(leaves, numbers)`` of a program: what a call reads, computes, writes and returns.
 
     ``shown``: whether other threads may look meanwhile, for whom there are tokens.
     """
-    w = Writer()
-    w.names.update(
-        value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
-        getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
-        unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, deque=deque, set_value=Storage.value.__set__,
-    )  # fmt: skip
+    w = _writer(program)
     if program.effects is not None:
         program.effects.begin(w)
     _gather(w, program)
@@ -98,8 +96,54 @@ def straight(program: Program, inference: bool, shown: bool) -> Callable[..., An
         _compute(w, program, shown)
         _leave(w, program, shown)
     w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves)")
-    _give(w, program, inference)
+    _give(w, program)
     return w.function("def run(leaves, numbers):")
+
+
+def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[..., Any]:
+    """``run(leaves)``: a call whose guards are checked while the program computes; raises Stale if they do not hold.
+
+    See Note [Ahead] in :mod:`program`.
+    """
+    w, lent = _writer(program), program.fixed[: program.lent] if shown else []
+    w.names.update(
+        Stale=Stale, hold=hold, holds=program.holds, united=program.united, numbers_now=program.numbers,
+        examine=program.examine,
+    )  # fmt: skip
+    w.add("try:")
+    with w.block():
+        w.add("numbers = numbers_now()")
+        _gather(w, program)
+    w.add("except Exception:", "    raise Stale from None")  # what is wrong the guards tell
+    if lent and program.together:
+        w.add("if not united():", "    raise Stale")  # the tokens are different ones
+    w.add("kept = []", "try:")
+    with w.block():
+        w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
+        w.add("outs = early(*values)")
+        w.add(f"if not (hold() and holds(leaves{', True' if lent else ''})):", "    raise Stale")
+        if program.errors:
+            w.add("if failed:", "    examine()")
+        if program.effects is not None:
+            program.effects.begin(w)
+        w.add("kept.append(outs)")
+        if program.errors:
+            w.add(f"failed.append(outs[{program.flags}])")
+        _leave(w, program, shown)
+    w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves, True)")
+    _give(w, program)
+    return w.function("def run(leaves):")
+
+
+def _writer(program: Program) -> Writer:
+    w = Writer()
+    w.names.update(
+        value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
+        getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
+        unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
+        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, deque=deque, set_value=Storage.value.__set__,
+    )  # fmt: skip
+    return w
 
 
 def finishing(program: Program) -> Callable[..., Any]:
@@ -168,10 +212,10 @@ def _tensor(w: Writer, holder: Same) -> str:
 
 def _compute(w: Writer, program: Program, shown: bool) -> None:
     """Run, with tokens in place of the arrays that are overwritten."""
-    lent, limit = program.fixed[: program.donated], "ONE" if shown else "TWO"
+    lent, limit = program.fixed[: program.lent], "ONE" if shown else "TWO"
     w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent) if shown])
-    if lent:
-        w.add(f"if max(map(getrefcount, islice(values, {len(lent)}))) > {limit}:")
+    if program.donated:
+        w.add(f"if max(map(getrefcount, islice(values, {program.donated}))) > {limit}:")
         w.add(f"    unshare(values, {limit})")
     w.add("kept.extend(starmap(early, [values]))", "[outs] = kept")  # one call: see Note [Donation]
     if program.errors:
@@ -181,7 +225,7 @@ def _compute(w: Writer, program: Program, shown: bool) -> None:
 def _leave(w: Writer, program: Program, shown: bool) -> None:
     """What the call changes outside."""
     _write(w, program.writes)
-    if program.donated and shown:
+    if program.lent and shown:
         w.add("if max(map(getrefcount, tokens)) > ONE:", "    redeem(outs)")
     _leave_others(w, program)
 
@@ -213,7 +257,7 @@ def _picker(slots: Sequence[int]) -> Callable[..., Any]:
     return itemgetter(*slots) if len(slots) > 1 else itemgetter(slice(slots[0], slots[0] + 1))
 
 
-def _give(w: Writer, program: Program, inference: bool) -> None:
+def _give(w: Writer, program: Program) -> None:
     """New gradients, and the results."""
     given = [m for _, m in program.grads if m is not None] + program.result + program.kept
     made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
@@ -225,7 +269,9 @@ def _give(w: Writer, program: Program, inference: bool) -> None:
         w.add("node = history(outs, leaves)")
     if not all(a or b for a, b in zip(simple, known, strict=True)):
         w.add("make = Maker(outs, leaves, lambda root: (node, root)).make")
-    expressions = {id(m): _made(w, m, k, s, inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))}
+    expressions = {
+        id(m): _made(w, m, k, s, program.inference) for k, (m, s) in enumerate(zip(made, simple, strict=True))
+    }
     for k, (key, n) in enumerate(Counter(map(id, given)).items()):
         if n > 1 and expressions[key].startswith("make("):
             w.add(f"m{k} = {expressions[key]}")

@@ -19,6 +19,7 @@ from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
+from torchlike._transforms.capture.calling import Stale
 from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
@@ -49,7 +50,7 @@ class CompiledFunction:
     Attributes:
         programs: {kind of arguments: [(guards, program)]}.
         kinds: {kind: whether arguments are of it, as straight code, or None}. latest: that of the latest call, with its
-            programs, or None.
+            programs and the one of them that ran, or None.
         eager: why it is no single program any more, or None. broken: whether it then runs in pieces. lines: where
             they end.
     """
@@ -72,7 +73,7 @@ class CompiledFunction:
         self.programs, self.count, self.single, self.broken = {}, 0, 0, False
         self.changes, self.moving, self.fixed = 0, set(), set()
         self.lines, self.spent = set(), 0
-        self.latest: tuple[Any, Any] | None = None
+        self.latest: tuple[Any, Any, Any] | None = None
         self.kinds: dict[Any, Any] = {}
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -88,6 +89,11 @@ class CompiledFunction:
         cut()
         latest = self.latest
         if latest is not None and not kwargs and latest[0](args):
+            if latest[2].hold is not None:
+                try:
+                    return latest[2].ahead(args)
+                except Stale:
+                    latest[2].waste()
             try:
                 for guards, program in latest[1]:
                     if guards.hold() and program.holds(args):
@@ -107,7 +113,7 @@ class CompiledFunction:
         found = self.programs.get(key, ())
         for guards, program in found:
             if guards.hold() and program.holds(leaves):
-                self._remember(key, leaves, None if kwargs or not _are(leaves, args) else found)
+                self._remember(key, leaves, None if kwargs or not _are(leaves, args) else found, guards, program)
                 return program(leaves, (args, kwargs))
         with self.compiling:
             failed = None
@@ -121,12 +127,15 @@ class CompiledFunction:
             return result
         return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
 
-    def _remember(self, key: Any, leaves: list[Any], found: Any) -> None:
+    def _remember(self, key: Any, leaves: list[Any], found: Any, guards: Guards, program: Program) -> None:
         """Let the next call look here first."""
         if key not in self.kinds:
             self.kinds[key] = None if found is None else same_kind(key, leaves)
         same = self.kinds[key]
-        self.latest = None if same is None else (same, found)
+        self.latest = None
+        if same is not None:
+            program.look_ahead(guards.hold)
+            self.latest = same, found, program
 
     def _new(self, key: Any, leaves: list[Any], tree: Any, failed: Any, given: Any) -> tuple[Any, Any]:
         """(what the first call of a new program returns, why there is none)."""

@@ -24,7 +24,7 @@ class Numbers:
             array, because each input of a program costs a call as much as a small kernel.
 
     Attributes:
-        first: the inputs of the first call.
+        first: the inputs of the first call. pure: whether to ask for the numbers changes nothing.
     """
 
     def __init__(self, dynamic: Sequence[Any]) -> None:
@@ -41,6 +41,7 @@ class Numbers:
             else:
                 self._getters.append((i, getter))
         self._tables = list(tables.items())
+        self.pure = all([getter is float for _, getter in self._getters])
         self._dtypes = [array.dtype for array, _ in dynamic]
         self.first = [None] * len({place for place, _ in self._places})
         for (array, _), (place, within) in zip(dynamic, self._places, strict=True):

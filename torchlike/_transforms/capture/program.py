@@ -15,6 +15,7 @@ raises in between, the call does all that it still had to do before it goes on r
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from itertools import islice, starmap
@@ -27,13 +28,23 @@ import numpy as np
 
 from torchlike._base.jaxprs import Literal, jaxpr_as_fun
 from torchlike._base.state import state
+from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
-from torchlike._transforms.capture.calling import Unsettled, finishing, holding, sharing, straight, uniting
+from torchlike._transforms.capture.calling import (
+    Stale,
+    Unsettled,
+    ahead,
+    finishing,
+    holding,
+    sharing,
+    straight,
+    uniting,
+)
 from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
@@ -50,6 +61,8 @@ if TYPE_CHECKING:
 _ORDER = ("storage", "arg", "grad", "dynamic")  # of a program's inputs
 _ATTEMPTS = 100  # at finishing or undoing a call that is interrupted again and again
 _SMALL = 4096  # bytes below which equal outputs become one array
+_COPIED, _FEW = 1 << 20, 64  # bytes and arrays up to which what a program replaces is not overwritten; see Note [Ahead]
+_WASTED = 3  # runs for nothing after which a program waits for its guards
 
 
 class Moved(Exception):
@@ -61,6 +74,7 @@ class Program:
 
     Attributes:
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
+            lent: how many hold tokens while other threads may look; see Note [Donation].
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
         passes: whether it returns containers that it is given.
         getters: of the arguments that are read from objects. owned: ids of the storages it reads.
@@ -70,6 +84,7 @@ class Program:
         adding: what is held by all that add to ``.grad``, if the program does.
         effects, kept: what it does to Python objects, or None, and how the tensors are made that it gives them.
         again: whether it may run again; else only for the call that was traced.
+        hold: the guards that are asked while it computes, or None. wasted: how often they did not hold then.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -94,7 +109,8 @@ class Program:
         self.united, self.grads_hold = uniting(self), holding(self, ANY)
         self.shares = sharing(self, trace)
         self._kept_shares = trace.sharing  # keeps alive what ``shares`` knows by its id
-        self.run, self.run_alone = [straight(self, state.inference, shown) for shown in (True, False)]
+        self.inference, self.wasted = state.inference, 0
+        self.hold: Callable[[], bool] | None = None
 
     def _outputs(self, trace: Trace, slots: Sequence[int], storages: Sequence[Storage]) -> list[int]:
         """The slots to compute, each small value once: first those that replace an input, in the inputs' order.
@@ -173,16 +189,47 @@ class Program:
         self.calls_host = calls_host(early)
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
-        self.donated = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
-        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.donated]]
+        self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
+        self.small = len(values) <= _FEW and sum([v.nbytes for v in values]) <= _COPIED
+        self.donated = 0 if self.small else self.lent
+        self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.lent]]
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
 
     # -- calls -----------------------------------------------------------------------------------
-    def holds(self, leaves: list[Any]) -> bool:
-        """Whether storages that are one input hold one array, tensors have the gradients that they had, and the
-        arguments share what they shared.
+    run = functools.cached_property(lambda self: straight(self, shown=True))
+    run_alone = functools.cached_property(lambda self: straight(self, shown=False))
+
+    _ahead = functools.cached_property(lambda self: ahead(self, self.hold, shown=True))
+    _ahead_alone = functools.cached_property(lambda self: ahead(self, self.hold, shown=False))
+
+    def look_ahead(self, hold: Callable[[], bool]) -> None:
+        """Run ahead of ``hold`` from now on, if that does no harm. See Note [Ahead]."""
+        harmless = self.small and self.numbers.pure and not (self.calls_host or self.getters or self.passes)
+        if harmless and self.hold is None and self.wasted < _WASTED:
+            self.hold = hold
+            self._ahead_alone if alone() else self._ahead  # noqa: B018 (written now: the next calls are quick)
+
+    def ahead(self, leaves: Any) -> Any:
+        """The call, before it is known whether it is the one to make; raises Stale, with nothing done, if it is not."""
+        if alone():
+            return self._ahead_alone(leaves)
+        if self.adding is None:
+            with self.lock:
+                return self._ahead(leaves)
+        with self.adding, self.lock:
+            return self._ahead(leaves)
+
+    def waste(self) -> None:
+        """It ran ahead of guards that did not hold."""
+        self.wasted += 1
+        if self.wasted >= _WASTED:
+            self.hold = None
+
+    def holds(self, leaves: Any, united: bool = False) -> bool:
+        """Whether storages that are one input hold one array (or are ``united``), tensors have the gradients that they
+        had, and the arguments share what they shared.
         """
-        if not (self.united() and self.grads_hold() and self.shares(leaves)):
+        if not ((united or self.united()) and self.grads_hold() and self.shares(leaves)):
             return False
         return not self.getters or self._apart(leaves)
 
@@ -212,7 +259,7 @@ class Program:
             all_settled(waiting)  # with no lock held: others compute them
 
     def _call(self, leaves: list[Any], numbers: Any) -> Any:
-        if threading.active_count() == 1:
+        if alone():
             return self.run_alone(leaves, numbers)
         if self.adding is None:
             with self.lock:
@@ -229,24 +276,29 @@ class Program:
             if max(map(getrefcount, islice(values, i, i + 1))) > limit:
                 values[i] = jnp.array(settled(values[i]))
 
-    def recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
+    def recover(
+        self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any], ahead: bool = False
+    ) -> Any:
         """Deal with ``error``: finish what a call that has run still has to do, or undo what it has begun.
 
-        Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run.
+        Run once more where a storage held what was recorded. ``kept``: holds the outputs, if it has run. ``ahead``: of
+        its guards, which tell more than the error.
         """
         for _ in range(_ATTEMPTS):
             try:
-                return self._recover(values, error, kept, leaves)
+                return self._recover(values, error, kept, leaves, ahead)
             except BaseException as again:
                 if again is error or isinstance(again, Unsettled):
                     raise
                 error = again  # came in between
         raise error
 
-    def _recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any]) -> Any:
+    def _recover(self, values: list[Any], error: BaseException, kept: list[Any], leaves: list[Any], ahead: bool) -> Any:
         if kept:
             self._finish(kept[0], leaves)
             raise error
+        if ahead and isinstance(error, Exception) and not any([error is e for e in self.errors]):
+            error = Stale()
         found = [v for v in values if v.__class__ is Pending] if isinstance(error, TypeError | ValueError) else []
         missing = [v for v in found if v.array is None]
         if found and not missing:
@@ -261,7 +313,9 @@ class Program:
                     raise
                 error = again
         for storage, token, value in zip(self.fixed, self.tokens, values, strict=False):
-            storage.value = token.array = value
+            if storage.value is token:  # nobody has written meanwhile
+                storage.value = value
+            token.array = value
         self.tokens[:] = [pending(token.kind, self) for token in self.tokens]
         raise Unsettled(*missing) if missing else error
 
@@ -278,7 +332,7 @@ class Program:
     def redeem(self, outs: list[Any]) -> None:
         """Other threads took tokens: they stand for the new values from now on."""
         taken = [count > ONE for count in map(getrefcount, self.tokens)]
-        for i, storage in enumerate(self.fixed[: self.donated]):
+        for i, storage in enumerate(self.fixed[: self.lent]):
             if taken[i]:
                 self.tokens[i].array = outs[self.replaced[id(storage)]]
                 self.tokens[i] = pending(self.tokens[i].kind, self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.state import state
@@ -17,6 +17,7 @@ from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.tensor import Tensor, wrap
@@ -26,7 +27,7 @@ from torchlike._executor import immediate
 from torchlike._ops import arithmetic
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
-from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.levels import Level, captured, level_below
 from torchlike._transforms.levels.vmap import alike, levels_of
 
 if TYPE_CHECKING:
@@ -48,9 +49,28 @@ class JvpLevel(Level):
 
     def __init__(self, functional: bool = True) -> None:
         super().__init__()
-        self.functional = functional
+        self.functional = self.owns = functional
+        self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
 
     def handle(self, made: Call) -> Any:
+        if not self.functional:
+            return self.derived(made)
+        if not made.form.writes:
+            out = self.derived(made)
+            if made.form.fresh or made.inputs[0]._storage in self.own:
+                for t in out if isinstance(out, tuple | list) else (out,):
+                    self.own.add(t._storage)
+            return out
+        if made.inputs[0]._storage not in self.own:
+            raise captured(made.op)
+        return self.derived(made)
+
+    def adopt(self, t: Tensor) -> Tensor:
+        self.own.add(t._storage)
+        return t
+
+    def derived(self, made: Call) -> Any:
+        """The results of a call, with their tangents."""
         op, form, inputs, static = made
         tangents = [self.of(x) for x in inputs]
         if all(t is None for t in tangents) or not self.thread.enabled:
@@ -94,13 +114,15 @@ class JvpLevel(Level):
 
     def inplace(self, op: Kernel, inputs: tuple[Any, ...], static: Static, tangents: Sequence[Any]) -> Tensor:
         target, old = inputs[0], tangents[0]
-        if smooth(op):
-            dot = _dots(self, op, inputs, static, tangents)
-        else:
-            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
-        before = list(tangents)
+        before, given = list(tangents), list(inputs)
         if old is not None:
             before[0] = call(shapes.clone, (old,), (None,))
+        if state.grad and (state.levels or any(isinstance(x, Tensor) and x._rg for x in (*inputs, *tangents))):
+            given[0] = call(shapes.clone, (target,), (None,))  # what is recorded of the tangent saves the old value
+        if smooth(op):
+            dot = _dots(self, op, tuple(given), static, before)
+        else:
+            dot = call(shapes.fill_number, (old, 0.0), ()) if old is not None else None
         call_inplace(op, inputs, static)
         if dot is None:
             return target
@@ -183,6 +205,7 @@ class JvpLevel(Level):
         self.put(new, NONE)
         return new
 
+    @unseen
     def dual(self, primal: Tensor, dot: Tensor) -> Tensor:
         """A view of ``primal``, of the level below, with the tangent ``dot``."""
         if tuple(dot.shape) != tuple(primal.shape):
@@ -200,6 +223,7 @@ class JvpLevel(Level):
                 dot = same
             t = call_view(views.alias, (primal,), ())
         self.put(t, dot)
+        self.own.add(t._storage)
         return t
 
 

@@ -11,23 +11,28 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from torchlike._base.state import LEVELS, state
+from torchlike._base.state import AUTOCAST, LEVELS, state
+from torchlike._core.dispatch.layers import AUTOCAST as CASTS
 from torchlike._core.dispatch.layers import TRANSFORMS
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
     from torchlike._core.tensor.tensor import Tensor
+    from torchlike._decl.derive import Kernel
 
 
 class Level:
     """What an active transform does with calls. Levels are compared by identity.
 
     Attributes:
-        depth: 1 for the outermost level. functional: whether it is one of torch.func, in whose functions tensors
-            cannot be asked to require grad.
+        depth: 1 for the outermost level.
+        functional: whether it is one of torch.func, in whose functions tensors cannot be asked to require grad.
+        owns: whether new tensors are of this level. wraps: whether they then stand for others of the level below.
+        casts: whether autocast comes first, since the casts are calls like others to the level.
     """
 
     functional = True
+    owns = wraps = casts = False
 
     def __init__(self) -> None:
         self.depth = len(state.levels) + 1
@@ -46,6 +51,14 @@ class Level:
         with level_below(self):
             return t.data
 
+    def inside(self, t: Tensor) -> Tensor:
+        """What ``t`` is at the level below, where new tensors are not of this level."""
+        return t
+
+    def adopt(self, t: Tensor) -> Tensor:
+        """Let the new tensor ``t`` be of this level, which owns it."""
+        raise NotImplementedError
+
     def __enter__(self) -> Self:
         self._before = state.levels, state.active & LEVELS
         state.levels = (*state.levels, self)
@@ -54,6 +67,19 @@ class Level:
 
     def __exit__(self, *exc: object) -> None:
         _set(*self._before)
+
+
+def captured(op: Kernel) -> RuntimeError:
+    """The error of a change in place of what the function did not make and was not given."""
+    while not op.declaration.full_name and hasattr(op, "base"):  # over a mapped axis
+        op = op.base
+    base, dot, overload = op.declaration.full_name.partition(".")
+    base = base or op.name
+    return RuntimeError(
+        "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+        f"(aten::{base}_{dot}{overload}) that would mutate a captured Tensor. This is not supported; please rewrite "
+        "the function being transformed to explicitly accept the mutated Tensor(s) as inputs."
+    )
 
 
 def _set(levels: tuple[Level, ...], bit: int) -> None:
@@ -76,9 +102,24 @@ def level_below(level: Level) -> Iterator[None]:
 @TRANSFORMS.install
 def _layer(call: Call) -> Any:
     before = state.levels
+    if state.active & AUTOCAST and before[-1].casts:
+        return CASTS(call)
     outer = before[:-1]
     _set(outer, LEVELS if outer else 0)
     try:
         return before[-1].handle(call)
     finally:
         _set(before, LEVELS)
+
+
+def born(t: Tensor) -> None:
+    """Let a new tensor that no operator call has made be of the levels that own tensors."""
+    for level in reversed(state.levels):
+        if level.owns:
+            level.adopt(t)
+        if level.wraps:
+            return
+        t = level.inside(t)
+
+
+TRANSFORMS.born = born

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 
+from torchlike._base.device import default_device, jax_device
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._base.state import state
@@ -74,7 +75,14 @@ class Batched(values.LevelValue):
     size = property(lambda self: self.inner.numel() // max(self.inner.shape[self.dim], 1))
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
     aval = property(lambda self: jax.core.ShapedArray(self.shape, self.dtype))
-    sharding = property(lambda self: self.inner._storage.value.sharding)
+
+    @property
+    def sharding(self) -> Any:
+        """Where the level below has its values; a tracer will be where new tensors are."""
+        value = self.inner._storage.value
+        if isinstance(value, jax.core.Tracer):
+            return jax.sharding.SingleDeviceSharding(jax_device(default_device()))
+        return value.sharding
 
     def devices(self) -> Any:
         """Where the level below has its values."""
@@ -187,6 +195,10 @@ class VmapLevel(Level):
             raise RuntimeError("accessing `data` under vmap transform is not allowed: use detach()")
         return super().data(t)
 
+    def inside(self, t: Tensor) -> Tensor:
+        batch = self.of(t)
+        return t if batch is None else batch.inner
+
     def of(self, x: Any) -> Batched | None:
         """The :class:`Batched` of this level that a tensor holds, or None."""
         if isinstance(x, Tensor):
@@ -209,8 +221,8 @@ class VmapLevel(Level):
             return call(op, inputs, static)
         out = call(batched(op, static, tuple(dims), 0, size), inner, ())
         out = map_outputs(lambda t: lift(t, 0, self), out)
-        if op.strides and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
-            follow(inputs, out)
+        if op.layout is not None and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
+            follow(op, inputs, static, out)
         return out if op.returns is None else op.returns(out)
 
     def split(self, op: Kernel, static: Static, inputs: tuple[Any, ...], dims: list[Any]) -> int | None:
@@ -367,7 +379,9 @@ def run_values(op: Kernel, static: Static, given: Sequence[Any]) -> Any:
     level = max((v.level for v in given if isinstance(v, values.LevelValue)), key=lambda x: x.depth)
     if level not in state.levels:
         raise RuntimeError(
-            f"{op.name}(): a tensor of a vmap that has ended is used; return it from the function instead of keeping it"
+            f"{op.name}(): a tensor of a vmap that has ended is used. Either your tensor may have escaped from inside "
+            "a function being vmapped and this is a user error, or there is an internal error: return it from the "
+            "function instead of keeping it"
         )
     grad = state.grad
     state.grad = False
@@ -448,7 +462,13 @@ def alike(make: Callable[..., Any], like: Tensor, shape: Sequence[int]) -> Tenso
     while value.__class__ is Batched:
         found.append((value.level, value.inner._layout.shape[value.dim]))
         value = value.inner._storage.value
-    t = make((*[n for _, n in reversed(found)], *shape))
+    before, state.levels = state.levels, ()
+    try:
+        t = make((*[n for _, n in reversed(found)], *shape))
+    finally:
+        state.levels = before
     for level, _ in reversed(found):
         t = lift(t, 0, level)
+    if before:
+        TRANSFORMS.born(t)
     return t
