@@ -108,7 +108,7 @@ def adam(p, g, state, t, n, *, amsgrad, decay, decoupled):
     return p - _in(p, step_size) * (mean / denominator), state
 
 
-_SETTLED = frozenset((sgd, adam))
+_SETTLED: tuple = (sgd, adam)
 
 
 def rmsprop(p, g, state, t, n, *, centered, momentum, decay):
