@@ -25,7 +25,7 @@ PIECE = 16 * RESULT  # that of a piece
 def ends(calls: Calls, live: Sequence[int]) -> list[int]:
     """The numbers of calls at which the pieces of a trace end; the last of them alone where it is one program."""
     wanted = set(live)
-    longest, _ = _walk(calls, wanted, len(calls) + 1)
+    longest, _ = _walk(calls, wanted, (RESULT + INPUT) * (len(calls) + 1))
     return [len(calls)] if longest <= LONG else [*_walk(calls, wanted, PIECE)[1], len(calls)]
 
 
