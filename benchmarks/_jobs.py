@@ -5,8 +5,10 @@ from _programs import PROGRAMS
 JOBS = {
     "compiled_step": [*PROGRAMS],
     "eager_step": [*PROGRAMS],
+    "amp_step": ["mlp", "cnn", "lstm", "gpt"],
     "eager_overhead": ["add", "mul", "matmul", "backward"],
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
+    "transforms": ["per_sample", "hessian", "jacobian"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "cold": ["programs", "kernels"],

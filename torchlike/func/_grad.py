@@ -14,7 +14,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.grad import GradLevel
 from torchlike._transforms.levels.levels import level_below
-from torchlike.func._arguments import selected
+from torchlike.func._arguments import made, selected
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -66,7 +66,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                 args, kwargs = _lifted(level, args), _lifted(level, kwargs)
                 flat, spec = tree_flatten(selected(args, argnums))
                 edges = _differentiable(flat)
-                out, aux = _split(followed(func)(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
+                out, aux = _split(followed(func)(*made(args), **made(kwargs)), has_aux, "grad_and_value(f)(*args)")
                 _demand_scalar(out)
                 root = _edge(out)
                 with level_below(level):
@@ -112,7 +112,7 @@ def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool) -> tuple
             primals = _lifted(level, primals)
             flat, spec = tree_flatten(primals if argnums is None else selected(primals, argnums))
             edges = _differentiable(flat)
-            out, aux = _split(followed(func)(*primals), has_aux, name)
+            out, aux = _split(followed(func)(*made(primals)), has_aux, name)
             outs, out_spec = tree_flatten(out)
             _demand_tensors(name, outs)
             roots = [_edge(o) for o in outs]

@@ -9,6 +9,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import level_below
+from torchlike.func._arguments import made
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -35,7 +36,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     flat, spec = _leaves(primals, tangents)
     with JvpLevel() as level:
         duals = [level.dual(p, t) for p, t in flat]
-        out = followed(func)(*tree_unflatten(duals, spec))
+        out = followed(func)(*made(tree_unflatten(duals, spec)))
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):

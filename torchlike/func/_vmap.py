@@ -9,6 +9,7 @@ from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
+from torchlike.func._arguments import made
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 
@@ -149,7 +150,7 @@ def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  
     """(the outputs with their mapped axes, their structure, where the axes are)."""
     with VmapLevel(size, randomness) as level:
         inside = [x if d is None else lift(x, d, level) for x, d in zip(flat, dims, strict=True)]
-        outputs = followed(func)(*tree_unflatten(inside, spec), **kwargs)
+        outputs = followed(func)(*made(tree_unflatten(inside, spec)), **kwargs)
     name = _name(func)
     flat_out, out_spec = tree_flatten(outputs)
     places = _places(name, out_dims, out_spec)
