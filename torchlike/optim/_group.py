@@ -22,6 +22,7 @@ from torchlike._executor import fused
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
+from torchlike.optim._extending import _device_dtype_check_for_fused
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
@@ -208,6 +209,8 @@ class GroupOptimizer(Optimizer):
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         kept = self.state[p]
         if not kept:
+            if group.get("fused"):
+                _device_dtype_check_for_fused(p)
             kept.update(self._start(p, group))
         return kept
 
@@ -283,8 +286,9 @@ class GroupOptimizer(Optimizer):
         # copies are what the operator may save: the tensors themselves are written below
         inputs = [t.clone() for t in params], self._grads(params), [t.clone() for t in old]
         out = call(op, (*inputs[0], *inputs[1], *inputs[2], *numbers.values()), ())
-        for t, new in zip((*params, *old), out, strict=True):
-            t.copy_(new)
+        counts = [False] * len(params) + [k in self._scalars for _ in states for k in kept]
+        for t, new, is_count in zip((*params, *old), out, counts, strict=True):
+            t.copy_(new.detach() if is_count else new)
 
     def _advance_by_device(self, group, params, states, numbers, values) -> None:
         """One program for each device; what a loaded state holds elsewhere is moved to its parameter."""
