@@ -19,6 +19,8 @@ PUBLIC = """
 _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+futures
+_jit_internal
 amp interop.jax_functions
 random linalg special backends cpu cuda distributed
 _logging autograd nn
@@ -27,6 +29,7 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
+jit
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension

@@ -117,7 +117,8 @@ class Tensor(TensorBase):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
-        shape = self.shape
+        view = self._view
+        shape = Size(self._storage.value.shape if view is None else view.shape)
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
