@@ -20,10 +20,10 @@ _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 amp
-random linalg special backends cpu cuda distributed
+random linalg fft special backends cpu cuda distributed
 _logging autograd func nn
 optim utils utils._python_dispatch utils.data utils.hooks
-_api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
+_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 functional serialization compiler export utils.checkpoint utils.module_tracker
 _library _dynamo _inductor utils.flop_counter
