@@ -7,6 +7,7 @@ JOBS = {
     "eager_step": [*PROGRAMS],
     "eager_overhead": ["add", "mul", "matmul", "backward"],
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
+    "transforms": ["per_sample", "hessian", "jacobian"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],
     "startup": ["import", "small", "mlp", "cnn", "gpt"],
     "cold": ["programs", "kernels"],

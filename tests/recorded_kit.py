@@ -43,7 +43,7 @@ def compilations():
 
 def numbers(x):
     """Tensors anywhere in ``x`` as numpy arrays."""
-    return jax.tree.map(lambda t: t.detach().numpy() if isinstance(t, torch.Tensor) else t, x)
+    return jax.tree.map(lambda t: t.detach().numpy() if isinstance(t, torch.Tensor) else t, x, is_leaf=torch.is_tensor)
 
 
 def agree(script, rtol=1e-5, atol=1e-6):

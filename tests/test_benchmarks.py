@@ -146,3 +146,8 @@ def test_the_table_lines_up(load):
     first, second, third = table.splitlines()
     assert first.split()[:3] == ["measure", "program", "over"]
     assert second.split() == ["a", "b", "c", "1.5", "ms", "0.33", "1.00", "met"] and third.split()[-1] == "n/a"
+
+
+@pytest.mark.parametrize("name", ["per_sample", "hessian", "jacobian"])
+def test_a_transform_agrees_with_jax_and_is_measured(load, name):
+    assert [row.target for row in found(load, "transforms", name)] == [1.2, 1.0]

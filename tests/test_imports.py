@@ -70,6 +70,19 @@ torch.distributed get_backend new_group group ReduceOp all_reduce all_gather bro
 torch.distributed.distributed_c10d ProcessGroup
 torch.optim SGD Adam
 torch._C _current_graph_task_id _current_autograd_node _will_engine_execute_node _current_graph_task_execution_order
+torch jit futures ScriptModule ScriptFunction Future
+torch.jit script trace trace_module script_if_tracing script_method ignore unused export is_scripting annotate
+torch.jit is_tracing
+torch.jit Final Attribute ScriptModule ScriptFunction RecursiveScriptModule TracedModule TopLevelTracedModule interface
+torch.jit freeze optimize_for_inference fork wait isinstance _overload _overload_method strict_fusion save load Error
+torch.jit onednn_fusion_enabled set_fusion_strategy enable_onednn_fusion TracerWarning ScriptWarning Future fuser
+torch.jit optimized_execution run_frozen_optimizations _fork _wait _drop _isinstance _unwrap_optional _script_if_tracing
+torch.jit.annotations List Dict Optional Tuple BroadcastingList2
+torch._jit_internal boolean_dispatch _overload _overload_method BroadcastingList1 BroadcastingList2 BroadcastingList3
+torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore unused export _copy_to_script_wrapper
+torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
+torch.futures Future collect_all wait_all
+torch._C _get_tracing_state _log_api_usage_once
 torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd
 torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tensors_default_hooks
 """.split("\n")[1:-1]
@@ -77,7 +90,7 @@ torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tens
 IMPORTS = [f"from {module} import {name}" for module, *names in map(str.split, NAMES) for name in names]
 
 MISSING = [
-    "torch.distributed.fsdp", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.jit",
+    "torch.distributed.fsdp", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.package",
 ]  # fmt: skip
 
 

@@ -19,14 +19,18 @@ PUBLIC = """
 _utils
 _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-amp
-random linalg fft special backends cpu cuda distributed
-_logging autograd func nn
-optim utils utils._python_dispatch utils.data utils.hooks
+futures
+_jit_internal
+amp interop.jax_functions
+random linalg fft signal special backends cpu cuda distributed
+_logging autograd nn
+func
+nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
-functional serialization compiler export utils.checkpoint utils.module_tracker
-_library _dynamo _inductor utils.flop_counter
+_functorch functional serialization compiler export utils.checkpoint utils.module_tracker
+jit
+functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension
 """

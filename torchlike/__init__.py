@@ -34,7 +34,10 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import fft as fft
     from torchlike import func as func
     from torchlike import functional as functional
+    from torchlike import functorch as functorch
+    from torchlike import futures as futures
     from torchlike import interop as interop
+    from torchlike import jit as jit
     from torchlike import library as library
     from torchlike import linalg as linalg
     from torchlike import nn as nn
@@ -51,6 +54,9 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike._higher_order_ops import cond as cond
     from torchlike.compiler import compile as compile
     from torchlike.func import vmap as vmap
+    from torchlike.futures import Future as Future
+    from torchlike.jit import ScriptFunction as ScriptFunction
+    from torchlike.jit import ScriptModule as ScriptModule
     from torchlike.serialization import load as load
     from torchlike.serialization import save as save
 
@@ -58,6 +64,9 @@ __version__ = version.__version__
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
+        "Future": "futures",
+        "ScriptFunction": "jit",
+        "ScriptModule": "jit",
         "compile": "compiler",
         "cond": "_higher_order_ops",
         "load": "serialization",

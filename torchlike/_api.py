@@ -25,6 +25,7 @@ import torchlike._aten.wrapper_subclass
 import torchlike._core.autocast.layer
 import torchlike._later
 import torchlike._functions.recurrent
+import torchlike.interop.jax_tree
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device

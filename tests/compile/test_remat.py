@@ -114,7 +114,7 @@ def training(net, loss=lambda x: x.pow(2).mean(), **options):
 def peak(make):
     """Bytes of temporaries of the compiled step, by XLA's account."""
     step, arguments, _ = make()
-    trace = Trace(step, *jax.tree.flatten((arguments(0), {})))
+    trace = Trace(step, *jax.tree.flatten((arguments(0), {}), is_leaf=torch.is_tensor))
     return Program(trace).lowered(list(arguments(1))).compile().memory_analysis().temp_size_in_bytes
 
 

@@ -24,7 +24,7 @@ def lift(f):
 
     def run(*arrays):
         out = f(*map(tensor, arrays))
-        return out.jax() if isinstance(out, torch.Tensor) else jax.tree.map(lambda t: t.jax(), out)
+        return jax.tree.map(lambda t: t.jax(), out, is_leaf=torch.is_tensor)
 
     return run
 

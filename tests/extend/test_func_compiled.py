@@ -59,3 +59,15 @@ def test_the_tape_around_a_program():
     for f, x in ((F.grad(wave), o), (closes, X)):
         expected = torch.autograd.grad(f(x).sum(), o)
         assert torch.equal(torch.autograd.grad(torch.compile(f, fullgraph=True)(x).sum(), o)[0], expected[0])
+
+
+def test_containers_that_a_transform_makes():
+    def loss(p, x):
+        return (p["w"] * x).tanh().sum() + p["b"]["c"]
+
+    params = {"w": X, "b": {"c": X.sum()}}
+    each = torch.vmap(F.grad(loss), in_dims=(None, 0))
+    expected = each(params, XS)
+    for _ in range(2):
+        got = torch.compile(each, fullgraph=True)(params, XS)
+        torch.testing.assert_close(got, expected)

@@ -39,13 +39,18 @@ CASES = {
     "broadcast": (attend(), r(2, 4, 3, 8), r(1, 4, 5, 8), r(1, 4, 5, 8)),
     "no queries": (attend(), r(2, 3, 0, 8), K, V),
     "large scores": (attend(scale=1e4), Q, K, V),
+    "no features": (attend(), r(2, 3, 4, 0), r(2, 3, 5, 0), V),
+    "no keys": (attend(), Q, r(2, 3, 0, 8), r(2, 3, 0, 8)),
+    "five dimensions": (attend(), r(1, 2, 3, 4, 8), r(1, 2, 3, 5, 8), r(1, 2, 3, 5, 6), r(3, 1, 5)),
+    "a mask and causal": (lambda t, q, k, v, m: attend(is_causal=True)(t, q, k, v, m.detach()), Q, K, K, r(4, 5)),
+    "dropout below 0": (attend(dropout_p=-1.0), Q, K, V),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case):
     # PyTorch has no second derivative of its kernel for shared heads.
-    check(*CASES[case], stride=False, gradgrad=case not in ("no queries", "shared heads"), tol=10)
+    check(*CASES[case], stride=False, gradgrad=case not in ("no queries", "shared heads", "a mask and causal"), tol=10)
 
 
 def test_masked_by_infinity():
@@ -72,6 +77,11 @@ def test_dropout_of_weights():
 
 
 BAD = {
+    "mask and causal": (attend(is_causal=True), Q, K, V, ALLOWED, "Explicit attn_mask should not be set"),
+    "mask and causal, 3-d": (attend(is_causal=True), Q[0], K[0], V[0], ALLOWED, "Explicit attn_mask should not be set"),
+    "mask of more dimensions": (attend(), Q[0], K[0], V[0], r(2, 3, 4, 5), "broadcast"),
+    "mask of more heads": (attend(), Q[:, :1], K[:, :1], V[:, :1], r(3, 4, 5), "broadcast"),
+    "arguments": (lambda t, q: attend()(t, q, q, q, None, 0.0, True, 1.0), Q, "takes from 3 to 6 positional arguments"),
     "rank": (attend(), r(4), r(4), r(4), "at least 2 dimensional"),
     "dtype": (attend(), Q, K.astype("f"), V, "to have the same dtype"),
     "integers": (attend(), *(np.ones((2, 3, 4), np.int64),) * 3, "expected scalar type Float"),
@@ -152,6 +162,45 @@ def test_nothing_to_attend_to():
         return m(x, x, x, key_padding_mask=padding, need_weights=False)[0].detach()
 
     layer(lambda nn: nn.MultiheadAttention(8, 2), X, everything, call=without_weights)
+
+
+STATIC = {"static_k": r(6, 7, 4), "static_v": r(6, 7, 4)}
+FIXED = {
+    "both": STATIC,
+    "keys": {"static_k": r(6, 5, 4)},
+    "values of one input": {"static_v": r(6, 5, 4), "shared": True},
+    "masked": {"static_k": r(6, 5, 4), "attn_mask": rng.rand(4, 5) > 0.7, "need_weights": False},
+    "heads": {"static_k": r(4, 7, 4)},
+    "features": {"static_v": r(6, 7, 5)},
+    "biases": STATIC | {"bias_k": r(1, 1, 8), "bias_v": r(1, 1, 8)},
+}
+
+
+@pytest.mark.parametrize("case", FIXED)
+def test_given_keys_and_values(case):
+    """Keys and values that are not projected."""
+    options = dict(FIXED[case])
+    shared = options.pop("shared", False)
+    bias_k, bias_v = options.pop("bias_k", None), options.pop("bias_v", None)
+    names = list(options)
+
+    def run(t, q, k, w, b, *given):
+        given = dict(zip(names, given, strict=True)) if names else {}
+        lift = to_ours if t is torchlike else to_torch
+        extra = [None if x is None else lift(x) for x in (bias_k, bias_v)]
+        options_now = {n: given[n] if isinstance(options[n], np.ndarray) else options[n] for n in names}
+        k = q if shared else k
+        return t.nn.functional.multi_head_attention_forward(
+            q, k, k, 8, 2, w, b, *extra, False, 0.0, w[:8], b[:8], **options_now
+        )[0]
+
+    arrays = [v if isinstance(v, np.ndarray) else None for v in options.values()]
+    q = r(4, 3, 8) if not shared else r(5, 3, 8)
+    inputs = (q, r(5, 3, 8), r(24, 8), r(24), *arrays)
+    if case in ("heads", "features", "biases"):
+        check_error(run, *inputs, match=r"expecting static_|bias cannot be added to static key")
+    else:
+        check(run, *inputs, stride=False, gradgrad=False, tol=10)
 
 
 def heads(*shapes, make=lambda nn: nn.MultiheadAttention(8, 2), **options):

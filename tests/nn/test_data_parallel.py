@@ -147,9 +147,7 @@ def test_tensors_on_one_cpu():
     copies = t.nn.parallel.replicate(model, ["cpu", "cpu"])
     outputs = t.nn.parallel.parallel_apply(copies, [first["x"], (second["x"],)])
     assert t.allclose(t.nn.parallel.gather(outputs, "cpu"), model(x))
-    with pytest.raises(
-        RuntimeError, match="device 1 is not available: jax has 1 device.*device_count=N makes"
-    ):
+    with pytest.raises(RuntimeError, match="device 1 is not available: jax has 1 device.*device_count=N makes"):
         t.nn.parallel.scatter(x, [0, 1])
     with pytest.raises(NotImplementedError, match=r"comm.broadcast\(out=\) is not supported"):
         t.nn.parallel.comm.broadcast(x, ["cpu"], out=[x])

@@ -238,3 +238,57 @@ def test_former_paths():
     with pytest.raises(NotImplementedError, match="no sparse gradients"):
         x = [torchlike.ones(1)]
         module(torchlike, "_functional").sparse_adam(x, x, x, x, [1], eps=1, beta1=0, beta2=0, lr=1, maximize=False)
+
+
+@story
+def test_gradients_end_at_counts(t):
+    """The counts of a differentiable step do not require grad, whatever the gradients do."""
+    out = []
+    for name, options in (("Adam", {"eps": 0.1}), ("NAdam", {"eps": 0.1}), ("ASGD", {})):
+        p, g = (t.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+        q = p.clone()
+        optimizer = getattr(t.optim, name)([q], differentiable=True, **options)
+        for _ in range(2):
+            q.grad = g * g
+            optimizer.step()
+        kept = {k: v.requires_grad for k, v in optimizer.state[q].items()}
+        out.append((kept, *t.autograd.grad((q * q).sum(), [p, g])))
+    return out
+
+
+@story
+def test_fused_steps_want_real_parameters_that_exist(t):
+    out = []
+    for p in (t.ones(2, device="meta"), t.ones(2, dtype=t.complex64)):
+        p.requires_grad_().grad = t.ones_like(p)
+        for name in ("Adam", "Adagrad"):
+            out.append(said(lambda p=p, name=name: getattr(t.optim, name)([p], fused=True).step(), "`fused=True`.*"))
+    return out[0], out[2], [o for o in out[1::2] if isinstance(o, str)]
+
+
+@story
+def test_groups_that_a_scheduler_does_not_know(t):
+    names, out = module(t, "lr_scheduler"), []
+    made = {"StepLR": lambda o: names.StepLR(o, 2), "LambdaLR": lambda o: names.LambdaLR(o, lambda e: 0.5**e),
+            "warm": lambda o: names.CosineAnnealingWarmRestarts(o, 3)}  # fmt: skip
+    for name, make in made.items():
+        optimizer = t.optim.SGD([t.ones(1)], lr=0.5)
+        scheduler = make(optimizer)
+        optimizer.add_param_group({"params": [t.ones(2)], "lr": 0.25})
+        optimizer.step()
+        out.append((name, said(scheduler.step, ""), optimizer.param_groups[1]["lr"]))
+    return out
+
+
+@story
+def test_averaging_schedules_count_steps(t):
+    out = []
+    for last in (-1, 0, 2):
+        optimizer = t.optim.SGD([{"params": [t.ones(1)], "initial_lr": 1.0}], lr=0.5)
+        schedule = module(t, "swa_utils").SWALR(optimizer, 0.05, 3, last_epoch=last)
+        optimizer.step()
+        schedule.step(epoch=7)
+        out.append((schedule.get_last_lr(), schedule.last_epoch))
+        schedule.step()
+        out.append(schedule.get_last_lr())
+    return out

@@ -15,6 +15,8 @@ from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403
 from torchlike._C._torch_function import __all__ as _torch_function_names
+from torchlike._C._tracing import _get_tracing_state as _get_tracing_state
+from torchlike._C._tracing import _log_api_usage_once as _log_api_usage_once
 from torchlike._core.autocast.settings import autocast_decrement_nesting as autocast_decrement_nesting
 from torchlike._core.autocast.settings import autocast_increment_nesting as autocast_increment_nesting
 from torchlike._core.autocast.settings import clear_autocast_cache as clear_autocast_cache
@@ -52,8 +54,10 @@ __all__ = [
     "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
     "_DisableTorchDispatch", "_InferenceMode", "_WeakTensorRef", "_autocast_supported_devices", "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
-    "_disabled_torch_dispatch_impl", "_functions", "_is_any_autocast_enabled", "_is_autocast_available",
-    "_is_multithreading_enabled", "_set_grad_enabled", "_set_multithreading_enabled", "_will_engine_execute_node",
+    "_disabled_torch_dispatch_impl", "_functions", "_get_tracing_state", "_is_any_autocast_enabled",
+    "_is_autocast_available",
+    "_is_multithreading_enabled", "_log_api_usage_once", "_set_grad_enabled", "_set_multithreading_enabled",
+    "_will_engine_execute_node",
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache", "device", "dtype",
     "get_autocast_dtype", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
     "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "parse_schema", "set_anomaly_enabled",

@@ -311,15 +311,26 @@ def derived(op: Any, inputs: tuple) -> Any:
             return tuple([g for g, r in zip(got, plan.route or [-1] * len(got), strict=True) if r < 0])
     if op.name == "add" and len(inputs) == 2:
         return redispatch(_aten.add.Tensor, *inputs)
-    return invoke(opaque(op, len(inputs)), inputs, {})
+    alone: list[bool] = []
+    got = invoke(opaque(op, len(inputs), alone), inputs, {})
+    return got[0] if (alone[-1] if alone else plan is None and len(got) == 1) else tuple(got)
 
 
-def opaque(op: Any, n: int) -> OpOverload:
-    """An overload of ``torch.ops.torchlike`` for a kernel that PyTorch has no name for."""
+def opaque(op: Any, n: int, alone: list[bool]) -> OpOverload:
+    """An overload of ``torch.ops.torchlike`` for a kernel that PyTorch has no name for.
+
+    A call adds to ``alone`` whether the kernel gives one tensor, not a tuple; the overload gives a list in any case.
+    """
     name = op.name if op.name.isidentifier() else "kernel"
     args = ", ".join(f"Tensor? x{i}" for i in range(n))
     schema = parse_schema(f"torchlike::{name}({args}) -> Tensor[]")
-    return OpOverload(packet("torchlike", name), schema, lambda *values: call(op, values, ()))
+
+    def listed(*values: Any) -> Any:
+        out = call(op, values, ())
+        alone.append(isinstance(out, Tensor))
+        return [out] if alone[-1] else list(out)
+
+    return OpOverload(packet("torchlike", name), schema, listed)
 
 
 lower.DERIVED.append(derived)

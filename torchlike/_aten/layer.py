@@ -16,6 +16,7 @@ from torchlike._core.tensor.arguments import KIND, plain
 from torchlike._core.tensor.mutation import CHANGED, bump, set_history
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._decl.op import Op
 from torchlike._executor.immediate import Abstract
 
 
@@ -169,7 +170,10 @@ def _adopted(out: Tensor, like: Tensor, t: Tensor, stand: Tensor) -> Tensor:
 def _views(call: Call) -> Any:
     t, static = call.inputs[0], call.static[0]
     with below_autograd():
-        out = lower.call(call.op, call.inputs, static)
+        if isinstance(call.op, Op):
+            out = lower.call(call.op, call.inputs, static)
+        else:  # over a mapped axis
+            out = [lower.restrided(t, layout) for _, _, _, layout in call.static[1]]
     stand = _stand(t)
     with layer.modes_set_to(()):
         like = call.run((stand,))

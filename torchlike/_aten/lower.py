@@ -11,6 +11,7 @@ from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, strided
 from torchlike._core.tensor.view_creation import NO_GRAD
+from torchlike._core.tensor.views import REPLAYED
 from torchlike._decl.op import Inplace, Op
 
 # {full name of a declared operator: function(*arguments) -> results} where it is several calls or another one, and
@@ -158,6 +159,11 @@ def _overload(op: Op, named: dict) -> tuple[OpOverload, dict]:
 
 def view(op: Any, t: Any, args: tuple) -> Any:
     """The calls of a view operator."""
+    if not isinstance(op, Op):  # over a mapped axis
+        layout, _, _, *dtype = op.prepare(t, *args)
+        if dtype or op.base.node in REPLAYED:
+            raise NotImplementedError(f"{op.name}() under vmap() while a __torch_dispatch__ is active")
+        return restrided(t, layout)
     special = _calls(op.full_name, op.aten.calls)
     if special is not None:
         return special(t, *args)
@@ -165,8 +171,16 @@ def view(op: Any, t: Any, args: tuple) -> Any:
     return invoke(func, *normalised(func, (t, *args), {}))
 
 
-def inplace(op: Inplace, inputs: tuple, static: tuple) -> Any:
+def restrided(t: Any, layout: Any) -> Any:
+    """The view of ``t`` with this layout."""
+    shape, strides, offset = layout
+    return invoke(_aten.as_strided.default, (t, list(shape), list(strides), offset), {})
+
+
+def inplace(op: Any, inputs: tuple, static: tuple) -> Any:
     """The calls of an in-place operator."""
+    if not isinstance(op, Inplace):  # over a mapped axis
+        return invoke(_aten.copy_.default, (inputs[0], call(op, inputs, static)), {})
     special = _calls(op.op.full_name + "_", op.op.aten.calls_inplace)
     named = arguments(op.op, inputs, static)
     if special is not None:

@@ -90,12 +90,13 @@ class Batch(Kernel):
         return self._mapped(one, 0)
 
     def examine(self, static: Static, values: Values) -> tuple[Any, Any]:
-        """(flag, error) of the first example whose check fails."""
-        flags = np.asarray(self._flags()(*values))
-        first = int(np.argmax(flags))
+        """(flag, error) of the first example whose check fails; of example 0 while the values are traced."""
+        flags = self._flags()(*values)
+        traced = isinstance(flags, jax.core.Tracer)
+        first = 0 if traced else int(np.argmax(np.asarray(flags)))
         pairs = zip(values, self.in_dims, strict=True)
         one = [v if d is None or d == SPLIT else jnp.take(v, first, d) for v, d in pairs]
-        return flags.any(), self.base.examine(self.static, one)[1]
+        return jnp.any(flags) if traced else np.asarray(flags).any(), self.base.examine(self.static, one)[1]
 
     def derivative(self, static: Static, avals: Avals, wanted: Indices) -> Plan | None:
         ones = [a if d is None or d == SPLIT else _without(a, d) for a, d in zip(avals, self.in_dims, strict=True)]

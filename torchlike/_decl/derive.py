@@ -25,6 +25,7 @@ from torchlike._decl.sums import wide_sums
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
     from torchlike._base.jaxprs import ClosedJaxpr
+    from torchlike._base.result_layouts import Rule
     from torchlike._decl.op import Op
     from torchlike._decl.schema import Arg
     from torchlike._decl.typed import Aval, Avals, Dims, Formula, Forward, Identity, Indices, Static, Value, Values
@@ -93,6 +94,7 @@ class Kernel:
     derived: dict[Any, Any]
     checked: Any = None
     strides = False
+    layout: Rule | None = None
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
     schema: Any = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchlike._base.result_layouts import Rule, elementwise
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
 from torchlike._decl.schema import Schema, SchemaError
@@ -68,8 +69,9 @@ class Op(Kernel):
 
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
-        "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "result_names",
-        "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward", "inexact", "aten",
+        "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "layout",
+        "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
+        "inexact", "aten",
     )  # fmt: skip
 
     @property
@@ -264,6 +266,7 @@ def op(
     check: Callable[..., tuple[Any, Any]] | None = None,
     policy: str | None = None,
     strides: bool = False,
+    layout: Rule | None = None,
     saved: Saved = None,
     edges: Callable[..., Any] | None = None,
     namespace: str | None = None,
@@ -294,6 +297,7 @@ def op(
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
             ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: whether the result's strides follow the inputs' (pointwise operators).
+        layout: the rule for the strides of other operators, from ``_base/result_layouts.py``; contiguous by default.
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
             where a source may be a function of them; or a function, as ``node``, that gives that. A tensor
@@ -329,6 +333,7 @@ def op(
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
+        new.layout = layout or (elementwise if strides else None)
         new.aten = _aten(aten, schema)
         new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)
@@ -469,7 +474,7 @@ def view(
             False,
         )
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact = ()
+        new.inexact, new.layout = (), None
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

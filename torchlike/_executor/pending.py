@@ -24,12 +24,18 @@ except ImportError:  # no public name for the class of concrete arrays; without 
 
 
 try:
-    from jax._src.core import trace_state_clean
+    from jax._src.core import trace_ctx, trace_state_clean
 except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
+    trace_ctx = None  # type: ignore[assignment]
 
     def trace_state_clean() -> bool:
         """Whether jax traces nothing now."""
         return False
+
+
+def traces_program() -> bool:
+    """Whether what is computed now becomes part of a program, of ``jax.jit`` or a loop, even where all is known."""
+    return not trace_state_clean() and type(getattr(trace_ctx, "trace", None)).__name__ == "DynamicJaxprTrace"
 
 
 class Kind:

@@ -10,19 +10,29 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import give, slots_of, state_of
 from torchlike._base.layout import preserve_strides
+from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
 from torchlike._core.autograd.hooks import warn_if_has_hooks
 from torchlike._core.autograd.node import requires_grad
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.factories import formatted
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
 from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version
-from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, device_of, dtype_of, preserve_format
+from torchlike._core.tensor.tensor import (
+    Tensor,
+    alias,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device_of,
+    dtype_of,
+    preserve_format,
+)
 from torchlike._core.tensor.untyped_storage import typed_storage, untyped_storage
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, method
@@ -49,7 +59,13 @@ def clone(input, *, memory_format=preserve_format):
 @method()
 def contiguous(self, memory_format=contiguous_format):
     """The tensor itself if its strides are those of ``memory_format``, else a copy that has them."""
-    return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
+    if memory_format is not contiguous_format:
+        demand_format("contiguous", memory_format)
+    if self.is_contiguous(memory_format):
+        return self
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return clone(self, memory_format=memory_format)
 
 
 @method()
@@ -64,11 +80,14 @@ def to(self, *args, **kwargs):
     tensor([1])
     """
     device, dtype, copy = parse_to(*args, **kwargs)
-    out = _to(self, device, dtype, copy)
-    asked = kwargs.get("memory_format") or preserve_format
-    if asked is preserve_format or out.is_contiguous(asked):
-        return out
-    return clone(out, memory_format=asked) if out is self else formatted(_flat(out), asked)
+    return _to(self, device, dtype, copy, kwargs.get("memory_format"))
+
+
+def format_of(t):
+    """The memory format that the strides of ``t`` suggest."""
+    if t._view is None or not suggests_channels_last(t._view.layout):
+        return contiguous_format
+    return channels_last if len(t._view.layout.shape) == 4 else channels_last_3d
 
 
 def _flat(t):
@@ -99,7 +118,13 @@ def _is_first(device, here):
     return device.index is None and device.type == here.type and not here.index
 
 
-def _to(self, device=None, dtype=None, copy=False):
+def _to(self, device=None, dtype=None, copy=False, memory_format=None):
+    if memory_format is not None and memory_format is not preserve_format:
+        demand_format("to", memory_format)
+        out = _to(self, device, dtype, copy)
+        if out is not self:
+            return formatted(_flat(out), memory_format)
+        return self if format_of(self) is memory_format else clone(self, memory_format=memory_format)
     here = device_of(self)
     moves = device is not None and device != here and not _is_first(device, here)
     casts = dtype is not None and dtype is not dtype_of(self)
@@ -116,13 +141,13 @@ def _to(self, device=None, dtype=None, copy=False):
 @method()
 def cpu(self, memory_format=None):
     """The tensor on the CPU."""
-    return _to(self, devices.device("cpu"))
+    return _to(self, devices.device("cpu"), memory_format=memory_format)
 
 
 @method()
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """The tensor on a GPU (the first unless given)."""
-    return _to(self, devices.device("cuda" if device is None else device))
+    return _to(self, devices.device("cuda" if device is None else device), memory_format=memory_format)
 
 
 @method("type")
@@ -144,7 +169,7 @@ def type_as(self, other):
 
 def _caster(name, dtype):
     def cast(self, memory_format=None):
-        return _to(self, None, dtype)
+        return _to(self, None, dtype, memory_format=memory_format)
 
     cast.__name__, cast.__doc__ = name, f"The tensor as {dtype}; itself if it is one."
     return cast

@@ -1,6 +1,7 @@
 """Generators of random numbers, and what operators draw from them."""
 
 import contextlib
+import threading
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from torchlike._base.state import state
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
+from torchlike._executor.pending import trace_state_clean
 from torchlike._functions._install import function
 
 
@@ -97,7 +99,49 @@ def draw(name, generator, device=None):
             return fresh(jax.device_put(source.draw(), target))
     if state.capture is not None:
         return wrap(state.capture.input(source.draw(), source.draw))
+    if _KEYS.current is not None or not trace_state_clean():
+        return _words_of_key(name, generator)
     return source.draw().view(_Words)
+
+
+class _Keys(threading.local):
+    """``current``: None, or a list of the words of a jax key, None for no key, and the number of draws from it."""
+
+    current = None
+
+
+_KEYS = _Keys()
+
+
+@contextlib.contextmanager
+def drawing_from(key):
+    """The context in which this thread draws from ``key``, a jax random key; None for a function that may not draw."""
+    before = _KEYS.current
+    _KEYS.current = [None if key is None else _key_words(key), 0]
+    try:
+        yield
+    finally:
+        _KEYS.current = before
+
+
+def _key_words(key):
+    data = jax.random.key_data(key) if jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    if data.shape != (2,):
+        raise ValueError(f"expected one random key of two words, as jax.random.key(0) gives, got shape {data.shape}")
+    return data.astype(np.uint32)
+
+
+def _words_of_key(name, generator):
+    """The words of a draw in a function of jax: a generator's would be the same in every call of its program."""
+    current = _KEYS.current
+    if current is None or current[0] is None or generator is not None:
+        raise RuntimeError(
+            f"{name}(): random numbers were asked for inside a function of jax (jit, grad, vmap, scan, to_jax), where "
+            "a generator's would be drawn once for all its calls; use torchlike.interop.to_jax(function) and pass it "
+            "key=jax.random.key(0), or draw outside and pass the numbers in"
+        )
+    current[1] += 1
+    return wrap(jax.numpy.concatenate([current[0], np.array([0, current[1]], np.uint32)]))
 
 
 def place_of(t):

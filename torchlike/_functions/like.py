@@ -1,9 +1,10 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
 from torchlike._core.conversion import convert, factories
-from torchlike._core.conversion.factories import constant, filled, finish, formatted, number_of, size_of, strided
+from torchlike._core.conversion.factories import constant, filled, finish, number_of, size_of, strided
 from torchlike._core.dispatch.observers import flagged, seen, watched
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, preserve_format
 from torchlike._executor.level import LevelValue

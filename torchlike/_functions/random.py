@@ -6,11 +6,12 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap
-from torchlike._core.conversion.factories import checked_size, formatted, size_of
+from torchlike._core.conversion.factories import checked_size, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.tensor import Tensor, preserve_format, value_of
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of

@@ -9,7 +9,7 @@ import numpy as np
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base.frames import warn
-from torchlike._base.layout import channels_last_strides, contiguous_strides, has_overlap
+from torchlike._base.layout import contiguous_strides, has_overlap, preserve_strides
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
@@ -21,7 +21,7 @@ from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, channels_last, fresh, value_of
+from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import mapped, one_by_one
 from torchlike._functions._install import both, function, method
 from torchlike._ops import join
@@ -41,15 +41,7 @@ def _joined(op, tensors, dim, out):
         dim = arguments.as_int(name, "dim", dim)
     if out is not None:
         return call_out(op, tensors, (dim, (len(tensors),)), out)
-    got = call(op, tensors, (dim, (len(tensors),)))
-    return _as_channels_last(got, tensors) if op is join.cat and tensors[0].ndim == 4 else got
-
-
-def _as_channels_last(out, inputs):
-    """Results of joining and padding channels_last images are channels_last."""
-    if all(t._view is not None and t.is_contiguous(channels_last) for t in inputs) and not inputs[0].is_contiguous():
-        restride(out, channels_last_strides(tuple(out.shape)))
-    return out
+    return call(op, tensors, (dim, (len(tensors),)))
 
 
 def _cat(name):
@@ -361,7 +353,7 @@ def rot90(input, k=1, dims=(0, 1)):
     out = call(join.rot90, (input,), (k, order))
     if k % 2:
         a, b = order[0] % input.ndim, order[1] % input.ndim
-        strides = list(contiguous_strides(tuple(input.shape)))
+        strides = list(preserve_strides(input._layout))
         strides[a], strides[b] = strides[b], strides[a]
         if tuple(strides) != contiguous_strides(tuple(out.shape)):
             restride(out, tuple(strides))
@@ -440,7 +432,7 @@ def pad(input, pad, mode="constant", value=None):
         if isinstance(value, complex):
             raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
         out = call(pads.constant_pad_nd, (input, value), (sizes,))
-        return out if input._view is None or input.ndim != 4 else _as_channels_last(out, (input,))
+        return out
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode == "circular":

@@ -16,11 +16,13 @@ from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
+from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import become, bump, count_with, current, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
-from torchlike._core.tensor.tensor import Tensor, alias, fresh
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
+from torchlike._functions.copy import format_of
 from torchlike._ops import pad as pads
 from torchlike._ops import view as views
 
@@ -108,8 +110,13 @@ function("as_strided_")(as_strided_)
 def resize_(self, *size, memory_format=None):
     """This tensor with another size over the same storage, which grows (by zeros) where it must.
 
-    Growing gives the tensor a storage of its own; other tensors over the old one keep it.
+    Growing gives the tensor a storage of its own; other tensors over the old one keep it. ``memory_format``: of the
+    strides over the elements as they lie.
     """
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
+    if memory_format is not None:
+        demand_format("resize_", memory_format)
     shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
     demand_writable(self)
     if self.requires_grad:
@@ -120,8 +127,9 @@ def resize_(self, *size, memory_format=None):
     if watched(self):
         with announced("resize_.default", self, list(shape)):
             return resize_(self, shape)
-    if shape == tuple(self.shape):
+    if shape == tuple(self.shape) and memory_format is None:
         return self
+    strides = contiguous_strides(shape) if memory_format is None else format_strides(shape, memory_format)
     if isinstance(self._storage.value, LevelValue):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
     bump(self)
@@ -129,10 +137,10 @@ def resize_(self, *size, memory_format=None):
     if offset + count > numel(self._storage.value.shape):
         _grow(self, offset + count)
     storage = self._storage
-    if storage.value.shape == shape and storage.strides is None:
+    if storage.value.shape == shape and storage.strides is None and strides == contiguous_strides(shape):
         reshape(self, None)
     else:
-        layout = Layout(shape, contiguous_strides(shape), offset)
+        layout = Layout(shape, strides, offset)
         reshape(self, call_view(views.as_strided, (self.detach(),), layout)._view)
     return self
 
@@ -173,7 +181,9 @@ def _reshaped(t, shape):
 @method()
 def resize_as_(self, other, memory_format=None):
     """``resize_`` to the size of another tensor."""
-    return self.resize_(tuple(other.shape))
+    if memory_format is preserve_format:
+        memory_format = format_of(other)
+    return self.resize_(tuple(other.shape), memory_format=memory_format)
 
 
 function("resize_as_")(resize_as_)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from torchlike._base.state import below_autograd
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._functions.rearrange import stack
 from torchlike.autograd.function import Function
 
@@ -195,7 +195,7 @@ def _looped(operator: Any, size: int, dims: tuple, args: tuple, kwargs: dict) ->
     for i in range(size):
         given = [example(v, d, i) for v, d in zip(args, dims, strict=True)]
         results.append(operator.overload(*given, **kwargs))
-    return jax.tree.map(_stacked, *results, is_leaf=lambda x: isinstance(x, Tensor)), 0
+    return jax.tree.map(_stacked, *results, is_leaf=is_tensor), 0
 
 
 def _stacked(*examples: Any) -> Any:

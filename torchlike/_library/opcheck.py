@@ -7,7 +7,7 @@ import jax
 
 from torchlike._aten.packets import OpOverload, OpOverloadPacket
 from torchlike._core.autograd.backward import grad
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._library import registry
 from torchlike._library.binding import tensors
 from torchlike._library.custom_ops import CustomOpDef
@@ -97,16 +97,12 @@ def _overload(op: Any) -> OpOverload:
     return op
 
 
-def _is_tensor(x: Any) -> bool:
-    return isinstance(x, Tensor)
-
-
 class _Check:
     def __init__(self, overload: OpOverload, args: tuple, kwargs: dict, tolerance: dict) -> None:
         self.overload, self.args, self.kwargs, self.tolerance = overload, args, kwargs, tolerance
 
     def copies(self, make: Callable[[Tensor], Any]) -> tuple[tuple, dict]:
-        return jax.tree.map(lambda x: make(x) if _is_tensor(x) else x, (self.args, self.kwargs), is_leaf=_is_tensor)
+        return jax.tree.map(lambda x: make(x) if is_tensor(x) else x, (self.args, self.kwargs), is_leaf=is_tensor)
 
     # -- the checks --------------------------------------------------------------------------------
 

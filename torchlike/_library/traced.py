@@ -10,8 +10,8 @@ import numpy as np
 
 from torchlike._base.state import no_grad, state
 from torchlike._core.conversion.convert import from_numpy
-from torchlike._core.tensor.mutation import enter, store, write, write_silently
-from torchlike._core.tensor.tensor import Tensor, array_of, wrap
+from torchlike._core.tensor.mutation import enter, lend, store, write, write_silently
+from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, wrap
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
 from torchlike._library import numpy_views, results
@@ -58,18 +58,20 @@ class _Attempt:
             value = storage.value
             tracer = value if isinstance(value, jax.core.Tracer) else jnp.copy(settled(value))
             self.before.append((storage, value, storage.version, tracer))
-            store(storage, tracer)
+            lend(storage, tracer)
 
     def keep(self) -> None:
         """What was not written has its value back."""
         for storage, value, _, tracer in self.before:
-            if storage.value is tracer:
-                store(storage, value)
+            written = storage.value
+            lend(storage, value)
+            if written is not tracer:
+                store(storage, written)
 
     def undo(self) -> None:
         """Nothing has happened."""
         for storage, value, version, _ in self.before:
-            store(storage, value)
+            lend(storage, value)
             storage.version = version
 
 
@@ -88,7 +90,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
     written = operator.binder.written(args, kwargs)
     targets = [i for i in places if any(leaves[i] is t for t in written)]
     expected = _expected(operator, leaves, tree)
-    flat, structure = jax.tree.flatten(expected, is_leaf=lambda x: isinstance(x, Tensor))
+    flat, structure = jax.tree.flatten(expected, is_leaf=is_tensor)
     made = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
     if len(made) < sum(x is not None for x in flat):
         raise Unsupported(f"calls {operator.qualname} on the host, which may only return tensors there")
@@ -104,7 +106,7 @@ def _on_host(operator: Any, kernel: Callable, args: tuple, kwargs: dict) -> Any:
         these_args, these_kwargs = jax.tree.unflatten(tree, given)
         with no_grad(), numpy_views.as_numpy([given[i] for i in targets]):
             out = results.checked(operator.schema, kernel(*these_args, **these_kwargs))
-        found = [t for t in jax.tree.leaves(out, is_leaf=lambda x: isinstance(x, Tensor)) if isinstance(t, Tensor)]
+        found = [t for t in jax.tree.leaves(out, is_leaf=is_tensor) if isinstance(t, Tensor)]
         arrays = [np.asarray(array_of(t)) for t in (*found, *[given[i] for i in targets])]
         _demand_agreement(operator, arrays, shapes)
         return tuple(arrays)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
@@ -398,7 +399,7 @@ def rrelu_with_noise(self, words, lower, upper):
     return self * noise, noise
 
 
-@op("glu(Tensor self, int dim=-1) -> Tensor", variants="",
+@op("glu(Tensor self, int dim=-1) -> Tensor", variants="", layout=result_layouts.halved,
     backward="glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor")  # fmt: skip
 def glu(self, dim):
     if self.ndim == 0:

@@ -92,8 +92,7 @@ def _check_shapes(query, key, value, mask):
         lead = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         if mask is not None:
             scores = (*lead, query.shape[-2], key.shape[-2])
-            fits = jnp.broadcast_shapes(mask.shape, scores)
-            if fits[len(fits) - 2 :] != scores[len(scores) - 2 :]:
+            if jnp.broadcast_shapes(mask.shape, scores) != scores:
                 raise ValueError
     except ValueError:
         shapes = [list(x.shape) for x in (query, key, value, mask) if x is not None]
@@ -119,7 +118,7 @@ def _is_flash(query_aval, value_aval, words_aval, enable_gqa):
 
 
 def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
-    number = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    number = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
 
     def forward(query, key, value, *mask):
         masks = [*mask, *([_causal(query.shape[-2], key.shape[-2])] if is_causal else [])]
@@ -150,7 +149,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p,
     masks = [attn_mask]
     if is_causal:
         masks.append(_causal(query.shape[-2], key.shape[-2]))
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     return attend(query, key, value, masks, scale, words, dropout_p)[0]
 
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import direction
@@ -90,7 +91,7 @@ def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 @op("avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True, int? divisor_override=None) -> Tensor", variants="out",
-    node="AvgPool2DBackward",
+    node="AvgPool2DBackward", layout=result_layouts.suggested,
     backward="avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, "
     "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
     saved="ceil_mode count_include_pad divisor_override kernel_size padding self! stride")  # fmt: skip
@@ -135,7 +136,7 @@ def _declare_lp(n):
         return root.reshape(*lead, *windows.out)
 
     schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
-    return op(schema, variants="", node="PowBackward", autocast=_SPATIAL[n])(lp_pool)
+    return op(schema, variants="", node="PowBackward", autocast=_SPATIAL[n], layout=result_layouts.images)(lp_pool)
 
 
 lp_pool = {n: _declare_lp(n) for n in (1, 2, 3)}
@@ -186,7 +187,8 @@ def _declare_adaptive(n):
 
     node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
     schema = f"_adaptive_avg_pool{n}d(Tensor self, SymInt[{n}] output_size) -> Tensor"
-    return op(schema, variants="", node=node, saved=saved, aten=n > 1, autocast=_SPATIAL[n])(adaptive)
+    settings = {"saved": saved, "aten": n > 1, "autocast": _SPATIAL[n], "layout": result_layouts.suggested_2d}
+    return op(schema, variants="", node=node, **settings)(adaptive)
 
 
 adaptive_avg_pool = {n: _declare_adaptive(n) for n in (1, 2, 3)}
@@ -239,7 +241,7 @@ def _declare_adaptive_max(n):
     node, saved = f"AdaptiveMaxPool{n}DBackward", "result1 self!"
     if n == 1:
         node, saved = "SqueezeBackward1", _SQUEEZED
-    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n]}
+    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": result_layouts.images}
     return op(schema, variants="", node=node, vjp={"self": backward}, **settings)(adaptive)
 
 
@@ -269,7 +271,7 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
     node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
-    check=_check_unpool, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
+    check=_check_unpool, layout=result_layouts.images, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
     jvp={"self": lambda dot, indices, output_size: _unpooled(dot, indices, output_size)})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops.shape import cast
 
@@ -12,6 +13,7 @@ from torchlike._ops.shape import cast
     variants="",
     node="ToCopyBackward",
     strides=True,
+    layout=result_layouts.like_first,
 )
 def to_copy(self, dtype):
     return cast(jnp.copy(self), dtype.np)

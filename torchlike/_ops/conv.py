@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._convolve import convolve, gradients, transpose, transpose_gradients
@@ -58,6 +59,7 @@ def _for_each_dimension(aten, input, weight, bias, *rest):
 @op("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
     "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function", autocast="lower_precision_fp", aten={"calls": _for_each_dimension},
+    layout=result_layouts.convolution,
     vjp={"input, weight, bias": _convolution_backward},
     backward={"input, weight, bias": (
         "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, "

@@ -37,12 +37,12 @@ def _axis(x):
 def _check_shapes(name, self, target, weight):
     if self.ndim == 0:
         raise ValueError(f"{name}: Expected 1 or more dimensions (got {self.ndim})")
+    _check_target(name, self, target)
     if target.dtype not in (np.int64, np.uint8):
         raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
     if self.ndim > 2 and target.dtype == np.uint8:
         raise RuntimeError(f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)")
     classes = self.shape[_axis(self)]
-    _check_target(name, self, target)
     if weight is None:
         return
     if weight.shape != (classes,):

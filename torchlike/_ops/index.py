@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base import result_layouts
 from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
@@ -136,7 +137,8 @@ def _trimmed(indices):
 
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    variants="inplace", node="IndexPutBackward", check=_check_indices, jvp="kernel", vjp={
+    variants="inplace", node="IndexPutBackward", layout=result_layouts.like_first,
+    check=_check_indices, jvp="kernel", vjp={
         "self": _kept_by_put,
         "values": _of_values,
     },

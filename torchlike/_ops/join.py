@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
@@ -51,6 +52,7 @@ def _pieces(grad, tensors_aval, dim):
     variants="",
     vjp={"tensors": _pieces},
     jvp="kernel",
+    layout=result_layouts.cat,
     autocast={"cpu": "promote"},
 )
 def cat(tensors, dim):
@@ -64,7 +66,7 @@ def _slices(grad, tensors_aval, dim):
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", vjp={"tensors": _slices},
-    jvp="kernel", autocast={"cpu": "promote"})  # fmt: skip
+    jvp="kernel", autocast={"cpu": "promote"}, layout=result_layouts.stack)  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)
@@ -108,6 +110,7 @@ def flip(self, dims):
 
 
 @op("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", jvp="kernel",
+    layout=result_layouts.rolled,
     vjp={"self": lambda grad, shifts, dims: aten.roll(grad, [-s for s in shifts], list(dims))})  # fmt: skip
 def roll(self, shifts, dims):
     """``input`` shifted along ``dims``; what leaves at one end comes in at the other.
@@ -128,7 +131,7 @@ def roll(self, shifts, dims):
     return jnp.roll(self, shifts, dims)
 
 
-@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="")
+@op("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", variants="", layout=result_layouts.like_first)
 def rot90(self, k, dims):
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name
@@ -62,6 +63,7 @@ def _pair(name, self, target):
 @op(
     "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     variants="",
+    layout=result_layouts.elementwise,
     dtype="promote",
     autocast="fp32",
     backward={
@@ -91,6 +93,7 @@ def _bowl_jvp(primals, tangents):
 @op(
     "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor",
     variants="",
+    layout=result_layouts.elementwise,
     dtype="promote",
     node="SmoothL1LossBackward",
     backward={
@@ -109,6 +112,7 @@ def smooth_l1_loss(self, target, reduction, beta):
 @op(
     "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor",
     variants="",
+    layout=result_layouts.elementwise,
     autocast="fp32",
     backward={
         "self": "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
@@ -177,6 +181,7 @@ def _bce_slope_jvp(primals, tangents):
 @op(
     "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
     variants="",
+    layout=result_layouts.elementwise,
     check=_outside,
     vjp={
         "self": lambda grad, self, target, weight, reduction: _bce_slope(
@@ -224,6 +229,7 @@ def _logits_grad(grad, self, target, weight, pos_weight, reduction):
     "pos_weight=None, "
     "int reduction=1) -> Tensor",
     variants="",
+    layout=result_layouts.second_first,
     dtype="promote",
     autocast="fp32",
     saved="pos_weight reduction self target weight",
@@ -247,6 +253,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
 @op(
     "soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     variants="",
+    layout=result_layouts.elementwise,
     edges=lambda: (0,),
     autocast="fp32",
 )
@@ -296,7 +303,7 @@ def by_reduction(
                 variants="",
                 node=node,
                 saved=_shown(node, apart),
-                **options,
+                **{"layout": result_layouts.elementwise, **options},
                 **(formulas(r) if formulas else {}),
             )(reduced(r))  # fmt: skip
             for r, word, node in zip(REDUCTIONS, ("none", "mean", "sum"), (none, mean, sum), strict=True)
@@ -352,14 +359,14 @@ def _kl_div(self, target):
     return _entropy(t) - t * x
 
 
-kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32")(
-    _kl_div
-)
+kl_div = by_reduction("kl_div(Tensor self, Tensor target) -> Tensor", "SubBackward", dtype="promote", autocast="fp32",
+                       layout=result_layouts.second_first)(_kl_div)  # fmt: skip
 
 
 @by_reduction(
     "kl_div_log(Tensor self, Tensor target) -> Tensor",
     "MulBackward",
+    layout=result_layouts.second_first,
     dtype="promote",
     autocast="fp32",
     apart="self target",
@@ -383,6 +390,7 @@ def margin_ranking_loss(input1, input2, target, margin):
 
 
 @by_reduction("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.) -> Tensor", "AddBackward",
+    layout=result_layouts.second_first,
               apart="self target", autocast="fp32")  # fmt: skip
 def hinge_embedding_loss(self, target, margin):
     x, t = broadcast("hinge_embedding_loss", self, target)
@@ -454,6 +462,7 @@ def _negative_variance(input, target, var, eps):
 @by_reduction(
     "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, float eps) -> Tensor",
     "MulBackward",
+    layout=result_layouts.third_first,
     dtype="promote",
     check=_negative_variance,
     apart="input target var",

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np, get_default_dtype
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -138,7 +139,7 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
 @op("native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
     "running_var, float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor "
     "result2, Tensor running_mean, Tensor running_var)", aten=False,
-    variants="",
+    variants="", layout=result_layouts.batch_norm,
     vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
@@ -190,6 +191,7 @@ def _fixed(mean, variance, eps, dtype):
 @op("_native_batch_norm_eval(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
     "running_var, "
     "float eps) -> Tensor", variants="", node="NativeBatchNormBackward",
+    layout=result_layouts.batch_norm_eval,
     vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
          "running_var": lambda running_var: _frozen(running_var)},
     saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
@@ -287,7 +289,7 @@ def _group_calls(aten, input, groups, weight, bias, eps):
 
 @op("native_group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps) "
     "-> (Tensor result0, Tensor result1, Tensor result2)", aten={"own": True, "calls": _group_calls},
-    variants="", autocast={"cuda": "fp32"},
+    variants="", layout=result_layouts.of_images, autocast={"cuda": "fp32"},
     vjp={"input, weight, bias": _group_norm_backward}, nondiff=(1, 2), saved={
         "input": "input", "weight": "weight", "result1": "result1", "result2": "result2", "eps": "eps",
         "group": "num_groups", "N": lambda input_aval: input_aval.shape[0], "C": lambda input_aval: input_aval.shape[1],
@@ -344,7 +346,8 @@ def _rms_norm_backward(grads, input, weight, result1, normalized_shape, eps):
 
 @op("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) "
     "-> (Tensor result0, Tensor result1)",
-    variants="", node="FusedRmsNormBackward", autocast={"cuda": "fp32"}, vjp={"input, weight": _rms_norm_backward},
+    variants="", node="FusedRmsNormBackward", layout=result_layouts.of_images,
+    autocast={"cuda": "fp32"}, vjp={"input, weight": _rms_norm_backward},
     nondiff=(1,))  # fmt: skip
 def rms_norm(input, normalized_shape, weight, eps):
     """The input over its root mean square in the last dimensions, and 1 / that root."""
@@ -361,7 +364,7 @@ def rms_norm(input, normalized_shape, weight, eps):
 
 
 @op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor",
-    aten=False, variants="",
+    aten=False, variants="", layout=result_layouts.like_first,
     node="DivBackward", saved="")  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""

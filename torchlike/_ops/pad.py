@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops.shape import cast
 
@@ -16,7 +17,12 @@ def _pairs(pad, ndim):
     return pairs
 
 
-@op("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", variants="function", saved="pad")
+@op(
+    "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
+    variants="function",
+    saved="pad",
+    layout=result_layouts.padded,
+)
 def constant_pad_nd(self, pad, value):
     """``input`` with ``value`` around it: ``pad`` lists (before, after) from the last dimension on; "
     "negative cuts."""
@@ -101,8 +107,9 @@ def _mode(name, title, dims):
             return _padded(name, self, padding)
 
     casts = {"cpu": "fp32"} if name != "circular" and (title, dims) != ("reflection", 3) else None
+    layout = None if name == "circular" else result_layouts.suggested
     saved = "" if name == "circular" else "padding self!"
-    return op(schema, variants="", node=node, saved=saved, autocast=casts)(kernel)
+    return op(schema, variants="", node=node, saved=saved, autocast=casts, layout=layout)(kernel)
 
 
 REFLECT = {d: _mode("reflect", "reflection", d) for d in (1, 2, 3)}

@@ -6,6 +6,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 
@@ -260,6 +261,7 @@ def _declare(n):
         node=f"MaxPool{n}DWithIndicesBackward" if n > 1 else "SqueezeBackward1",
         vjp={"self": backward},
         nondiff=(1,),
+        layout=result_layouts.suggested,
         saved=_SAVED if n > 1 else {"dim": lambda: -2 % 2**64, "self!": None},
         backward=None if n == 1 else (
             f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{n}] kernel_size, int[{n}] stride, "

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base import rng
+from torchlike._base import result_layouts, rng
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import unseen
@@ -434,6 +434,7 @@ def _dropped(x, keep, p):
 @op(
     "dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor mask)",
     variants="",
+    layout=result_layouts.like_first,
     nondiff=(1,),
     node="MulBackward",
     vjp={"input": lambda grads, mask, p: _dropped(grads[0], mask, p)},
@@ -452,6 +453,7 @@ _SELU_BOUND = 1.7580993408473766  # -SELU(-inf)
 @op(
     "alpha_dropout(Tensor input, Tensor words, float p, int channels) -> (Tensor result, Tensor scale, Tensor shift)",
     variants="",
+    layout=result_layouts.like_first,
     nondiff=(1, 2),
     node="AddBackward",
     vjp={"input": lambda grads, scale: grads[0] * scale},

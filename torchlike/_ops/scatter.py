@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
@@ -446,7 +447,7 @@ def _touched(grad, dim, index):
 
 
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
-    variants="function method inplace", check=_fill_check, vjp={
+    layout=result_layouts.like_first, variants="function method inplace", check=_fill_check, vjp={
         "self": _blank,
         "value": lambda grad, dim, index: jnp.sum(jnp.where(_touched(grad, dim, index), grad, 0)),
     })  # fmt: skip
@@ -456,7 +457,8 @@ def index_fill_tensor(self, dim, index, value):
 
 
 @op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    variants="function method inplace", check=_fill_check, vjp={"self": _blank})  # fmt: skip
+    layout=result_layouts.like_first, variants="function method inplace", check=_fill_check,
+    vjp={"self": _blank})  # fmt: skip
 def index_fill_number(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
 

@@ -5,6 +5,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import aten
@@ -79,6 +80,7 @@ def _declare(mode, n):
     schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
     shown = None if "exact" in mode or mode == "lanczos" else {"calls": _calls(name, n, not mode.startswith("nearest"))}
     return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n), aten=shown,
+              layout=result_layouts.suggested,
               backward=None if mode == "lanczos" else _backward(name, mode, n))(interpolate)  # fmt: skip
 
 
@@ -133,7 +135,8 @@ def _at_least(name, x, n):
         )
 
 
-@op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function")
+@op("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function",
+    layout=result_layouts.suggested)  # fmt: skip
 def pixel_shuffle(self, upscale_factor):
     """Channels to positions: [*, C * r * r, H, W] to [*, C, H * r, W * r] (Shi et al. 2016).
 
@@ -156,7 +159,9 @@ def pixel_shuffle(self, upscale_factor):
     return parts.transpose(0, 1, 4, 2, 5, 3).reshape(*lead, c // (r * r), h * r, w * r)
 
 
-@op("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function")
+@op(
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function", layout=result_layouts.suggested
+)
 def pixel_unshuffle(self, downscale_factor):
     """Positions to channels, the inverse of :func:`pixel_shuffle`: [*, C, H * r, W * r] to [*, C * r * r, H,
     W].
@@ -180,7 +185,8 @@ def pixel_unshuffle(self, downscale_factor):
     return parts.transpose(0, 1, 3, 5, 2, 4).reshape(*lead, c * r * r, h // r, w // r)
 
 
-@op("channel_shuffle(Tensor self, SymInt groups) -> Tensor", variants="function")
+@op("channel_shuffle(Tensor self, SymInt groups) -> Tensor", variants="function",
+    layout=result_layouts.suggested)  # fmt: skip
 def channel_shuffle(self, groups):
     """Interleave ``groups`` groups of channels of [N, C, ...] (Zhang et al. 2018).
 

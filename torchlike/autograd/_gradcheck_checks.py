@@ -278,7 +278,8 @@ def _check_undefined(inputs: tuple, outputs: tuple, undefined: Sequence[int]) ->
     if any(g is not None and np.any(host(g) != 0) for g in found):
         warnings.warn(_UNDEFINED, UserWarning, stacklevel=2)
         raise GradcheckError(
-            "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+            "Expected all input grads to be undefined or zero when all output grads are undefined or zero. Please look "
+            'at "Notes about undefined output gradients" in PyTorch\'s "tools/autograd/derivatives.yaml".'
         )
 
 

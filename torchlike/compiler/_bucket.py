@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike.compiler._function import called_module
 from torchlike.nn import functional as F
 
@@ -115,7 +115,7 @@ class Bucketed:
             for name, dim in self.rule.dims.items():
                 if name in bound.arguments:
                     pad = _Pad(dim, size - n, self.rule.value(name), padded)
-                    bound.arguments[name] = jax.tree.map(pad, bound.arguments[name])
+                    bound.arguments[name] = jax.tree.map(pad, bound.arguments[name], is_leaf=is_tensor)
         out = self.compiled(*bound.args, **bound.kwargs)
         for t, new, version, dim in padded:
             if new._version != version:  # the function wrote to its argument
@@ -125,7 +125,7 @@ class Bucketed:
     def _size(self, arguments: dict[str, Any]) -> int:
         found: dict[int, str] = {}
         for name, dim in self.rule.dims.items():
-            for t in jax.tree.leaves(arguments.get(name)):
+            for t in jax.tree.leaves(arguments.get(name), is_leaf=is_tensor):
                 if isinstance(t, Tensor):
                     found.setdefault(t.size(dim), name)
         if len(found) != 1:
@@ -158,7 +158,7 @@ def _sliced(out: Any, results: Any, size: int, n: int) -> Any:
         return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
     if results is None:
         return out
-    return jax.tree.map(lambda x: _slice(x, results, size, n), out)
+    return jax.tree.map(lambda x: _slice(x, results, size, n), out, is_leaf=is_tensor)
 
 
 def _slice(x: Any, dim: int, size: int, n: int) -> Any:

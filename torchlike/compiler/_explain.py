@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from torchlike._core.tensor.tensor import is_tensor
 from torchlike._transforms.capture.capture import Trace
 from torchlike.compiler._compile import compile
 from torchlike.compiler._failures import Unsupported
@@ -58,7 +59,7 @@ def explain(f: Callable, *extra_args: Any, **extra_kwargs: Any) -> Any:
         function = f._orig_mod if isinstance(f, OptimizedModule) else getattr(f, "_torchdynamo_orig_callable", f)
         run = compile(function.__call__ if isinstance(f, OptimizedModule) else function, fullgraph=True)
         call = run.forward if isinstance(run, OptimizedModule) else run
-        leaves, tree = jax.tree.flatten((args, kwargs))
+        leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
         try:
             call(*args, **kwargs)
         except Unsupported as error:

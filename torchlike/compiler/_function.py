@@ -108,6 +108,8 @@ class Compiled(CompiledFunction):
             result = super()._break(error, args, kwargs)
         except Unfit as unfit:
             raise Unsupported(*unfit.args) from error
+        if not self.eager:  # postponed: the next call is traced
+            return result
         counters["graph_break"][self.eager] += 1
         if GRAPH_BREAKS.isEnabledFor(logging.DEBUG):
             GRAPH_BREAKS.debug("graph break in %s: %s\n%s", self._described(), self.eager, _stack(error))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from torchlike._core.conversion.convert import from_jax_array
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 
 
 def to_jax(gradients: Any) -> Any:
@@ -61,7 +61,7 @@ def _convert(name: str, tree: Any, rule: Callable[[jax.Array], Any]) -> Any:
     def leaf(path: Any, value: Any) -> Any:
         return rule(_inexact(name, jax.tree_util.keystr(path), value))
 
-    return jax.tree_util.tree_map_with_path(leaf, tree)
+    return jax.tree_util.tree_map_with_path(leaf, tree, is_leaf=is_tensor)
 
 
 def _inexact(name: str, path: str, value: Any) -> jax.Array:

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from torchlike._core.tensor.tensor import is_tensor
 from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.program import Program
 
@@ -44,7 +45,7 @@ def lowered(fn: Callable, *args: Any, **kwargs: Any) -> Lowered:
     """
     compiled = vars(fn).get("forward", fn) if hasattr(fn, "_orig_mod") else fn
     function = getattr(compiled, "function", compiled)
-    leaves, tree = jax.tree.flatten((args, kwargs))
+    leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=is_tensor)
     trace = Trace(function, leaves, tree)
     try:
         program = Program(trace)

@@ -1,8 +1,8 @@
 """Which arguments a transform differentiates with respect to."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
+
+from torchlike._base.state import state
 
 
 def selected(args: tuple, argnums: int | tuple[int, ...]) -> Any:
@@ -44,10 +44,15 @@ def _in_range(argnum: int, count: int) -> int:
     return argnum % count
 
 
-def name_of(func: Callable) -> str:
-    """What messages call a function."""
-    if hasattr(func, "__name__"):
-        return func.__name__
-    if isinstance(func, functools.partial):
-        return f"functools.partial({name_of(func.func)}, ...)"
-    return repr(func)
+def made(tree: Any) -> Any:
+    """``tree``, whose containers this library has made, as a user's function is to get it: a capture knows of that."""
+    if state.interpreter is not None:
+        _note(tree)
+    return tree
+
+
+def _note(x: Any) -> None:
+    if isinstance(x, dict | list | tuple):
+        state.interpreter.new(x)
+        for part in x.values() if isinstance(x, dict) else x:
+            _note(part)

@@ -9,11 +9,12 @@ from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import GradientEdge, gradients
 from torchlike._core.autograd.fields import mark
 from torchlike._core.dispatch.dispatch import refresh
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.grad import GradLevel
 from torchlike._transforms.levels.levels import level_below
-from torchlike.func._arguments import selected
+from torchlike.func._arguments import made, selected
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -65,7 +66,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                 args, kwargs = _lifted(level, args), _lifted(level, kwargs)
                 flat, spec = tree_flatten(selected(args, argnums))
                 edges = _differentiable(flat)
-                out, aux = _split(followed(func)(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
+                out, aux = _split(followed(func)(*made(args), **made(kwargs)), has_aux, "grad_and_value(f)(*args)")
                 _demand_scalar(out)
                 root = _edge(out)
                 with level_below(level):
@@ -111,7 +112,7 @@ def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool) -> tuple
             primals = _lifted(level, primals)
             flat, spec = tree_flatten(primals if argnums is None else selected(primals, argnums))
             edges = _differentiable(flat)
-            out, aux = _split(followed(func)(*primals), has_aux, name)
+            out, aux = _split(followed(func)(*made(primals)), has_aux, name)
             outs, out_spec = tree_flatten(out)
             _demand_tensors(name, outs)
             roots = [_edge(o) for o in outs]
@@ -140,6 +141,7 @@ def _lifted(level: GradLevel, tree: Any) -> Any:
     return tree_map(lambda x: level.lift(x) if isinstance(x, Tensor) else x, tree)
 
 
+@unseen
 def _differentiable(flat: list) -> list[GradientEdge]:
     """Where the gradients of the arguments go, which begin to require grad."""
     for x in flat:
@@ -158,6 +160,7 @@ def _split(out: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     return out
 
 
+@unseen
 def _demand_scalar(out: Any) -> None:
     if not isinstance(out, Tensor):
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
@@ -205,11 +208,16 @@ def _pulled(level, roots, seeds, edges, arguments, keep, create) -> list[Tensor]
     used = [(r, s) for r, s in zip(roots, seeds, strict=True) if r is not None and r.node is not None]
     if create is None:
         create = bool(state.grad)
-    create = create and (level.tracks or any(isinstance(s, Tensor) and s.requires_grad for _, s in used))
+    create = create and (level.tracks or any(nodes.requires_grad(s) for _, s in used if isinstance(s, Tensor)))
     found: Any = [None] * len(edges)
     if used and edges:
         found = gradients([r for r, _ in used], edges, [s for _, s in used], keep, create, True)
-    return [zeros_like(x.detach()) if g is None else g for g, x in zip(found, arguments, strict=True)]
+    return [_zeros(x) if g is None else g for g, x in zip(found, arguments, strict=True)]
+
+
+@unseen
+def _zeros(x: Tensor) -> Tensor:
+    return zeros_like(x.detach())
 
 
 def _shape_of(spec: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.func._arguments import replaced, selected
+from torchlike.func._arguments import made, replaced, selected
 from torchlike.func._grad import vjp_of
 from torchlike.func._jvp import jvp
 from torchlike.func._vmap import vmap
@@ -136,7 +136,7 @@ def jacfwd(
         demand_real("jacfwd", "inputs", args)
 
         def partial(*chosen: Any) -> Any:
-            return followed(func)(*replaced(args, argnums, tree_unflatten(list(chosen), in_spec)))
+            return followed(func)(*replaced(args, argnums, made(tree_unflatten(list(chosen), in_spec))))
 
         def push(basis: list) -> Any:
             out, dots, *aux = jvp(partial, tuple(inputs), tuple(basis), has_aux=has_aux)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.state import followed
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.like import zeros_like
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import level_below
+from torchlike.func._arguments import made
 from torchlike.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 
@@ -34,7 +36,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     flat, spec = _leaves(primals, tangents)
     with JvpLevel() as level:
         duals = [level.dual(p, t) for p, t in flat]
-        out = followed(func)(*tree_unflatten(duals, spec))
+        out = followed(func)(*made(tree_unflatten(duals, spec)))
         aux = None
         if has_aux:
             if not (isinstance(out, tuple) and len(out) == 2):
@@ -50,6 +52,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     return (*results, tree_map(lambda x: _plain(level, x), aux)) if has_aux else results
 
 
+@unseen
 def _leaves(primals: Any, tangents: Any) -> tuple:
     """([(primal, tangent)], structure of the primals), after the checks."""
     if not isinstance(primals, tuple):
@@ -91,6 +94,7 @@ def _outputs(out: Any) -> tuple:
     return outs, spec
 
 
+@unseen
 def _pair(level: JvpLevel, out: Tensor, strict: bool) -> tuple[Tensor, Tensor]:
     """The output and its tangent, as tensors of the level below."""
     dot = level.of(out)

@@ -6,8 +6,10 @@ from typing import Any
 
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
+from torchlike.func._arguments import made
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 
@@ -86,6 +88,7 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
     return found
 
 
+@unseen
 def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     """(length of the mapped axes, axis of each leaf, the leaves, their structure), after the checks."""
     where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
@@ -118,6 +121,11 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     return sizes[0], dims, flat, spec
 
 
+def batch_size(in_dims: Any, args: tuple, func: Callable) -> int:
+    """The length of the mapped axes."""
+    return _mapped(func, in_dims, args)[0]
+
+
 def _checked(where: str, x: Any, dim: Any) -> int | None:
     if dim is not None and not isinstance(dim, int):
         raise ValueError(
@@ -142,7 +150,7 @@ def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  
     """(the outputs with their mapped axes, their structure, where the axes are)."""
     with VmapLevel(size, randomness) as level:
         inside = [x if d is None else lift(x, d, level) for x, d in zip(flat, dims, strict=True)]
-        outputs = followed(func)(*tree_unflatten(inside, spec), **kwargs)
+        outputs = followed(func)(*made(tree_unflatten(inside, spec)), **kwargs)
     name = _name(func)
     flat_out, out_spec = tree_flatten(outputs)
     places = _places(name, out_dims, out_spec)

@@ -12,13 +12,14 @@ from typing import NoReturn
 
 _OURS = __name__.partition(".")[0]
 _ALIAS = "torch"
+_BESIDE = "functorch"  # a package that comes with PyTorch, here a part of this one
 
 
 def install_as_torch() -> None:
     """Make `import torch`, and every `import torch.x.y`, give this package's own modules.
 
-    The modules are the same objects under both names, so `torch.nn is torchlike.nn` and classes compare as
-    usual. A second call does nothing; `uninstall_as_torch` takes it back.
+    So does `import functorch`. The modules are the same objects under both names, so `torch.nn is torchlike.nn`
+    and classes compare as usual. A second call does nothing; `uninstall_as_torch` takes it back.
 
     Raises:
         RuntimeError: PyTorch itself has been imported already. Code that holds its modules would mix the two.
@@ -50,7 +51,7 @@ def uninstall_as_torch() -> None:
     if _FINDER not in sys.meta_path:
         return
     sys.meta_path.remove(_FINDER)
-    for name in [name for name in sys.modules if _is_or_under(name, _ALIAS)]:
+    for name in [name for name in sys.modules if _is_or_under(name, _ALIAS) or _is_or_under(name, _BESIDE)]:
         del sys.modules[name]
 
 
@@ -84,9 +85,12 @@ class _AliasFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not _is_or_under(fullname, _ALIAS):
+        if _is_or_under(fullname, _ALIAS):
+            wanted = _OURS + fullname[len(_ALIAS) :]
+        elif _is_or_under(fullname, _BESIDE):
+            wanted = f"{_OURS}.{fullname}"
+        else:
             return None
-        wanted = _OURS + fullname[len(_ALIAS) :]
         try:
             module = importlib.import_module(wanted)
         except ModuleNotFoundError as error:
@@ -126,6 +130,8 @@ def _alias_all() -> None:
     for name, module in list(sys.modules.items()):
         if module is not None and _is_or_under(name, _OURS):
             sys.modules[_ALIAS + name[len(_OURS) :]] = module
+        if module is not None and _is_or_under(name, f"{_OURS}.{_BESIDE}"):
+            sys.modules[name[len(_OURS) + 1 :]] = module
 
 
 def _is_or_under(name: str, package: str) -> bool:

@@ -12,6 +12,7 @@ from torchlike.nn.parameter import UninitializedParameter as UninitializedParame
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.nn import attention as attention
+    from torchlike.nn import common_types as common_types
     from torchlike.nn import grad as grad
     from torchlike.nn import init as init
     from torchlike.nn import modules as modules

@@ -13,6 +13,13 @@ from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 
+__all__ = [
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
+    "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_", "orthogonal", "orthogonal_", "sparse",
+    "sparse_", "trunc_normal_", "uniform", "uniform_", "xavier_normal", "xavier_normal_", "xavier_uniform",
+    "xavier_uniform_", "zeros_",
+]  # fmt: skip
+
 _LINEAR = ("linear", "sigmoid") + tuple(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3))
 
 

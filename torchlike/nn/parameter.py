@@ -12,6 +12,7 @@ from torchlike._core.overrides.torch_function import PLAIN, arm, disabled
 from torchlike._core.tensor.printing import parameter_str, prints_as_tensor
 from torchlike._core.tensor.tensor import Tensor, alias, preserve_format
 from torchlike._utils import _rebuild_parameter, _rebuild_parameter_with_state
+from torchlike.interop.jax_tree import register
 
 __all__ = [
     "Parameter",
@@ -101,6 +102,9 @@ class Parameter(Tensor, metaclass=_Marked):
 
     def __repr__(self):
         return parameter_str(self)
+
+
+register(Parameter, Parameter)
 
 
 class Buffer(Tensor, metaclass=_Marked):

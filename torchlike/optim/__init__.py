@@ -4,6 +4,7 @@ from torchlike.interop.lazy import on_first_use
 from torchlike.optim import lr_scheduler as lr_scheduler
 from torchlike.optim._adafactor import Adafactor as Adafactor
 from torchlike.optim._muon import Muon as Muon
+from torchlike.optim._optax import from_optax as from_optax
 from torchlike.optim._swap import swap_in_optimizer_params_and_state as swap_in_optimizer_params_and_state
 from torchlike.optim.adadelta import Adadelta as Adadelta
 from torchlike.optim.adagrad import Adagrad as Adagrad

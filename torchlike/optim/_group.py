@@ -10,9 +10,11 @@ import numpy as np
 
 from torchlike._aten.python_dispatch import wrappers_alive
 from torchlike._base.dtypes import float32, float64, get_default_dtype
+from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
@@ -20,6 +22,7 @@ from torchlike._executor import fused
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
+from torchlike.optim._extending import _device_dtype_check_for_fused
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
@@ -39,13 +42,19 @@ def zeros(shape, dtype):
 
 
 def zeros_like(p):
-    """Zeros in the shape and dtype of a parameter."""
-    return zeros(tuple(p.shape), p.dtype)
+    """Zeros in the shape, dtype and memory order of a parameter."""
+    return _laid_as(zeros(tuple(p.shape), p.dtype), p)
 
 
 def filled_like(p, number):
-    """One number in the shape and dtype of a parameter."""
-    return _kept(np.full(tuple(p.shape), number, p.dtype.np))
+    """One number in the shape, dtype and memory order of a parameter."""
+    return _laid_as(_kept(np.full(tuple(p.shape), number, p.dtype.np)), p)
+
+
+def _laid_as(t, p):
+    if p._view is not None and (strides := preserve_strides(p._view.layout)) != t.stride():
+        restride(t, strides)
+    return t
 
 
 def scalar_count(value=0.0):
@@ -200,6 +209,8 @@ class GroupOptimizer(Optimizer):
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         kept = self.state[p]
         if not kept:
+            if group.get("fused"):
+                _device_dtype_check_for_fused(p)
             kept.update(self._start(p, group))
         return kept
 
@@ -275,8 +286,9 @@ class GroupOptimizer(Optimizer):
         # copies are what the operator may save: the tensors themselves are written below
         inputs = [t.clone() for t in params], self._grads(params), [t.clone() for t in old]
         out = call(op, (*inputs[0], *inputs[1], *inputs[2], *numbers.values()), ())
-        for t, new in zip((*params, *old), out, strict=True):
-            t.copy_(new)
+        counts = [False] * len(params) + [k in self._scalars for _ in states for k in kept]
+        for t, new, is_count in zip((*params, *old), out, counts, strict=True):
+            t.copy_(new.detach() if is_count else new)
 
     def _advance_by_device(self, group, params, states, numbers, values) -> None:
         """One program for each device; what a loaded state holds elsewhere is moved to its parameter."""

@@ -178,7 +178,13 @@ class LRScheduler:
             else:
                 self.last_epoch = epoch
                 values = getattr(self, "_get_closed_form_lr", self.get_lr)()
-        for group, lr in zip(self.optimizer.param_groups, values, strict=False):
+        groups = self.optimizer.param_groups
+        if len(values) != len(groups):
+            raise ValueError(
+                f"{type(self).__name__} has rates for {len(values)} parameter groups, but its optimizer has "
+                f"{len(groups)}: add groups before making the scheduler"
+            )
+        for group, lr in zip(groups, values, strict=True):
             set_option(group, "lr", lr)
         self._last_lr = options(self.optimizer, "lr")
 

@@ -278,9 +278,10 @@ class SWALR(LRScheduler):
         return self.anneal_func(max(0.0, min(1.0, epoch / self.anneal_epochs)) if self.anneal_epochs else 1.0)
 
     def get_lr(self) -> list[Any]:
-        """The rates at ``last_epoch``, from those before, which others may have set."""
+        """The rates after as many steps as were made, from those before, which others may have set."""
         self._warn_outside_step()
-        before, done = self._done(self.last_epoch - 1), self._done(self.last_epoch)
+        steps = self._step_count - 1
+        before, done = self._done(steps - 1), self._done(steps)
         rates = []
         for group in self.optimizer.param_groups:
             aim = group["swa_lr"]

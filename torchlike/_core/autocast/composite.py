@@ -6,7 +6,8 @@ from typing import Any
 
 from torchlike._base.dtypes import float32
 from torchlike._base.state import AUTOCAST, state
-from torchlike._core.autocast.layer import cast, eligible
+from torchlike._core.autocast.layer import cast, eligible, lowered
+from torchlike._core.tensor.tensor import Tensor
 
 
 class off:
@@ -41,4 +42,13 @@ def _single(x: Any) -> Any:
     return cast(x, float32) if eligible(x, "cpu") else x
 
 
-__all__ = ["in_float32_on_cpu", "off"]
+def in_lower_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The inputs of a composite function that is of the class ``lower_precision_fp``, as autocast casts them."""
+    if state.active & AUTOCAST:
+        for kind in state.autocast.on:
+            target, keep = state.autocast.lower(kind), state.autocast.cache
+            tensors = tuple([lowered(x, target, keep) if eligible(x, kind) else x for x in tensors])
+    return tensors
+
+
+__all__ = ["in_float32_on_cpu", "in_lower_precision", "off"]

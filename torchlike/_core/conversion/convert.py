@@ -18,7 +18,7 @@ from torchlike._base.once import warn_once
 from torchlike._base.state import state
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.dispatch.observers import seen, subclassed, watched
-from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
@@ -304,10 +304,15 @@ def jax_array(t: Tensor) -> jax.Array:
     return array_of(t)
 
 
+def _of_jax(x: Any) -> Any:
+    return from_jax_array(x) if isinstance(x, jax.Array) else NotImplemented
+
+
 def install() -> None:
     """Give Tensor its conversions."""
     Tensor.numpy, Tensor.item, Tensor.tolist, Tensor.jax = numpy, item, tolist, jax_array
-    Tensor._host, Tensor.__array__, Tensor.__jax_array__ = host, to_array, jax_array
+    Tensor._host, Tensor.__array__ = host, to_array
+    DOORS.foreign = _of_jax  # type: ignore[method-assign]
     Tensor.__bool__, Tensor.__index__ = truth, index
     Tensor.__float__ = lambda t: _python_number(t, float)
     Tensor.__int__ = lambda t: _python_number(t, int)

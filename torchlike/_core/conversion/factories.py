@@ -13,7 +13,7 @@ from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._base.layout import channels_last_strides, contiguous_strides, preserve_strides
+from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
@@ -23,12 +23,11 @@ from torchlike._core.dispatch.out import put
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import (
+    MemoryFormat,
     Tensor,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
     fresh,
     preserve_format,
 )
@@ -39,8 +38,6 @@ from torchlike._ops import view as views
 
 if TYPE_CHECKING:
     from torchlike._base.device import device as Device
-    from torchlike._base.layout import Layout
-    from torchlike._core.tensor.tensor import MemoryFormat
     from torchlike._core.typed import DeviceLike, Number, OptDtype, OptLayout, OptTensor, Shape
 
 
@@ -116,22 +113,6 @@ def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) 
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
-def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | None = None) -> Tensor:
-    """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
-    shape = t._storage.value.shape
-    if memory_format is preserve_format:
-        strides = contiguous_strides(shape) if layout is None else preserve_strides(layout)
-    elif memory_format is None or memory_format is contiguous_format:
-        return t
-    elif memory_format is channels_last or memory_format is channels_last_3d:
-        strides = channels_last_strides(shape, 4 if memory_format is channels_last else 5)
-    else:
-        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(memory_format).__name__}")
-    if strides != contiguous_strides(shape):
-        restride(t, strides)
-    return t
-
-
 def zeros(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, dtype: OptDtype = None,
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -166,6 +147,8 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
     if state.dispatch_modes and out is None:
         rest: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
         return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
+    if memory_format is preserve_format:
+        raise RuntimeError("unsupported memory format Preserve: empty() has no tensor whose strides it could preserve")
     value = constant(size_of("empty", args, size), _dtype("empty", dtype), device, 0)
     t = finish(value, dtype, device, requires_grad, out)
     return t if memory_format is None or out is not None else formatted(t, memory_format)

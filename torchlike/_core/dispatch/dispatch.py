@@ -69,8 +69,8 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
         out = tuple([wrap(v) for v in out])
     else:
         out = wrap(out)
-    if strided and op.strides:
-        layouts.follow(inputs, out)
+    if strided and op.layout is not None:
+        layouts.follow(op, inputs, static, out)
     if op.returns is not None:
         return op.returns(out)
     return out
@@ -96,8 +96,8 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
         out = _record(op, inputs, static, values, results)
     else:
         out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
-    if op.strides:
-        layouts.follow(inputs, out)
+    if op.layout is not None:
+        layouts.follow(op, inputs, static, out)
     return out if op.returns is None else op.returns(out)
 
 

@@ -12,6 +12,7 @@ from torchlike._core.dispatch.dispatch import call, walk
 from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.dispatch.layers import Call, Form
 from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import reshape, write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._decl import derive, rules
@@ -64,8 +65,11 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
         state.grad = before
     results = tuple(got) if isinstance(got, tuple) else (got,)
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
-    for o, v in zip(outs, values, strict=True):
+    for r, o, v in zip(results, outs, values, strict=True):
+        resized = tuple(o.shape) != v.shape
         put(o, v)
+        if resized and r._view is not None:
+            restride(o, r._view.layout.strides)
     return outs
 
 

@@ -31,7 +31,12 @@ class Doors:
         enter: ``enter(door, args, kwargs)``, a call with an argument that may override, or under a mode.
         overridden: whether one of some arguments does override.
         plain: the types that override nothing.
+
+    ``foreign`` makes a tensor of a Python operator's other operand that is an array of jax, and returns
+    NotImplemented for anything else. The module that converts arrays sets it.
     """
+
+    foreign: Callable[[Any], Any]
 
     def __init__(self, enter: Callable, overridden: Callable, plain: set) -> None:
         self.enter, self.overridden, self.plain = enter, overridden, plain
@@ -115,15 +120,21 @@ class Doors:
 
     def of_two(self, behind: Callable) -> Callable:
         """A door of a Python operator, which answers NotImplemented to an operand that it does not know."""
-        enter, overridden, plain = self.enter, self.overridden, self.plain
+        enter, overridden, plain, foreign = self.enter, self.overridden, self.plain, lambda x: self.foreign(x)
 
         def door(self: Any, other: Any) -> Any:
             if armed and (self.__class__ not in plain or other.__class__ not in plain or state.function_modes):
+                out = enter(door, (self, other), {})
+            else:
+                out = behind(self, other)
+            return unknown(door, self, other) if out is NotImplemented else out
+
+        def unknown(door: Callable, self: Any, other: Any) -> Any:
+            """What the tensor's operator does not know: it overrides, is an array of jax, or has operators."""
+            if not armed and overridden((self, other)):
                 return enter(door, (self, other), {})
-            out = behind(self, other)
-            if out is NotImplemented and not armed and overridden((self, other)):
-                return enter(door, (self, other), {})
-            return out
+            tensor = foreign(other)
+            return tensor if tensor is NotImplemented else door(self, tensor)
 
         door.behind, door.__wrapped__ = lambda: behind, behind
         return door

@@ -1,25 +1,35 @@
-"""Pointwise results take the memory order of their inputs."""
+"""Results take the memory order of their inputs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchlike._base.layout import Layout, contiguous_strides, pointwise_strides
+from torchlike._base.layout import Layout, contiguous_strides
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.views import View
 from torchlike._executor.level import LevelValue
 
 if TYPE_CHECKING:
     from torchlike._core.typed import Inputs
+    from torchlike._decl.derive import Kernel
+    from torchlike._decl.typed import Static
 
 
-def follow(inputs: Inputs, out: Any) -> None:
-    """Give the results of a pointwise call the strides that PyTorch gives them."""
-    layouts = [x._layout for x in inputs if isinstance(x, Tensor)]
+_NUMBER = Layout((), ())
+
+
+def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
+    """Give the results of a call the strides that PyTorch gives them, by the rule of its operator."""
+    rule: Any = op.layout
+    slots: Any = () if op.declaration.lists else op.declaration.dynamic
+    layouts = [x._layout if isinstance(x, Tensor) else None for x in inputs]
+    for i, slot in enumerate(slots):  # a number where a tensor could be is an operand without dimensions
+        if layouts[i] is None and slot.is_tensor and inputs[i] is not None:
+            layouts[i] = _NUMBER
     for t in out if out.__class__ is tuple else (out,):
         shape = t._storage.value.shape
-        strides = pointwise_strides(layouts, shape)
-        if strides != contiguous_strides(shape):
+        strides = rule(layouts, shape, static)
+        if strides is not None and strides != contiguous_strides(shape):
             restride(t, strides)
 
 

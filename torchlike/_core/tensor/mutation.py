@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from torchlike._base.state import state
 from torchlike._core.tensor import views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
+from torchlike._executor.pending import Array, Pending, traces_program
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -57,8 +60,28 @@ def change(t: Tensor) -> None:
 # -- values ------------------------------------------------------------------------------------------
 
 
+def demand_own(old: Any, new: Any) -> None:
+    """Refuse that a function which jax traces changes a tensor from outside, whose value is ``old``."""
+    outside = old.__class__ is Array or old.__class__ is Pending
+    if not outside or state.capture is not None:
+        return
+    if isinstance(new, jax.core.Tracer) or (new.__class__ is Pending and traces_program()):
+        raise RuntimeError(
+            f"a function that jax traces (jit, grad, vmap, scan) would change a tensor of shape {list(old.shape)}, or "
+            "its .grad, that it did not make; pass the tensor in and return its new value, or use "
+            "torchlike.interop.to_jax(module), which returns the new buffers"
+        )
+
+
 def store(storage: Storage, value: Any) -> None:
     """Let the storage hold ``value``; no version counts it."""
+    if value.__class__ is not Array:
+        demand_own(storage.value, value)
+    lend(storage, value)
+
+
+def lend(storage: Storage, value: Any) -> None:
+    """As :func:`store`, for a value that the caller will take away again before the function which jax traces ends."""
     if CAPTURES:
         enter(storage)
     storage.value = value
@@ -70,6 +93,8 @@ def write(t: Tensor, value: Any) -> None:
     storage, view = t._storage, t._view
     if CAPTURES:
         enter(storage)
+    if value.__class__ is not Array:
+        demand_own(storage.value, value)
     if view is None or not view.steps:
         storage.value = value
         storage.epoch += 1
@@ -179,6 +204,8 @@ def set_grad(t: Tensor, grad: Tensor | None) -> None:
         if capture is not None:
             capture.set_grad(t, grad)
             return
+    if grad is not None and grad._storage.value.__class__ is not Array:
+        demand_own(t._storage.value, grad._storage.value)
     t._grad = grad
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from torchlike._base import dtypes
 from torchlike._base.state import state
+from torchlike._core.tensor.storage import Stand
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -255,6 +256,8 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
     """
     plain = type(t) in _plain_classes
     opening = "tensor(" if plain else type(t).__name__ + "("
+    if type(t._storage.value) is Stand:
+        return f"{opening}<{t._storage.value.leaf!r} in a tree of jax>)"
     body, described = _body(t, contents, len(opening))
     suffixes = _describe(t, described)
     if tangent is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchlike._base.state import state
 
@@ -102,6 +102,30 @@ class Outer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.__jax_array__
+
+
+class Stand:
+    """In the place of a value: what a tree of jax holds where it held a tensor, such as None, a bool or an axis."""
+
+    __slots__ = ("leaf", "kind")
+
+    def __init__(self, leaf: Any, kind: Any) -> None:
+        self.leaf, self.kind = leaf, kind  # kind: what the tree keeps of the tensor beside its value
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(
+            f"this tensor stands for {self.leaf!r} in a tree of jax, made by jax.tree.map or a library of jax, and has "
+            "no value; take it with jax.tree.leaves(tree)"
+        )
+
+    shape = dtype = sharding = ndim = property(_refuse)
+
+    @property
+    def __jax_array__(self) -> Any:
+        self._refuse()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._refuse()
 
 
 class Version:

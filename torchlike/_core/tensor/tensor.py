@@ -117,7 +117,8 @@ class Tensor(TensorBase):
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
-        shape = self.shape
+        view = self._view
+        shape = Size(self._storage.value.shape if view is None else view.shape)
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -336,6 +337,11 @@ def value_of(t: Tensor) -> Any:
 def array_of(t: Any) -> jax.Array:
     """The tensor's value as an array (or tracer), computed now if it has only been recorded."""
     return settled(value_of(t))
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a tensor: the ``is_leaf`` of the library's own trees, since to jax a tensor is a node."""
+    return isinstance(x, Tensor)
 
 
 def fresh(value: Any) -> Tensor:

@@ -64,7 +64,7 @@ def chain_write(steps: Steps) -> Forward:
     return run
 
 
-_REPLAYED = frozenset({"ConjBackward", "NegViewBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
+REPLAYED = frozenset({"ConjBackward", "NegViewBackward", "ViewAsRealBackward", "ViewAsComplexBackward"})
 _readers: dict = {}
 _writers: dict = {}
 
@@ -74,7 +74,7 @@ def reader(steps: Steps) -> Derived:
     found = _readers.get(steps)
     if found is None:
         last = steps[-1][0].node
-        node = last if last in _REPLAYED else "AsStridedBackward"
+        node = last if last in REPLAYED else "AsStridedBackward"
         found = _readers[steps] = Derived("as_strided", node, chain_read(steps), ("read", steps))
     return found
 

@@ -198,10 +198,13 @@ class CompiledFunction:
         """The function cannot be traced: run it in eager, which raises the error if it is the user's."""
         reason = _reason(error)
         where = _user_line(error)
-        if self.fullgraph:
+        postponed = getattr(error, "postponed", False)
+        if self.fullgraph and not postponed:
             result_error = Unfit(f"torch.compile(fullgraph=True): {self._name()} is not one program: {where}{reason}")
             raise result_error from error
         result = graph_breaks.run(self.function, args, kwargs, self.lines)
+        if postponed:
+            return result
         self.changes += 1
         if getattr(error, "transient", False) and self.changes < _PATIENCE:
             return result

@@ -157,6 +157,12 @@ class Capture(Overlay):
         """The function does something that a program cannot."""
         raise Unsupported(what)
 
+    def postpone(self, what: str) -> NoReturn:
+        """The function does, in its first call alone, what a program cannot: this call is eager, the next traced."""
+        error = Unsupported(what)
+        error.postponed = True  # type: ignore[attr-defined]
+        raise error
+
     def examine(self, bad: Any, op: Any, static: Static, values: Values) -> None:
         """Remember a value check of ``op``, whose flag is known when the program has run."""
         flag, error = op.examine(static, values)

@@ -26,7 +26,7 @@ from jax import lax
 from torchlike._base.state import REMAT, state
 from torchlike._core.dispatch.layers import AGAIN
 from torchlike._core.overrides.torch_function import unseen
-from torchlike._core.tensor.mutation import become, store
+from torchlike._core.tensor.mutation import become, lend
 from torchlike._core.tensor.storage import Storage
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Pending, all_settled
@@ -137,7 +137,7 @@ class Again:
         self.stop()
         for storage, before, fenced in self.fenced.values():
             if storage.value is fenced:
-                store(storage, before)
+                lend(storage, before)
 
     def start(self) -> None:
         """Put what is read from now on behind the fence."""
@@ -167,7 +167,7 @@ class Again:
         value = storage.value
         if _is_parameter(t) or not isinstance(value, jax.Array | Pending):
             return
-        store(storage, self.behind(value))
+        lend(storage, self.behind(value))
         self.fenced[id(storage)] = storage, value, storage.value
 
     def made(self, out: Any) -> Any:

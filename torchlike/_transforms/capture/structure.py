@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._decl.op import exact
 
 _VALUES = frozenset((Tensor, bool, int, float, complex, str, bytes))
@@ -110,7 +110,7 @@ def containers(x: Any) -> list[Any]:
 
 def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:
     """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
-    return jax.tree.flatten(packed(x, passed))
+    return jax.tree.flatten(packed(x, passed), is_leaf=is_tensor)
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

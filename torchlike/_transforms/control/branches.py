@@ -12,7 +12,7 @@ from jax import lax
 
 from torchlike._base.state import state
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.tensor.tensor import Tensor, array_of, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, array_of, is_tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._transforms.control.subgraph import Body, interpreted
 from torchlike._transforms.control.while_loops import repeat_while
@@ -28,7 +28,7 @@ _operators: OrderedDict = OrderedDict()
 
 def leaves_of(tree: Any) -> tuple[list[Any], Any]:
     """The leaves of nested containers, None among them, and their structure."""
-    return jax.tree.flatten(tree, is_leaf=lambda x: x is None)
+    return jax.tree.flatten(tree, is_leaf=lambda x: x is None or is_tensor(x))
 
 
 class Returned:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from torchlike._base.state import state
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import Node, flatten, packed
@@ -61,7 +61,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         if self.suspended:
             self.refuse("leaves a generator within try or with, whose end runs when nobody holds it")
         if self.lives:
-            out = jax.tree.map(self.constants, out, is_leaf=lambda x: type(x) is Number)
+            out = jax.tree.map(self.constants, out, is_leaf=lambda x: type(x) is Number or is_tensor(x))
         self._check(out)
         return out
 

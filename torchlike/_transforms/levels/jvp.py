@@ -17,6 +17,7 @@ from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.tensor import Tensor, wrap
@@ -204,6 +205,7 @@ class JvpLevel(Level):
         self.put(new, NONE)
         return new
 
+    @unseen
     def dual(self, primal: Tensor, dot: Tensor) -> Tensor:
         """A view of ``primal``, of the level below, with the tangent ``dot``."""
         if tuple(dot.shape) != tuple(primal.shape):

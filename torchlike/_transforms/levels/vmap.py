@@ -221,8 +221,8 @@ class VmapLevel(Level):
             return call(op, inputs, static)
         out = call(batched(op, static, tuple(dims), 0, size), inner, ())
         out = map_outputs(lambda t: lift(t, 0, self), out)
-        if op.strides and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
-            follow(inputs, out)
+        if op.layout is not None and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
+            follow(op, inputs, static, out)
         return out if op.returns is None else op.returns(out)
 
     def split(self, op: Kernel, static: Static, inputs: tuple[Any, ...], dims: list[Any]) -> int | None:

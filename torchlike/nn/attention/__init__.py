@@ -1,4 +1,10 @@
-"""The choice of attention kernels: ``torch.nn.attention``."""
+"""The choice of attention kernels, masks, and attention with functions of the user: ``torch.nn.attention``."""
 
+from torchlike.interop.lazy import on_first_use
+from torchlike.nn.attention._backends import WARN_FOR_UNFUSED_KERNELS as WARN_FOR_UNFUSED_KERNELS
 from torchlike.nn.attention._backends import SDPBackend as SDPBackend
+from torchlike.nn.attention._backends import _backend_from_string as _backend_from_string
+from torchlike.nn.attention._backends import _cur_sdpa_kernel_backends as _cur_sdpa_kernel_backends
 from torchlike.nn.attention._backends import sdpa_kernel as sdpa_kernel
+
+__getattr__, __dir__ = on_first_use(__name__)

@@ -13,7 +13,7 @@ __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False
 ):
     """``softmax(query @ key.T * scale + mask) @ value`` for query [..., L, E], key [..., S, E], value [...,
     S, Ev].
@@ -27,20 +27,36 @@ def scaled_dot_product_attention(
 
     Positions that may attend to nothing give zeros.
 
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit; ``dropout_p`` above 1; a mask with ``is_causal`` where PyTorch
+            has no kernel for both (it has for inputs [N, H, L, E] and masks of 2 or 4 dimensions without gradients).
+
     >>> import torchlike as torch
     >>> x = torch.eye(2)
     >>> torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)[0]
     tensor([1., 0.])
     """
     words = None
-    if dropout_p:
-        if not 0 <= dropout_p <= 1:
+    if is_causal and attn_mask is not None and not _both(query, key, value, attn_mask, dropout_p):
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True: combine the two "
+            "in one mask"
+        )
+    if dropout_p > 0:
+        if dropout_p > 1:
             raise RuntimeError(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
             )
         words = draw("scaled_dot_product_attention", None, place_of(query))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
     return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
+
+
+def _both(query, key, value, attn_mask, dropout_p):
+    """Whether PyTorch has a kernel that takes a mask and is causal as well."""
+    heads = [x.dim() == 4 and x.shape[0] == query.shape[0] and x.stride(-1) == 1 for x in (query, key, value)]
+    plain = attn_mask.dim() in (2, 4) and not attn_mask.requires_grad and not dropout_p
+    return all(heads) and plain and query.shape[-1] == value.shape[-1]
 
 
 def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
@@ -141,13 +157,12 @@ def multi_head_attention_forward(
         attn_mask: [L, S] or [N * num_heads, L, S], of the same kind.
         need_weights: whether to return the attention weights, averaged over heads unless
             ``average_attn_weights`` is False.
+        static_k, static_v: [N * num_heads, S, E / num_heads], in place of what is projected from key and value.
         is_causal: a promise that ``attn_mask`` is the causal mask.
 
     Returns:
         (result as query, weights [N, L, S] or [N, num_heads, L, S] or None).
     """
-    if static_k is not None or static_v is not None:
-        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported by torchlike")
     batched = _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = _with_batch(query, key, value)
@@ -172,6 +187,8 @@ def multi_head_attention_forward(
     is_causal = is_causal and key_padding_mask is None and not need_weights
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     projected = _project(query, key, value, in_proj_weight, in_proj_bias, weights, embed_dim_to_check)
+    if static_k is not None or static_v is not None:
+        projected = _fixed(projected, static_k, static_v, num_heads, query.shape[1], bias_k)
     p = dropout_p if training else 0.0
     if composed(projected[0], p, bias_k, add_zero_attn):
         masks = None if is_causal else attn_mask, key_padding_mask
@@ -188,6 +205,30 @@ def multi_head_attention_forward(
     if not batched:
         return out.squeeze(1), shares.squeeze(0) if need_weights else None
     return out, shares if need_weights else None
+
+
+def _fixed(projected, static_k, static_v, num_heads, batch, bias_k):
+    """The projections with keys and values that were given."""
+    query, key, value = _apart(projected)
+    if bias_k is not None:
+        raise AssertionError("bias cannot be added to static key.")
+    parts = []
+    for name, given, made in (("static_k", static_k, key), ("static_v", static_v, value)):
+        if given is None:
+            parts.append(made)
+            continue
+        for i, expected in ((0, batch * num_heads), (2, query.shape[2] // num_heads)):
+            if given.shape[i] != expected:
+                raise AssertionError(f"expecting {name}.size({i}) of {expected}, but got {given.shape[i]}")
+        parts.append(given.transpose(0, 1).reshape(given.shape[1], batch, num_heads * given.shape[2]))
+    return [query, *parts]
+
+
+def _apart(projected):
+    """Query, key and value, where some are packed into one tensor."""
+    if len(projected) == 1:
+        return projected[0].chunk(3, dim=-1)
+    return (projected[0], *projected[1].chunk(2, dim=-1)) if len(projected) == 2 else projected
 
 
 def _with_batch(query, key, value):

@@ -8,6 +8,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops import cross_entropy as classes
 from torchlike._ops import loss as ops
+from torchlike.nn._reduction import NUMBERS, legacy_get_string, number_of
 from torchlike.nn.functional.misc import linear
 
 __all__ = [
@@ -26,33 +27,12 @@ __all__ = [
     "soft_margin_loss",
 ]
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
 
 def _reduction(reduction, size_average=None, reduce=None):
     """0, 1 or 2 for ``none``, ``mean``, ``sum``; the two deprecated flags win over the name."""
     if size_average is not None or reduce is not None:
-        reduction = reduction_name(size_average, reduce)
-    found = _REDUCTIONS.get(reduction)
-    if found is None:
-        if reduction == "elementwise_mean":
-            warnings.warn(
-                "reduction='elementwise_mean' is deprecated, please use reduction='mean' instead.",
-                stacklevel=4,
-            )
-            return 1
-        raise ValueError(f"{reduction} is not a valid value for reduction: use 'none', 'mean' or 'sum'")
-    return found
-
-
-def reduction_name(size_average, reduce):
-    """The reduction that the two deprecated flags mean."""
-    name = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-        stacklevel=5,
-    )
-    return name
+        reduction = legacy_get_string(size_average, reduce, stacklevel=5)
+    return number_of(reduction, 5)
 
 
 def _tensors(name, **given):
@@ -376,14 +356,14 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     Raises:
         ValueError: a negative variance, a shape that does not fit, an unknown reduction.
     """
-    if reduction not in _REDUCTIONS:
+    if reduction not in NUMBERS:
         raise ValueError(f"{reduction} is not valid for gaussian_nll_loss: use 'none', 'mean' or 'sum'")
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError(f"var has negative entry/entries: {var}")
         var = input.new_full(input.size(), float(var)) if input.dtype.is_floating_point else input.new_tensor(var)
     var = _variances(input, var)
-    mode = _REDUCTIONS[reduction]
+    mode = NUMBERS[reduction]
     if not full:
         return call(ops.gaussian_nll_loss[mode], (input, target, var, float(eps)), ())
     found = call(ops.gaussian_nll_loss[0], (input, target, var, float(eps)), ()) + 0.5 * math.log(2 * math.pi)

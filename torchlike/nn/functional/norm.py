@@ -122,7 +122,7 @@ def _instance_norm(input, weight, bias, running_mean, running_var, use_input_sta
         return _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, True)
     if running_mean is None or running_var is None:
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-    return call(ops.batch_norm_eval, (input, weight, bias, running_mean, running_var, eps), ())
+    return call(ops.batch_norm_eval, (input.contiguous(), weight, bias, running_mean, running_var, eps), ())
 
 
 @function()

@@ -1,9 +1,12 @@
 """Pooling."""
 
+from torchlike._base.layout import channels_last_strides
+from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._ops import avgpool, fractional
@@ -146,7 +149,10 @@ def _adaptive_size(name, n, input, output_size):
 def _adaptive_avg(n, input, output_size):
     size = _adaptive_size(f"adaptive_avg_pool{n}d", n, input, output_size)
     if size == (1,) * n:
-        return input.mean(tuple(range(-n, 0)), keepdim=True)
+        out = input.mean(tuple(range(-n, 0)), keepdim=True)
+        if input._view is not None and out.ndim == n + 2 and suggests_channels_last(input._layout):
+            restride(out, channels_last_strides(tuple(out.shape), out.ndim))
+        return out
     return call(avgpool.adaptive_avg_pool[n], (input,), (size,))
 
 

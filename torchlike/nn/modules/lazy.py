@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from torchlike._base.state import state
 from torchlike.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
@@ -52,6 +53,8 @@ class LazyModuleMixin:
 
     def _infer_parameters(self: Any, module, args, kwargs=None) -> None:
         """The hook before forward: initializes, and makes an ordinary module of this one."""
+        if state.capture is not None:
+            state.capture.postpone(f"initializes the parameters of {type(module).__name__}")
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")

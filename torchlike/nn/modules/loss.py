@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional as F
-from torchlike.nn.functional.loss import reduction_name
+from torchlike.nn._reduction import legacy_get_string
 from torchlike.nn.modules.distance import PairwiseDistance
 from torchlike.nn.modules.linear import Linear
 from torchlike.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
@@ -47,7 +47,7 @@ class _Loss(Module):
     def __init__(self, size_average=None, reduce=None, reduction: str = "mean") -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            reduction = reduction_name(size_average, reduce)
+            reduction = legacy_get_string(size_average, reduce, stacklevel=5)
         self.reduction = reduction
 
 

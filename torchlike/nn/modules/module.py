@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from torchlike._base.state import state
+from torchlike._core.autograd.hooks import RemovableHandle as RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (

@@ -17,6 +17,16 @@ __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "R
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
+    """Deprecated: ``tensor.index_select(dim, permutation)``."""
+    warnings.warn(
+        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
+        category=FutureWarning,
+        stacklevel=2,
+    )
+    return tensor.index_select(dim, permutation)
+
+
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: weights of every layer and direction, and the checks of a call.
 

@@ -13,6 +13,8 @@ from torchlike._functions._install import FUNCTIONS
 from torchlike._functions.linalg import vector_norm
 from torchlike._ops import clip
 
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_"]
+
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(parameters, Tensor):

@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from torchlike._core.tensor.tensor import MemoryFormat
+from torchlike._core.tensor.tensor import MemoryFormat, preserve_format
 from torchlike.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 from torchlike.nn.modules.module import Module
 
@@ -12,6 +12,8 @@ _M = TypeVar("_M", bound=Module)
 
 
 def _convert(module: _M, kinds: tuple[type, ...], memory_format: MemoryFormat) -> _M:
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve: name the format to convert to")
     if isinstance(module, kinds):
         weight = module.weight
         weight.data = weight.detach().clone(memory_format=memory_format)  # type: ignore[operator]

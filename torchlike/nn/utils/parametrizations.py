@@ -13,6 +13,7 @@ from torchlike._functions.weight_norm import _weight_norm, norm_except_dim
 from torchlike.nn import functional as F
 from torchlike.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from torchlike.nn.modules.module import Module
+from torchlike.nn.utils import parametrize as parametrize
 from torchlike.nn.utils.parametrize import register_parametrization
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

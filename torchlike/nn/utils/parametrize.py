@@ -328,13 +328,8 @@ def _check_next(module: Module, name: str, parametrization: Any) -> None:
     result = parametrization(value)
     if not isinstance(result, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
-    for what in ("dtype", "shape"):
-        if getattr(result, what) != getattr(value, what):
-            raise ValueError(
-                f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag "
-                f"is enabled.\nmodule.{name}.{what}: {getattr(value, what)}\n"
-                f"parametrization(module.{name}).{what}: {getattr(result, what)}"
-            )
+    rule = "Registering a parametrization may not change the {} of the tensor"
+    _demand_alike(value, result, name, rule, f"parametrization(module.{name}).{{}}")
     if not hasattr(parametrization, "right_inverse"):
         return
     try:
@@ -343,12 +338,17 @@ def _check_next(module: Module, name: str, parametrization: Any) -> None:
         return
     if not isinstance(back, Tensor):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
+    rule = f"The tensor returned by parametrization.right_inverse must have the same {{}} as module.{name}"
+    _demand_alike(value, back, name, rule, "returned {}")
+
+
+def _demand_alike(value: Tensor, other: Tensor, name: str, rule: str, made: str) -> None:
+    """ValueError, with the rule, unless both have one dtype and one shape."""
     for what in ("dtype", "shape"):
-        if getattr(back, what) != getattr(value, what):
+        if getattr(other, what) != getattr(value, what):
             raise ValueError(
-                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, "
-                f"unless the `unsafe` flag is enabled.\nmodule.{name}.{what}: {getattr(value, what)}\n"
-                f"returned {what}: {getattr(back, what)}"
+                f"{rule.format(what)}, unless the `unsafe` flag is enabled.\nmodule.{name}.{what}: "
+                f"{getattr(value, what)}\n{made.format(what)}: {getattr(other, what)}"
             )
 
 

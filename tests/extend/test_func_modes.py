@@ -1,0 +1,88 @@
+"""torch.func under dispatch and function modes, compared with PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+from both import agree
+
+
+def mixed(v):
+    y = v.clone()
+    y.sin_()
+    y[0] = y[1] * 2
+    y[1:].mul_(v[:2])
+    z = y.view(3, 1).split(1)
+    return (z[0] * y).sum() + y.max(0)[0]
+
+
+def x(t):
+    return t.tensor([0.5, 1.0, 1.5], dtype=t.float64)
+
+
+def xs(t):
+    return t.arange(6.0, dtype=t.float64).reshape(2, 3) / 4 + 0.1
+
+
+NESTED = {
+    "grad": lambda t, f: t.func.grad(f)(x(t)),
+    "vmap": lambda t, f: t.vmap(f)(xs(t)),
+    "jvp": lambda t, f: t.func.jvp(f, (x(t),), (x(t),)),
+    "vmap of grad": lambda t, f: t.vmap(t.func.grad(f))(xs(t)),
+    "grad of grad": lambda t, f: t.func.grad(lambda a: t.func.grad(f)(a).sum())(x(t)),
+    "hessian": lambda t, f: t.func.hessian(f)(x(t)),
+}
+
+
+def silent(t):
+    """A mode that passes every call on, and counts them."""
+
+    class Count(t.utils._python_dispatch.TorchDispatchMode):
+        calls = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            type(self).calls += 1
+            return func(*args, **(kwargs or {}))
+
+    return Count
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_dispatch_modes_see_the_calls_below(name):
+    def under(t):
+        mode = silent(t)
+        with mode():
+            got = NESTED[name](t, mixed)
+        return got, mode.calls > 10
+
+    agree(under)
+
+
+@pytest.mark.parametrize("name", ["grad", "jvp", "hessian"])
+def test_dispatch_modes_inside(name):
+    def under(t):
+        mode = silent(t)
+
+        def f(v):
+            with mode():
+                return mixed(v)
+
+        return NESTED[name](t, f), mode.calls > 10
+
+    agree(under)
+
+
+def test_function_modes_see_what_the_function_calls():
+    def under(t):
+        seen = []
+
+        class Names(t.overrides.TorchFunctionMode):
+            def __torch_function__(self, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return func(*args, **(kwargs or {}))
+
+        with Names():
+            got = NESTED["grad of grad"](t, lambda v: (v.sin() * v).sum())
+        own = {"sin", "mul", "sum"}
+        return got, [name for name in seen if name in own]
+
+    agree(under)

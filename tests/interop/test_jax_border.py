@@ -1,0 +1,307 @@
+"""Tensors in functions of jax: what passes through, and that no gradient is lost where the two meet."""
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import torchlike as torch
+from torchlike import nn
+
+BINARY = [
+    *(getattr(operator, n) for n in "add sub mul truediv floordiv mod pow matmul".split()),
+    *(getattr(operator, n) for n in "eq ne lt le gt ge".split()),
+    *(getattr(operator, n) for n in "iadd isub imul itruediv ifloordiv imod ipow".split()),
+]
+INTEGER = [getattr(operator, n) for n in "and_ or_ xor lshift rshift iand ior ixor ilshift irshift".split()]
+LOST = "requires grad, and its result would have no history"
+BORDER = "stayed outside of the function of jax"
+
+
+def array(*values, dtype=jnp.float32):
+    return jnp.array(values, dtype)
+
+
+def leaf(*values):
+    return torch.tensor(values, requires_grad=True)
+
+
+# -- operators with arrays ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
+def test_an_operator_takes_an_array_as_a_constant(op):
+    x = leaf(2.0, 3.0)
+    ours, expected = op(x * 1, array(2.0, 5.0)), op(x * 1, torch.tensor([2.0, 5.0]))
+    assert type(ours) is torch.Tensor and ours.dtype == expected.dtype and torch.equal(ours, expected)
+    assert ours.requires_grad == expected.requires_grad
+    if ours.requires_grad and "floordiv" not in op.__name__:
+        grads = [torch.autograd.grad(y.sum(), x)[0] for y in (ours, expected)]
+        assert torch.equal(*grads)
+
+
+@pytest.mark.parametrize("op", INTEGER, ids=lambda op: op.__name__)
+def test_an_operator_of_integers(op):
+    given = [torch.tensor([6, 5]) for _ in range(2)]
+    assert torch.equal(op(given[0], array(1, 2, dtype=jnp.int64)), op(given[1], torch.tensor([1, 2])))
+
+
+@pytest.mark.parametrize("op", BINARY[:14], ids=lambda op: op.__name__)
+def test_an_array_on_the_left_of_what_requires_grad_is_refused(op):
+    with pytest.raises(RuntimeError, match=LOST):
+        op(array(2.0, 5.0), leaf(2.0, 3.0))
+    with torch.no_grad():
+        assert isinstance(op(array(2.0, 5.0), leaf(2.0, 3.0)), jax.Array)
+    assert isinstance(op(array(2.0, 5.0), torch.tensor([2.0, 3.0])), jax.Array)
+
+
+def test_in_place_keeps_the_object_and_its_history():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    z = y
+    z *= array(3.0, 4.0)
+    assert z is y and z.grad_fn.name() == "MulBackward0"
+    z.sum().backward()
+    assert x.grad.tolist() == [3.0, 4.0]
+
+
+def test_modes_and_subclasses_see_the_operator():
+    class Doubled(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    seen = []
+    out = torch.ones(2).as_subclass(Doubled) + array(1.0, 2.0)
+    assert type(out) is Doubled and out.tolist() == [2.0, 3.0] and seen[0] in ("add", "__add__")
+
+
+def test_what_has_no_operator_is_refused():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        torch.ones(2) + object()
+    with pytest.raises(TypeError, match="must be Tensor, not"):
+        torch.add(torch.ones(2), array(1.0, 2.0))
+    with pytest.raises(TypeError):
+        torch.ones(2) + jax.random.key(0)
+
+
+# -- functions of jax --------------------------------------------------------------------------------
+
+
+def test_jnp_takes_a_tensor():
+    t = torch.tensor([1.0, 2.0])
+    np.testing.assert_array_equal(jnp.sin(t), jnp.sin(array(1.0, 2.0)))
+    np.testing.assert_array_equal(jnp.where(array(1, 0, dtype=bool), t, 0.0), [1.0, 0.0])
+    np.testing.assert_array_equal(jnp.asarray(t), [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        jnp.sin,
+        lambda t: jnp.where(t.detach().jax() > 0, t, 0),
+        lambda t: jnp.sin(t * 2),
+        lambda t: jax.jit(lambda u: jnp.sin(u))(t),
+        lambda t: jax.jit(lambda u: jnp.sin(u * 2))(t),
+        lambda t: jax.jit(lambda u: jax.jit(jnp.sin)(u))(t),
+        lambda t: jax.vmap(lambda u: jnp.sin(u))(t),
+        lambda t: jax.jit(lambda u: jax.vmap(lambda v: jnp.sin(v))(u))(t),
+        lambda t: jax.jit(lambda x: x * t)(array(1.0, 2.0)),
+    ],
+)
+def test_jnp_refuses_what_requires_grad(f):
+    with pytest.raises(RuntimeError, match=LOST):
+        f(leaf(1.0, 2.0))
+    with torch.no_grad():
+        f(leaf(1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        jax.grad(lambda t: jnp.sin(t).sum()),
+        jax.grad(lambda t: jnp.sin(t * 1).sum()),
+        jax.grad(jax.jit(lambda t: jnp.sin(t * 1).sum())),
+        jax.jit(jax.grad(lambda t: jnp.sin(t).sum())),
+        jax.grad(lambda t: jax.vmap(lambda v: jnp.sin(v))(t).sum()),
+        jax.grad(lambda t: torch.sin(t).sum().jax()),
+        jax.jit(jax.grad(lambda t: torch.sin(t).sum().jax())),
+        lambda t: jax.vjp(lambda t: torch.sin(t), t)[1](torch.ones(2))[0],
+    ],
+)
+def test_what_jax_differentiates(f):
+    np.testing.assert_allclose(f(torch.tensor([1.0, 2.0])).jax(), np.cos([1.0, 2.0]), rtol=1e-6)
+
+
+def test_a_gradient_has_the_class_of_what_it_is_of():
+    p = nn.Parameter(torch.tensor([1.0, 2.0]))
+    grad = jax.jit(jax.grad(lambda p: jnp.sin(p).sum()))(p)
+    assert type(grad) is nn.Parameter and grad.requires_grad and grad.grad is None
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, jax.jit])
+def test_a_loop_of_jax_trains_parameters(jit):
+    model = nn.Linear(3, 1)
+    x = torch.randn(8, 4, 3)
+
+    def loss(parameters, x):
+        return torch.func.functional_call(model, parameters, (x,)).square().mean().jax()
+
+    def step(parameters, x):
+        value, grads = jax.value_and_grad(loss)(parameters, x)
+        return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, grads), value
+
+    trained, values = jit(lambda p, x: jax.lax.scan(step, p, x))(dict(model.named_parameters()), x)
+    opt = torch.optim.SGD(model.parameters(), 0.1)
+    expected = []
+    for batch in x:
+        opt.zero_grad()
+        out = model(batch).square().mean()
+        out.backward()
+        opt.step()
+        expected.append(out.item())
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+    torch.testing.assert_close(dict(trained), dict(model.named_parameters()))
+
+
+def test_trees():
+    p = {"a": nn.Parameter(torch.ones(2, 3)), "b": torch.zeros(2)}
+    shapes = jax.tree.map(lambda a: str(a.shape), p)
+    assert jax.tree.leaves(shapes) == ["(2, 3)", "(2,)"] and "<'(2,)' in a tree of jax>" in repr(shapes["b"])
+    with pytest.raises(TypeError, match="stands for|Stand"):
+        shapes["b"] + 1
+    assert jax.tree.map(lambda a, s: (a.shape, s), p, shapes)["b"].grad is None
+    flags = jax.tree.map(lambda a: None, p)
+    assert jax.tree.structure(flags) == jax.tree.structure(jax.tree.map(lambda a: None, p))
+    assert not jax.tree.leaves(flags)
+    assert type(flags["a"]) is nn.Parameter
+    whole = jax.tree.map(lambda a: a.astype(int), p)
+    assert whole["a"].dtype == torch.int64 and not whole["a"].requires_grad
+    doubled = jax.tree.map(lambda a: a * 2, p)
+    assert type(doubled["a"]) is nn.Parameter and type(doubled["b"]) is torch.Tensor
+    assert type(jax.device_get(p)["a"]) is nn.Parameter
+    assert type(jax.device_put(p)["b"]) is torch.Tensor
+    t = torch.ones(2, requires_grad=True) * 2
+    assert jax.block_until_ready(t) is t
+    shape = jax.eval_shape(lambda t: t.view(3, 1), torch.ones(3))
+    assert shape.is_meta and shape.shape == (3, 1) and shape.dtype == torch.float32
+
+
+def test_a_view_passes_as_its_elements():
+    base = torch.arange(6.0)
+    np.testing.assert_array_equal(jax.jit(lambda t: t * 1)(base[1::2]).jax(), [1, 3, 5])
+    np.testing.assert_array_equal(jnp.sum(base.view(2, 3).t(), axis=0), [3, 12])
+
+
+@pytest.mark.parametrize("f", [jax.jit(lambda t: t * 2), jax.vmap(lambda t: t * 2), jax.jit(jax.jit(lambda t: t * 2))])
+@pytest.mark.parametrize("make", [leaf, lambda *v: leaf(*v) * 1], ids=["leaf", "node"])
+def test_backward_across_a_border_is_refused(f, make):
+    out = f(make(1.0, 2.0))
+    assert out.tolist() == [2.0, 4.0] and out.requires_grad
+    with pytest.raises(RuntimeError, match=BORDER):
+        (out.sum() + leaf(1.0).sum()).backward()
+    assert not f(make(1.0, 2.0).detach()).requires_grad
+
+
+def test_a_leaf_that_comes_back_is_a_leaf():
+    out = jax.jit(lambda t: t)(leaf(1.0, 2.0))
+    out.sum().backward()
+    assert out.grad.tolist() == [1.0, 1.0]
+
+
+def test_the_tape_inside():
+    def f(t):
+        return torch.autograd.grad((t**3).sum(), t)[0]
+
+    assert jax.jit(f)(leaf(1.0, 2.0)).tolist() == [3.0, 12.0]
+
+
+def test_a_loss_that_is_a_tensor_says_what_to_return():
+    with pytest.raises(ValueError, match=r"tensor\.jax\(\), also for the result of a function that jax\.grad"):
+        jax.grad(lambda t: t.sum())(torch.ones(2))
+
+
+# -- what a traced function may not do to the outside -------------------------------------------------
+
+
+def unchanged(f, *outside):
+    before = [(t.tolist(), t._version, t.grad) for t in outside]
+    with pytest.raises(RuntimeError, match="that jax traces .* would change a tensor of shape"):
+        f(torch.ones(2))
+    assert [(t.tolist(), t._version, t.grad) for t in outside] == before
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda w, t: w.add_(t),
+        lambda w, t: w[:1].mul_(t[:1]),
+        lambda w, t: w.__setitem__(0, t[0]),
+        lambda w, t: w.copy_(t),
+        lambda w, t: torch.add(t, t, out=w),
+        lambda w, t: w.data.add_(t),
+    ],
+)
+@pytest.mark.parametrize("wrap", [jax.jit, jax.vmap, lambda f: jax.grad(lambda t: f(t).sum().jax())])
+def test_a_write_is_refused(write, wrap):
+    w = torch.zeros(2)
+
+    def f(t):
+        write(w, t if t.ndim else t.expand(2))
+        return t * 1
+
+    unchanged(wrap(f), w)
+
+
+def test_a_write_of_constants_is_refused():
+    w = torch.zeros(2)
+    unchanged(jax.jit(lambda t: (w.fill_(3), t)[1]), w)
+    jax.vmap(lambda t: (w.fill_(3), t)[1])(torch.ones(2))  # runs once, as any Python code
+    assert w.tolist() == [3.0, 3.0]
+
+
+def test_batch_norm_is_refused_and_left_as_it_was():
+    bn = nn.BatchNorm1d(3)
+    with pytest.raises(RuntimeError, match=r"to_jax\(module\), which returns the new buffers"):
+        jax.jit(bn)(torch.randn(4, 3))
+    assert bn.running_mean.tolist() == [0.0] * 3 and bn.num_batches_tracked.item() == 0
+    bn(torch.randn(4, 3))
+
+
+def test_backward_into_a_parameter_is_refused():
+    p = nn.Parameter(torch.ones(2))
+
+    def f(t):
+        (t * p).sum().backward()
+        return t
+
+    unchanged(jax.jit(f), p)
+    p.grad = torch.ones(2)
+    unchanged(jax.jit(f), p)
+
+
+def test_its_own_tensors_may_be_written():
+    def f(t):
+        own = torch.zeros(2)
+        own.add_(t)
+        own[0] = 5
+        t.mul_(2)
+        return own + t
+
+    x = torch.ones(2)
+    assert jax.jit(f)(x).tolist() == [7.0, 3.0] and x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("draw", [torch.rand_like, nn.functional.dropout, torch.bernoulli, lambda t: torch.randn(2)])
+def test_random_numbers_are_refused(draw):
+    with pytest.raises(RuntimeError, match=r"random numbers .* key=jax.random.key"):
+        jax.jit(draw)(torch.full((2,), 0.5))
+
+
+@pytest.mark.parametrize("read", [lambda t: t.sum().item(), lambda t: t if t.sum() > 0 else -t, lambda t: t.numpy()])
+def test_values_are_not_known(read):
+    with pytest.raises(jax.errors.JAXTypeError):
+        jax.jit(read)(torch.ones(2))

@@ -1,0 +1,138 @@
+"""Rules for the strides of results, as declarations name them (``layout=`` of ``_decl/op.py: op``).
+
+A rule is asked only where an input is no contiguous tensor. It gets the layouts of the inputs (None for what is no
+tensor), the shape of a result, and the static arguments, and gives the result's strides, or None for contiguous ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from torchlike._base.layout import (
+    Ints,
+    Layout,
+    channels_last_order,
+    channels_last_strides,
+    is_contiguous,
+    pointwise_strides,
+    preserve_strides,
+)
+
+Layouts: TypeAlias = Sequence[Layout | None]
+Rule: TypeAlias = Callable[[Layouts, Ints, tuple[Any, ...]], Ints | None]
+
+
+def suggests_channels_last(layout: Layout | None) -> bool:
+    """Whether memory goes from channels over the other dimensions, rows last, to the batch; gaps do not matter.
+
+    Where sizes of 1 leave it open, contiguous is the answer.
+    """
+    if layout is None or len(layout.shape) not in (4, 5) or 0 in layout.shape or layout.strides[1] == 0:
+        return False
+    inside = 0
+    for dim in channels_last_order(len(layout.shape)):
+        stride, size = layout.strides[dim], layout.shape[dim]
+        if stride < inside or (dim == 0 and inside == layout.strides[1]):
+            return False
+        inside = stride * size if size > 1 else stride
+    return True
+
+
+def _channels_last(shape: Ints, when: bool) -> Ints | None:
+    return channels_last_strides(shape, len(shape)) if when else None
+
+
+def elementwise(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As of pointwise operators: the memory order of the first input that tells; reduced results are contiguous."""
+    found = [layout for layout in layouts if layout is not None]
+    return None if any([len(x.shape) > len(shape) for x in found]) else pointwise_strides(found, shape)
+
+
+def second_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`elementwise`, with the second input asked first."""
+    return elementwise((layouts[1], layouts[0], *layouts[2:]), shape, static)
+
+
+def third_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`elementwise`, with the third input asked first."""
+    return elementwise((layouts[2], *layouts[:2], *layouts[3:]), shape, static)
+
+
+def like_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """The memory order of the first input, for results of its shape."""
+    first = layouts[0]
+    return preserve_strides(first) if first is not None and first.shape == shape else None
+
+
+def suggested(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """channels_last if the first input is, for results of as many dimensions."""
+    first = layouts[0]
+    return _channels_last(shape, first is not None and len(first.shape) == len(shape) and suggests_channels_last(first))
+
+
+def suggested_2d(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`, of images only: of volumes if nothing but channels is left."""
+    return suggested(layouts, shape, static) if len(shape) == 4 or set(shape[2:]) == {1} else None
+
+
+def images(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`, of images only."""
+    return suggested(layouts, shape, static) if len(shape) == 4 else None
+
+
+def convolution(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """channels_last if the input or the weight is."""
+    return _channels_last(shape, len(shape) in (4, 5) and any([suggests_channels_last(x) for x in layouts[:2]]))
+
+
+def cat(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """channels_last if all are."""
+    found = [x for x in layouts if x is not None and x.shape != (0,)]
+    return _channels_last(shape, len(shape) in (4, 5) and all([suggests_channels_last(x) for x in found]))
+
+
+def stack(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As if joined along the dimension that follows the new one, which is then split."""
+    dim = static[0] % len(shape)
+    if dim == len(shape) - 1:
+        return None
+    count, size = shape[dim], shape[dim + 1]
+    strides = cat(layouts, (*shape[:dim], count * size, *shape[dim + 2 :]), static)
+    return None if strides is None else (*strides[:dim], strides[dim] * size, *strides[dim:])
+
+
+def halved(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """The memory order of one half of the first input."""
+    first = layouts[0]
+    return None if first is None else pointwise_strides([Layout(shape, first.strides)], shape)
+
+
+def padded(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`; what is only cut keeps its memory order."""
+    first = layouts[0]
+    if first is not None and all(pad <= 0 for pad in static[0]):
+        return preserve_strides(Layout(shape, first.strides))
+    return suggested(layouts, shape, static)
+
+
+def of_images(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`, for results of the first input's shape."""
+    first = layouts[0]
+    return suggested(layouts, shape, static) if first is not None and first.shape == shape else None
+
+
+def batch_norm(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`; what has statistics of each image is contiguous."""
+    first = layouts[0]
+    return None if static[-1] or first is None or is_contiguous(first) else suggested(layouts, shape, static)
+
+
+def batch_norm_eval(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`batch_norm`, of fixed statistics."""
+    return batch_norm(layouts, shape, (False,))
+
+
+def rolled(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`of_images`; rolled as one row, a result is contiguous."""
+    return of_images(layouts, shape, static) if static[1] else None

@@ -1,0 +1,134 @@
+"""Tensors as nodes of jax's trees: what they are on both sides of ``jax.jit``, ``grad``, ``vmap`` and the others.
+
+A gradient that jax computes and one that the tape computes never meet unseen. What a function of jax makes of a tensor
+with history has a history that says so when it is differentiated. Inside of such a function the tensor requires grad
+too; jax's own operators, which keep no tape, refuse it there unless jax itself is differentiating it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+try:
+    from jax._src.core import pytype_aval_mappings as _types
+except ImportError:  # no public name; without it jax's own error stands where it takes arrays alone
+    _types = {}
+
+from torchlike._base.dtypes import FROM_NP
+from torchlike._base.state import state
+from torchlike._core.autograd.custom_function import guarded
+from torchlike._core.autograd.fields import differentiable
+from torchlike._core.autograd.node import AccumulateGrad
+from torchlike._core.tensor.mutation import extras_of
+from torchlike._core.tensor.storage import Stand
+from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
+from torchlike._executor.immediate import Abstract
+
+_OUTSIDE = "history outside of jax"  # in the extras of a tensor or node: its history ends at a border that jax put up
+_PROGRAMS = ("DynamicJaxprTracer", "BatchTracer")  # jax's classes of values in jit and vmap; the others have tangents
+_LOST = (
+    "the history of this tensor of shape {shape} stayed outside of the function of jax that it was passed to or "
+    "returned from. To differentiate through that function make it one of tensors with "
+    "torchlike.interop.from_jax(function), use jax.grad around it, or pass tensor.detach() to treat it as a constant"
+)
+
+
+def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
+    """Make the tensors of exactly the class ``cls`` nodes of jax's trees, with their value as the one leaf.
+
+    Args:
+        cls: Tensor or a class derived from it.
+        make: ``make(tensor, requires_grad)``, a tensor of that class over the value of a plain one.
+    """
+
+    def flatten(t: Tensor) -> tuple[tuple[jax.Array], tuple[bool, bool, bool]]:
+        follows = t.requires_grad and bool(state.grad)
+        if type(t._storage.value) is Stand:
+            return (t._storage.value.leaf,), t._storage.value.kind
+        return (array_of(t),), (t.requires_grad and t.is_leaf, follows and not t.is_leaf, follows and _is_outside(t))
+
+    def unflatten(kind: tuple[bool, bool, bool], leaves: Any) -> Any:
+        (leaf,) = leaves
+        value = _value(leaf, kind)
+        requires_grad, has_history, outside = kind
+        t = wrap(value)
+        if type(value) is Stand:
+            return alias(t, cls)
+        if has_history:
+            new = guarded([t], _LOST.format(shape=list(t.shape)))[0]
+        else:
+            new = make(t, requires_grad and differentiable(t))
+        if new is not None and outside and isinstance(leaf, jax.core.Tracer):
+            edge = new._edge
+            (extras_of(new) if edge is None else edge[0]._extra("metadata", dict))[_OUTSIDE] = True
+        return new
+
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+
+
+def _value(leaf: Any, kind: Any) -> Any:
+    """The value of a tensor with this leaf, which is anything that jax or a user has mapped its array to."""
+    if isinstance(leaf, jax.Array):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return Abstract(leaf.shape, leaf.dtype)
+    if isinstance(leaf, np.ndarray | np.generic) and leaf.dtype in FROM_NP:
+        return jax.numpy.asarray(leaf)
+    return Stand(leaf, kind)
+
+
+def _is_outside(t: Tensor) -> bool:
+    """Whether the history of ``t`` is, or begins at, a tensor that jax is given and does not differentiate."""
+    value = t._storage.value
+    if type(value).__name__ not in _PROGRAMS:
+        return not isinstance(value, jax.core.Tracer)
+    if t._edge is None:
+        return bool(t._ex) and _OUTSIDE in t._ex
+    nodes, met = [t._edge[0]], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        marks = node.variable._ex if isinstance(node, AccumulateGrad) else (node._ex or {}).get("metadata")
+        if marks and _OUTSIDE in marks:
+            return True
+        nodes += [edge[0] for edge in node._edges if edge is not None]
+    return False
+
+
+def _operand(t: Tensor) -> jax.Array:
+    """What jax's own functions and operators take for a tensor among their arguments: its array.
+
+    Raises:
+        RuntimeError: the tensor is part of a graph, which the result would silently not be.
+    """
+    if t.requires_grad and state.grad and _is_outside(t):
+        raise RuntimeError(
+            f"a function of jax was given a tensor of shape {list(t.shape)} that requires grad, and its result would "
+            "have no history. Use tensor.detach() or tensor.jax() for the value alone, "
+            "torchlike.interop.from_jax(function) for a function that keeps the history, or `tensor + array` with the "
+            "tensor on the left"
+        )
+    return array_of(t)
+
+
+def _plain(t: Tensor, requires_grad: bool) -> Tensor:
+    t = alias(t)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _no_array(t: Tensor) -> Any:
+    raise ValueError(
+        f"jax takes an array here, not a tensor of shape {list(t.shape)}: use tensor.jax(), also for the result of a "
+        "function that jax.grad differentiates"
+    )
+
+
+_types[Tensor] = _no_array
+Tensor.__jax_array__ = _operand  # type: ignore[method-assign]
+register(Tensor, _plain)
