@@ -101,3 +101,25 @@ def fft_c2r(self, dim, normalization, last_dim_size):
         return jnp.real(_resized(self, last, last_dim_size))
     sizes = [last_dim_size if d == last else self.shape[d] for d in dim]
     return jnp.fft.irfftn(x, s=sizes, axes=dim, norm=_NORMS[False][normalization])
+
+
+def _covers(self, envelope):
+    lowest = jnp.min(jnp.abs(envelope)) if envelope.size else jnp.zeros(())
+    return lowest < 1e-11, RuntimeError(
+        "istft: window overlap add min: 1: the squares of the shifted windows add up to 0 somewhere, so the signal is "
+        "not determined there; choose a shorter hop_length or another window"
+    )
+
+
+@op(
+    "_istft_divided(Tensor self, Tensor envelope) -> Tensor",
+    aten={"own": True, "calls": lambda aten, self, envelope: aten["div.Tensor"](self, envelope)},
+    variants="",
+    node="DivBackward",
+    check=_covers,
+    vjp={"self": lambda grad, envelope: grad / jnp.conj(envelope),
+         "envelope": lambda grad, self, envelope: grad * -jnp.conj(self / envelope / envelope)},
+)  # fmt: skip
+def istft_divided(self, envelope):
+    """The sum of the frames of a signal by that of the squares of their windows."""
+    return self / envelope
