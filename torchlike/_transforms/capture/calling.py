@@ -6,7 +6,7 @@ A loop over storages, arguments and results would cost more than a small program
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, starmap
 from operator import itemgetter
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from torchlike._core.tensor.mutation import write
-from torchlike._core.tensor.storage import UNTRACKED, Storage
+from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, TWO
@@ -141,7 +141,7 @@ def _writer(program: Program) -> Writer:
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, deque=deque, set_value=Storage.value.__set__,
+        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap,
     )  # fmt: skip
     return w
 
@@ -149,7 +149,7 @@ def _writer(program: Program) -> Writer:
 def finishing(program: Program) -> Callable[..., Any]:
     """``run(outs, leaves)``: what an interrupted call still has to leave outside; it may have done so before."""
     w = Writer()
-    w.names.update(write=write, deque=deque, set_value=Storage.value.__set__)
+    w.names.update(write=write)
     _write(w, program.writes)
     _leave_others(w, program)
     w.add("return outs")
@@ -238,7 +238,7 @@ def _leave_others(w: Writer, program: Program) -> None:
 
 
 def _write(w: Writer, writes: Iterable[Any]) -> None:
-    """Values, all in one call, which no signal interrupts; and counts of writes.
+    """Values and counts of writes; who interrupts it has it done again.
 
     A loop, because code that runs once in a call is slow: no cache holds it.
     """
@@ -247,9 +247,8 @@ def _write(w: Writer, writes: Iterable[Any]) -> None:
         groups.setdefault(n, []).append((storage, k))
     for n, found in groups.items():
         storages, slots = ([x[i] for x in found] for i in (0, 1))
-        names = w.keep(storages)
-        w.add(f"deque(map(set_value, {names}, {w.keep(_picker(slots))}(outs)), 0)", f"for s in {names}:")
-        w.add("    s.epoch += 1", *([f"    s.version += {n}"] if n else []))
+        w.add(f"for s, v in zip({w.keep(storages)}, {w.keep(_picker(slots))}(outs)):")
+        w.add("    s.value = v", "    s.epoch += 1", *([f"    s.version += {n}"] if n else []))
 
 
 def _picker(slots: Sequence[int]) -> Callable[..., Any]:

@@ -9,8 +9,8 @@ value. Who had read the array before holds a reference to it, which the count of
 Where there is one thread, nobody reads meanwhile, and there are no tokens.
 
 A signal (Ctrl-C) may raise between any two instructions of Python, and the old values must not be gone then with no
-new ones in their places. So one call in C runs the program and keeps its outputs, and one in C writes them; if anything
-raises in between, the call does all that it still had to do before it goes on raising (``recover``).
+new ones in their places. So one call in C runs the program and keeps its outputs; if anything raises after it, the call
+does all that it still had to do before it goes on raising (``recover``).
 """
 
 from __future__ import annotations

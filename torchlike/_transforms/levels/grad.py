@@ -130,11 +130,19 @@ class GradLevel(Level):
                     return True
         return False
 
-    @unseen
     def lower(self, x: Any) -> Any:
         """What ``x``, an argument, is at the level below, at which this runs."""
-        if not self.holds(x):
+        if not isinstance(x, Tensor):
             return x
+        storage = x._storage
+        if storage.__class__ is not GradStorage or storage.level is not self:
+            return x
+        if x._ex is None and x._view is None and storage.inner is not None:
+            return storage.inner
+        return self._lower(x)
+
+    @unseen
+    def _lower(self, x: Tensor) -> Tensor:
         own = None if x._ex is None else x._ex.get("inner")
         if own is not None:
             return own
