@@ -80,28 +80,31 @@ class Forms:
             model = getattr(programs, self.program.model)(torchlike, **self.options)
             self.state = {k: v.numpy().copy() for k, v in model.state_dict().items()}
 
-    def by_hand(self, forward=None):
-        """(the case of the step in JAX, a function that lowers it); ``forward``: another way to write the model."""
+    def by_hand(self, forward=None, low=None):
+        """(the case of the step in JAX, a function that lowers it).
+
+        ``forward``: another way to write the model; ``low``: the dtype that products are computed in.
+        """
         if not self.data:
             *pair, lowered = jax_steps.parameters_alone(**self.options)
             return Case(*pair), lowered
         forward = forward or getattr(jax_steps, self.program.model)
         if "heads" in self.options:
             forward = functools.partial(forward, heads=self.options["heads"])
-        *pair, lowered = jax_steps.start(forward, self.state, *self.data)
+        *pair, lowered = jax_steps.start(forward, self.state, *self.data, low)
         return Case(*pair), lowered
 
-    def of(self, lib, transform=None, mode=None):
-        """The case of the step in ``lib``, through ``transform``."""
+    def of(self, lib, transform=None, mode=None, **amp):
+        """The case of the step in ``lib``, through ``transform``; ``amp``: see ``_programs.start``."""
         if self.data:
             model = getattr(programs, self.program.model)(lib, **self.options)
-            step, arguments = programs.start(lib, model, *self.data, self.state, device=DEVICE)
+            step, arguments = programs.start(lib, model, *self.data, self.state, device=DEVICE, **amp)
         else:
             step, arguments = programs.parameters_alone(lib, **self.options, device=DEVICE)
         return Case(step if transform is None else transform(step), arguments, mode)
 
 
-def agree(cases, steps=3):
+def agree(cases, steps=3, tolerance=2e-3):
     """Take the first steps of all cases: their results must be the same.
 
     {case: why it does not work}, for torch.compile, which needs a C++ compiler on CPU; such a case is removed.
@@ -118,5 +121,5 @@ def agree(cases, steps=3):
             del cases[name]
             continue
         expected = seen if expected is None else expected
-        np.testing.assert_allclose(seen, expected, rtol=2e-3, atol=2e-3, err_msg=name)
+        np.testing.assert_allclose(seen, expected, rtol=tolerance, atol=tolerance, err_msg=name)
     return failed

@@ -17,13 +17,14 @@ PICTURES = ("NHWC", "HWIO", "NHWC")
 
 
 def linear(p, name, x):
-    y = x @ p[f"{name}.weight"].T
+    w = p[f"{name}.weight"]
+    y = x.astype(w.dtype) @ w.T
     return y + p[f"{name}.bias"] if f"{name}.bias" in p else y
 
 
 def conv(p, name, x, stride=1, padding=1):
-    places = [(padding, padding)] * 2
-    y = lax.conv_general_dilated(x, p[f"{name}.weight"], (stride, stride), places, dimension_numbers=PICTURES)
+    places, w = [(padding, padding)] * 2, p[f"{name}.weight"]
+    y = lax.conv_general_dilated(x.astype(w.dtype), w, (stride, stride), places, dimension_numbers=PICTURES)
     return y + p[f"{name}.bias"] if f"{name}.bias" in p else y
 
 
@@ -65,6 +66,22 @@ def cnn(p, buffers, x):
     x = halved(jax.nn.relu(conv(p, "0", x)))
     x = halved(jax.nn.relu(conv(p, "3", x)))
     return linear(p, "7", x.reshape(x.shape[0], -1)), {}
+
+
+def lstm(p, buffers, x):
+    """The products of all inputs are one, ahead of the loop."""
+    w, hidden = p["lstm.weight_hh_l0"], p["lstm.weight_hh_l0"].shape[1]
+    x = x.astype(w.dtype) @ p["lstm.weight_ih_l0"].T + (p["lstm.bias_ih_l0"] + p["lstm.bias_hh_l0"])
+
+    def cell(state, gates):
+        h, c = state
+        i, f, g, o = jnp.split(gates + h @ w.T, 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+    nothing = jnp.zeros((len(x), hidden), w.dtype)
+    (h, _), _ = lax.scan(cell, (nothing, nothing), x.swapaxes(0, 1))
+    return linear(p, "head", h), {}
 
 
 def attention(q, k, v):
@@ -130,13 +147,21 @@ def channels_last(state):
     return state
 
 
-def update_of(forward):
-    """One training step with Adam as a function of the state (params, buffers, m, v, t), inputs and labels."""
+def lowered(params, low):
+    """The parameters of products in another dtype, those of norms and embeddings as they are."""
+    return {k: a if "norm" in k or k.startswith(("words", "places")) else a.astype(low) for k, a in params.items()}
+
+
+def update_of(forward, low=None):
+    """One training step with Adam as a function of the state (params, buffers, m, v, t), inputs and labels.
+
+    ``low``: the dtype that products are computed in, if it is not float32; the state and the loss are float32.
+    """
 
     def update(params, buffers, m, v, t, x, y):
         def loss_of(params):
-            out, new = forward(params, buffers, x)
-            return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(out), y[:, None], 1)), new
+            out, new = forward(params if low is None else lowered(params, low), buffers, x)
+            return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(out.astype(jnp.float32)), y[:, None], 1)), new
 
         with jax.default_matmul_precision("highest"):
             (loss, buffers), grads = jax.value_and_grad(loss_of, has_aux=True)(params)
@@ -146,14 +171,14 @@ def update_of(forward):
     return update
 
 
-def start(forward, state, x, y):
+def start(forward, state, x, y, low=None):
     """(step, arguments, lowered) over numpy ``state``: ``step(x, y)`` takes one training step with Adam."""
     state = channels_last(state)
     params = {k: jnp.array(a) for k, a in state.items() if not _is_buffer(k)}
     buffers = {k: jnp.array(a) for k, a in state.items() if _is_buffer(k)}
     m, v = jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
     held = [params, buffers, m, v, jnp.zeros((), jnp.float32)]
-    run = jax.jit(update_of(forward), donate_argnums=(0, 1, 2, 3, 4))
+    run = jax.jit(update_of(forward, low), donate_argnums=(0, 1, 2, 3, 4))
 
     def step(x, y):
         held[:], loss = run(*held, x, y)

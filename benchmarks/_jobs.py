@@ -5,6 +5,7 @@ from _programs import PROGRAMS
 JOBS = {
     "compiled_step": [*PROGRAMS],
     "eager_step": [*PROGRAMS],
+    "amp_step": ["mlp", "cnn", "lstm", "gpt"],
     "eager_overhead": ["add", "mul", "matmul", "backward"],
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
     "transforms": ["per_sample", "hessian", "jacobian"],

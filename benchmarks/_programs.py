@@ -55,6 +55,21 @@ def gpt(lib, layers=2, width=128, heads=4, length=128, words=256):
     return GPT()
 
 
+def lstm(lib, sizes=(64, 128, 10)):
+    nn = lib.nn
+    features, hidden, classes = sizes
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.head = nn.LSTM(features, hidden, batch_first=True), nn.Linear(hidden, classes)
+
+        def forward(self, x):
+            return self.head(self.lstm(x)[0][:, -1])
+
+    return Reader()
+
+
 def resnet18(lib, widths=(64, 128, 256, 512), blocks=2, classes=10):
     nn = lib.nn
 
@@ -127,6 +142,8 @@ PROGRAMS = {
                    {"channels": (2, 3, 4), "side": 8}, ("pictures", 2, 2, 8, 8)),
     "gpt": Program("GPT 2 x 128, batch 8 x 128", "gpt", {}, ("sentences", 8, 128),
                    _SMALL_GPT, ("sentences", 2, 5, 7)),
+    "lstm": Program("LSTM 64-128, batch 32 x 32", "lstm", {}, ("pictures", 32, 32, 64),
+                    {"sizes": (3, 4, 10)}, ("pictures", 2, 5, 3)),
     "resnet18": Program("ResNet-18, batch 8 at 64x64", "resnet18", {}, ("pictures", 8, 3, 64, 64),
                         {"widths": (3, 4), "blocks": 1}, ("pictures", 2, 3, 16, 16)),
     "small": Program("MLP 64-64-64-10, batch 32", "mlp", {"sizes": (64, 64, 64, 10)}, ("pictures", 32, 64),
@@ -136,22 +153,42 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def start(lib, model, x, y, state=None, device=None):
-    """(step, arguments): one training step with Adam; ``state`` gives every parameter and buffer as numpy."""
+def start(lib, model, x, y, state=None, device=None, low=None, scaled=False):
+    """(step, arguments): one training step with Adam; ``state`` gives every parameter and buffer as numpy.
+
+    ``low``: the name of the dtype for autocast, if it is on. ``scaled``: whether a ``GradScaler`` takes part.
+    """
     if state is not None:
         model.load_state_dict({k: lib.from_numpy(v.copy()) for k, v in state.items()})
     if device is not None:
         model.to(device)
     optimizer = lib.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = lib.nn.CrossEntropyLoss()
+    kind = device or "cpu"
+    scaler = lib.amp.GradScaler(kind, init_scale=256.0, enabled=scaled)
+
+    def forward(x, y):
+        if low is None:
+            return loss_of(model(x), y)
+        with lib.autocast(kind, dtype=getattr(lib, low)):
+            return loss_of(model(x), y)
 
     def step(x, y):
         optimizer.zero_grad()
-        loss = loss_of(model(x), y)
+        loss = forward(x, y)
         loss.backward()
         optimizer.step()
         return loss
 
+    def scaled_step(x, y):
+        optimizer.zero_grad()
+        loss = forward(x, y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    step = scaled_step if scaled else step
     step.written = list(model.parameters())  # what is ready after the loss is, where operators run one by one
     arguments = lib.from_numpy(x), lib.from_numpy(y)
     return step, tuple(a if device is None else a.to(device) for a in arguments)

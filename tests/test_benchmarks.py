@@ -33,7 +33,7 @@ def found(load, script, name):
     return rows
 
 
-@pytest.mark.parametrize("name", ["cnn", "gpt", "adam"])
+@pytest.mark.parametrize("name", ["cnn", "gpt", "lstm", "adam"])
 def test_a_compiled_step_agrees_with_the_hand_written_and_is_measured(load, name):
     rows = found(load, "compiled_step", name)
     assert [row.measure for row in rows] == ["compiled step", "compiled step", "memory, compiled"]
@@ -43,6 +43,15 @@ def test_a_compiled_step_agrees_with_the_hand_written_and_is_measured(load, name
 def test_an_eager_step_is_measured_both_ways(load):
     rows = found(load, "eager_step", "small")
     assert [row.measure.split()[0] for row in rows] == ["recorded", "recorded", "recorded", "immediate"]
+
+
+@pytest.mark.parametrize("name", ["mlp", "lstm", "gpt"])
+def test_a_step_under_autocast_agrees_with_the_hand_written_and_is_measured(load, name):
+    rows = load("amp_step").measure(name, quick=True)
+    kinds = ["compiled", "compiled", "scaled", "recorded", "immediate"]
+    assert [row.measure for row in rows][:5] == [f"amp, {kind}" for kind in kinds]
+    assert all(row.ratio is None and "no kernel" in row.note or row.ratio > 0 for row in rows)
+    assert [row.target for row in rows][:3] == [1.05, None, 1.05]
 
 
 @pytest.mark.parametrize("name", ["add", "backward"])

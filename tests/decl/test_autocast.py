@@ -38,7 +38,7 @@ def found_class(op, values, static=()):
 def declared(op, values, static=()):
     """The declared class of a call; to look at its result does not tell "states" from none."""
     cls = op.autocast_of(static).get("cpu")
-    return None if cls == "states" else cls
+    return None if cls == "states" else "lower_precision_fp" if cls == "rounded" else cls
 
 
 def comparable(op):
@@ -99,6 +99,7 @@ FUNCTIONS = {
     "_max_unpool": (lambda x, i: F.max_unpool2d(x, i, 2), [*floats((1, 1, 1, 2)), classes(1, 1, 1, 2) * 3]),
     "_lstsq": (torch.linalg.lstsq, floats((3, 2), (3, 1))),
     "view_as_complex": (torch.view_as_complex, floats((3, 2))),
+    "linalg_pinv": (torch.linalg.pinv, floats((3, 2))),
     "linalg_eigvalsh": (lambda x: torch.linalg.eigvalsh(x @ x.mT), floats((3, 3))),
     "linalg_eigh": (lambda x: torch.linalg.eigh(x @ x.mT), floats((3, 3))),
     "einsum": (lambda x, y: torch.einsum("ij,jk->ik", x, y), floats((3, 4), (4, 2))),

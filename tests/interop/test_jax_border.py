@@ -305,3 +305,30 @@ def test_random_numbers_are_refused(draw):
 def test_values_are_not_known(read):
     with pytest.raises(jax.errors.JAXTypeError):
         jax.jit(read)(torch.ones(2))
+
+
+# -- arrays where tensors are indexed ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda a: a(1, 0),
+        lambda a: (slice(None), a(1, 0)),
+        lambda a: (slice(None), a(1)[0]),
+        lambda a: (a(1, 0), a(2, 2)),
+    ],
+)
+def test_arrays_are_indices(index):
+    t = torch.arange(6.0).reshape(2, 3)
+    ours = index(lambda *v: jnp.array(v))
+    theirs = index(lambda *v: torch.tensor(v))
+    assert torch.equal(t[ours], t[theirs])
+    t[ours] = 0.0
+    assert not t[theirs].any()
+
+
+def test_a_tracer_is_an_index_and_reads_of_views_leave_no_tracer():
+    t = torch.arange(6.0).reshape(2, 3)
+    assert jax.jit(lambda i: t[i])(jnp.array([1, 0])).tolist() == [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]
+    assert jax.jit(lambda i: t[:, i])(jnp.array(1)).tolist() == [1.0, 4.0]

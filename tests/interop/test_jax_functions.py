@@ -108,6 +108,7 @@ def test_trees_go_in_and_out():
     assert from_jax(f)({"x": x, "i": np.arange(3)}, 2.0, names=())["n"] is None
     assert from_jax(lambda: {"a": jnp.ones(2)})()["a"].tolist() == [1.0, 1.0]
     assert from_jax(lambda x: ())(x) == ()
+    assert from_jax(lambda x: {"t": torch.from_jax_array(x) * 2})(x)["t"].tolist() == [2.0, 2.0]
 
 
 def test_what_a_program_is_made_for():
@@ -145,6 +146,9 @@ def test_random_keys():
         (lambda: from_jax(lambda x: float(x))(torch.ones(())), jax.errors.JAXTypeError, "traced"),
         (lambda: from_jax(lambda x: "text")(torch.ones(())), TypeError, "not a valid JAX type|abstract array"),
         (lambda: from_jax(jnp.dot)(torch.ones(2), torch.ones(3)), TypeError, "shape"),
+        (lambda: to_jax(nn.Linear(1, 1))({}, {}, jnp.ones((1, 1))), RuntimeError, "(?i)missing key"),
+        (lambda: to_jax(nn.ReLU())({"x": jnp.ones(1)}, {}, jnp.ones((1, 1))), RuntimeError, "(?i)unexpected key"),
+        (lambda: split(3), TypeError, r"split\(\): expected a module, got int"),
         (lambda: to_jax(3), TypeError, r"to_jax\(\): expected a module or a function of tensors, got int"),
         (lambda: merge(nn.Linear(1, 1), {"x": 1}), KeyError, r"Linear has no parameter or buffer 'x'"),
         (lambda: merge(nn.Linear(1, 1), {"bias": jnp.ones(3)}), ValueError, r"'bias' is \[1\] of torch.float32"),

@@ -474,8 +474,8 @@ def _singular_power(self, n):
 
 
 def _class_of_power(n):
-    """What autocast does: products in the lower precision, inverses in float32."""
-    return "fp32" if n < 0 else "lower_precision_fp" if n > 1 else None
+    """What autocast does: products in the lower precision, inverses in float32; both, where they are multiplied."""
+    return "fp32_rounded" if n < -1 else "fp32" if n < 0 else "lower_precision_fp" if n > 1 else None
 
 
 @op(

@@ -20,7 +20,7 @@ def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=F
     ``whole``: the rule takes complex arrays as they are.
     """
     numbers = {k: jnp.asarray(v).reshape(()).astype(np.float64) for k, v in numbers.items()}
-    found = numbers.pop("found_inf", None)
+    found = numbers.get("found_inf")
     counts = [s + 1 for s in steps]
     new_params, new_states = [], []
     for i, (p, g, state) in enumerate(zip(params, grads, states, strict=True)):
@@ -32,8 +32,22 @@ def update_all(params, grads, states, steps, numbers, *, rule, which, maximize=F
         new_states.append(tuple(map(back, new_state, state)))
     if found is None:
         return new_params, new_states, counts
-    old = list(params), list(map(tuple, states)), list(steps)
-    return jax.tree.map(lambda before, new: jnp.where(found != 0, before, new), old, (new_params, new_states, counts))
+    if getattr(rule, "__wrapped__", rule) not in _SETTLED:
+        new_states = _unless(found, list(map(tuple, states)), new_states)
+    return _unless(found, list(params), new_params), new_states, _unless(found, list(steps), counts)
+
+
+def _unless(found, old, new):
+    return jax.tree.map(lambda before, after: jnp.where(found != 0, before, after), old, new)
+
+
+def _settled(n, old, new):
+    """The state after a step, which may be one that changes nothing.
+
+    A rule that goes on with what this returns is in ``_SETTLED``. Otherwise XLA would compute the new state twice, the
+    second time from a copy of the old one, which it has overwritten.
+    """
+    return new if "found_inf" not in n else _unless(n["found_inf"], old, new)
 
 
 def _same(x, like=None):
@@ -73,8 +87,8 @@ def sgd(p, g, state, t, n, *, momentum, nesterov, decay):
     if momentum:
         fresh, m = n["first"] != 0, _in(p.real, n["momentum"])
         buffer = jnp.where(fresh, lax.stop_gradient(g), m * state[0] + _in(p.real, 1 - n["dampening"]) * g)
+        state = (buffer,) = _settled(n, state, (buffer,))
         g = g + m * buffer if nesterov else buffer
-        state = (buffer,)
     return p - _in(p.real, n["lr"]) * g, state
 
 
@@ -85,11 +99,16 @@ def adam(p, g, state, t, n, *, amsgrad, decay, decoupled):
         g = _decayed(p, g, n, True)
     mean = _lerp(state[0], g, 1 - n["beta1"])
     square = _square_average(state[1], g, n["beta2"])
-    top = jnp.maximum(state[2], square) if amsgrad else square
+    new = (mean, square, jnp.maximum(state[2], square)) if amsgrad else (mean, square)
+    mean, square, *tops = state = _settled(n, state, new)
+    top = tops[0] if amsgrad else square
     correction = jnp.sqrt(1 - n["beta2"] ** t)
     denominator = jnp.sqrt(top) / _in(p, correction) + _in(p, n["eps"])
     step_size = n["lr"] / (1 - n["beta1"] ** t)
-    return p - _in(p, step_size) * (mean / denominator), (mean, square, top)[: len(state)]
+    return p - _in(p, step_size) * (mean / denominator), state
+
+
+_SETTLED: tuple = (sgd, adam)
 
 
 def rmsprop(p, g, state, t, n, *, centered, momentum, decay):

@@ -409,6 +409,7 @@ def _pinv_vjp(grad, self, result):
     check=_not_finite("linalg.svd"),
     vjp={"self": _pinv_vjp},
     edges=lambda: (0,),
+    autocast="rounded",
 )
 def linalg_pinv(self, atol, rtol, hermitian):
     """The pseudo-inverse; singular values up to max(atol, rtol * the largest) count as zero.

@@ -128,7 +128,7 @@ class _Program:
             for i, x in zip(places, inputs, strict=True):
                 given[i] = jax.random.wrap_key_data(x, impl=keys[i]) if i in keys else x
             args, kwargs = jax.tree.unflatten(tree, given)
-            return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, function(*args, **kwargs))
+            return jax.tree.map(_result, function(*args, **kwargs), is_leaf=is_tensor)
 
         abstract = [
             jax.ShapeDtypeStruct(tuple(v.shape), v.dtype.np) if isinstance(v, Tensor) else v
@@ -146,6 +146,10 @@ class _Program:
             return jax.tree.map(from_jax_array, jax.tree.map(jnp.asarray, self.run(*inputs)))
         out = call(self.operator, tuple(inputs), ()) if self.tree.num_leaves else ()
         return jax.tree.unflatten(self.tree, out if isinstance(out, tuple | list) else [out])
+
+
+def _result(x: Any) -> Any:
+    return array_of(x) if is_tensor(x) else jax.random.key_data(x) if _is_key(x) else x
 
 
 def _node(name: str) -> str:
@@ -178,6 +182,7 @@ def to_jax(function: Any) -> Callable[..., Any]:
 
     Raises:
         TypeError: ``function`` cannot be called.
+        RuntimeError: names are missing in the dicts, or unknown to the module.
 
     >>> import jax, torchlike as torch
     >>> from torchlike.interop import split, to_jax
@@ -206,7 +211,7 @@ def _of_module(module: Any) -> Callable[..., Any]:
     def pure(parameters: Any, buffers: Any, /, *args: Any, key: Any = None, **kwargs: Any) -> Any:
         given = {name: _tensor(value) for name, value in {**parameters, **buffers}.items()}
         args, kwargs = _tensors((args, kwargs))
-        with drawing_from(key), reparametrized(module, given, tie_weights=True, strict=False):
+        with drawing_from(key), reparametrized(module, given, tie_weights=True, strict=True):
             out = module(*args, **kwargs)
         return _arrays(out), {name: array_of(given[name]) for name in buffers}
 
@@ -237,8 +242,10 @@ def split(module: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     >>> sorted(parameters), sorted(buffers)
     (['bias', 'weight'], ['num_batches_tracked', 'running_mean', 'running_var'])
     """
-    of = lambda named: {name: array_of(t) for name, t in named}  # noqa: E731
-    return of(module.named_parameters()), of(module.named_buffers())
+    if not hasattr(module, "named_parameters"):
+        raise TypeError(f"split(): expected a module, got {type(module).__name__}")
+    parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+    return {n: array_of(t) for n, t in parameters.items()}, {n: array_of(t) for n, t in buffers.items()}
 
 
 def merge(module: Any, parameters: Mapping[str, Any], buffers: Mapping[str, Any] | None = None) -> Any:

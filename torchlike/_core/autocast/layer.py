@@ -37,6 +37,8 @@ def _layer(call: Call) -> Any:
             cls = call.op.autocast_of(call.static)["cpu" if kind == "cpu" else "cuda"]
         if cls is not None:
             inputs = _CASTS[cls](call, inputs, kind, settings)
+            if cls in _ROUNDED:
+                return _rounded(call.run(inputs), kind, settings)
     return call.run(inputs)
 
 
@@ -118,10 +120,16 @@ def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     )
 
 
+def _rounded(result: Tensor, kind: str, settings: Settings) -> Tensor:
+    """What was computed in float32, in the lower precision: PyTorch ends such a function with a product."""
+    return cast(result, settings.lower(kind)) if eligible(result, kind) else result
+
+
 _CASTS: dict[str, Callable[[Call, tuple, str, Settings], tuple]] = {
     "lower_precision_fp": _lower, "fp32": _single, "promote": _widest, "banned": _refuse,
-    "states": _of_states,
+    "states": _of_states, "fp32_rounded": _single, "rounded": lambda call, inputs, kind, settings: inputs,
 }  # fmt: skip
+_ROUNDED = frozenset(("rounded", "fp32_rounded"))
 
 
 def _chosen(call: Call) -> bool:

@@ -15,7 +15,7 @@ from torchlike._base.layout import Layout, contiguous_strides, has_overlap, is_c
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
-from torchlike._core.conversion.convert import host, place
+from torchlike._core.conversion.convert import from_jax_array, host, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh
@@ -226,6 +226,8 @@ def _item(t: Tensor, x: Any) -> Any:
         return int(x)
     if isinstance(x, np.ndarray):
         return _tensor_item(fixed(x, t.device))
+    if isinstance(x, jax.Array):
+        return _tensor_item(from_jax_array(x))
     if isinstance(x, str):
         raise TypeError("new(): invalid data type 'str'")
     if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not hasattr(x, "keys"):

@@ -96,7 +96,7 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
         out = _record(op, inputs, static, values, results)
     else:
         out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
-    if op.layout is not None:
+    if op.layout is not None and any([isinstance(t, Tensor) and t._view is not None for t in inputs]):
         layouts.follow(op, inputs, static, out)
     return out if op.returns is None else op.returns(out)
 

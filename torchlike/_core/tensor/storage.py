@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jax.core import Tracer
+
 from torchlike._base.state import state
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ class Storage:
 
     def keep(self, t: Tensor, epoch: int, value: Any) -> tuple[int, Any]:
         """Remember that the view ``t`` reads ``value`` while the epoch is ``epoch``; returns both."""
-        t._cache = cache = (epoch, value)
+        cache = (epoch, value)
+        if not isinstance(value, Tracer) or isinstance(self.value, Tracer):  # else a function that jax traces reads it
+            t._cache = cache
         return cache
 
     @property

@@ -138,14 +138,23 @@ class LevelStorage(Storage):
         )
 
 
-@unseen
 def lift(inner: Tensor, dim: int, level: VmapLevel) -> Tensor:
     """The tensor that the function of ``level`` sees of ``inner``, of the level below."""
-    dim %= inner.ndim
-    t = wrap(Batched(inner, dim, level))
-    t._storage = LevelStorage(t._storage.value)
+    t = wrap(None)
+    storage = t._storage
+    storage.__class__ = LevelStorage
     t._vc = inner._vc
+    if inner._view is None and not dim:
+        storage.value = Batched(inner, 0, level)
+        return t
+    return _lifted(t, inner, dim, level)
+
+
+@unseen
+def _lifted(t: Tensor, inner: Tensor, dim: int, level: VmapLevel) -> Tensor:
     shape, strides, offset = inner._layout
+    dim %= len(shape)
+    t._storage.value = Batched(inner, dim, level)
     layout = Layout((*shape[:dim], *shape[dim + 1 :]), (*strides[:dim], *strides[dim + 1 :]), offset)
     if offset or layout.strides != contiguous_strides(layout.shape):
         t._view = View((), (), layout)
@@ -290,7 +299,7 @@ _PARAMETERS = {
 
 
 def _named(op: Kernel) -> str:
-    return "inplace arithmetic" if isinstance(op, Inplace) and op.op.operator else op.name
+    return "inplace arithmetic" if isinstance(op, Inplace) and (op.op.operator or op.name == "copy_") else op.name
 
 
 # -- views -------------------------------------------------------------------------------------------
