@@ -164,7 +164,12 @@ def test_steps_of_several_functions_on_one_tensor_are_all_done(few, monkeypatch)
 
         return add
 
-    threads = [threading.Thread(target=lambda f=make(): [f(one) for _ in range(300)]) for _ in range(3)]
+    def work():
+        add = make()
+        for _ in range(300):
+            add(one)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert total.tolist() == [900.0] * 4

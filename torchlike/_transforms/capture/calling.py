@@ -23,6 +23,7 @@ from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.capture.outputs import Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
+    from torchlike._core.tensor.storage import Storage
     from torchlike._transforms.capture.capture import Trace
     from torchlike._transforms.capture.program import Program
 
