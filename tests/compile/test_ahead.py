@@ -164,12 +164,7 @@ def test_steps_of_several_functions_on_one_tensor_are_all_done(few, monkeypatch)
 
         return add
 
-    def work():
-        add = make()
-        for _ in range(300):
-            add(one)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=lambda f: [f(one) for _ in range(300)], args=(make(),)) for _ in range(3)]
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert total.tolist() == [900.0] * 4
