@@ -61,6 +61,12 @@ def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
     return _product(weights, value), weights
 
 
+@op("_attention_weights(Tensor scores) -> Tensor", variants="", node="SafeSoftmaxBackward")
+def attention_weights(scores):
+    """Softmax over the last dimension, zeros where every score is -inf."""
+    return _weights(scores, True)
+
+
 def _check(query, key, value, mask):
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(
