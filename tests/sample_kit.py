@@ -76,6 +76,10 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_index_true": ([(3, 4), _long([0, 2])], (0, 1)),
     "_adaptive_avg_pool2d": ([(1, 2, 4, 4)], ((2, 2),)),
     "_adaptive_avg_pool3d": ([(1, 2, 4, 4, 4)], ((2, 2, 2),)),
+    "_fft_c2c": ([(np.arange(24.0).reshape(2, 3, 4) % 7) * (1 - 0.5j)], ((0, 2), 1, True)),
+    "_fft_r2c": ([(2, 5, 4)], ((0, 1), 2, True)),
+    "_fft_c2r": ([(np.arange(24.0).reshape(2, 4, 3) % 7) * (1 - 0.5j)], ((0, 1), 0, 7)),
+    "_istft_divided": ([(2, 4), (1, 4)], ()),
     "linalg_cholesky": ([_POSITIVE], (False,)),
     "cholesky": ([_POSITIVE], (False,)),
     **{

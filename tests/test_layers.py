@@ -22,11 +22,11 @@ version interop _functions _later _setup types utils._pytree utils._checkpoint_s
 futures
 _jit_internal
 amp interop.jax_functions
-random linalg special backends cpu cuda distributed
+random linalg fft signal special backends cpu cuda distributed
 _logging autograd nn
 func
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
-_api conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
+_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
 jit

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import cuda as cuda
     from torchlike import distributed as distributed
     from torchlike import export as export
+    from torchlike import fft as fft
     from torchlike import func as func
     from torchlike import functional as functional
     from torchlike import functorch as functorch
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
+    from torchlike import signal as signal
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing

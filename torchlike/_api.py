@@ -17,8 +17,10 @@ import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
+import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm
+import torchlike._functions.windows
 import torchlike._aten.layer
 import torchlike._aten.engine
 import torchlike._aten.wrapper_subclass

@@ -10,7 +10,7 @@ from typing import Any
 from torchlike._aten import packets
 from torchlike._aten.packets import ops
 
-_names = ["backward", "grad", "lowered", "random"]
+_names = ["_aten.backward", "_aten.grad", "_aten.lowered", "_aten.random", "_composites"]
 _lock = threading.RLock()
 
 
@@ -19,7 +19,7 @@ def _load() -> None:
     if _names:
         with _lock:
             for name in _names:
-                importlib.import_module(f"torchlike._aten.{name}")
+                importlib.import_module(f"torchlike.{name}")
             _names.clear()
 
 

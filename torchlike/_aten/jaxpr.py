@@ -204,7 +204,10 @@ def _folded(eqn: Any, args: list) -> list:
 
 def real_or_imaginary(x: Any, i: int) -> Any:
     """The real part of a complex tensor (0), or the imaginary one (1)."""
-    return redispatch(_aten.select.int, redispatch(_aten.view_as_real.default, x), -1, i)
+    mirrored = x.is_conj()  # which view_as_real does not read
+    x = redispatch(_aten._conj.default, x) if mirrored else x
+    part = redispatch(_aten.select.int, redispatch(_aten.view_as_real.default, x), -1, i)
+    return redispatch(_aten.neg.default, part) if mirrored and i else part
 
 
 def reshaped(x: Any, shape: list) -> Any:

@@ -12,7 +12,6 @@ stood for; the tape is kept by who asks for gradients.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +21,7 @@ from torchlike._base.state import AUTOCAST, CAPTURE, LEVELS, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh, with_results
-from torchlike._core.dispatch.inplace import CopySlices, check_writable, finish
+from torchlike._core.dispatch.inplace import CopySlices, call_inplace, check_writable, finish
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
 from torchlike._core.overrides.torch_function import unseen
@@ -35,7 +34,6 @@ from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import Level, captured, level_below
-from torchlike._transforms.levels.vmap import Batched
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -293,6 +291,15 @@ class GradLevel(Level):
                 if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
                     self.adopt(kept, before[i])
 
+    def wrote(self, t: Tensor, value: Any) -> None:
+        """Write what was written into ``t``, by what is no operator call, into what it stands for."""
+        grad, state.grad = state.grad, False
+        try:
+            with level_below(self):
+                call_inplace(shapes.copy.inplace, (self.lower(t), wrap(value)), (False,))
+        finally:
+            state.grad = grad
+
     def detach(self, t: Tensor) -> Tensor:
         """``t`` without history, at the levels below too."""
         if not self.holds(t):
@@ -380,13 +387,3 @@ def _same_view(inner: Tensor, t: Tensor) -> Tensor:
         new._diff.version, new._rg = -1, True
         refresh(new)
     return new
-
-
-def unwrapped(t: Tensor) -> Tensor | None:
-    """What ``t`` stands for at the level below its own; None outside of all levels."""
-    value = t._storage.value
-    if t._storage.__class__ is GradStorage:
-        level = t._storage.level
-        with level_below(level) if level in state.levels else contextlib.nullcontext():
-            return level.lower(t)
-    return value.inner if isinstance(value, Batched) else None

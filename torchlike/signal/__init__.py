@@ -1,0 +1,5 @@
+"""``torch.signal``: windows."""
+
+from torchlike.signal import windows as windows
+
+__all__ = ["windows"]
