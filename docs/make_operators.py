@@ -48,7 +48,7 @@ def classes(module, base):
 
 def functional():
     """Public functions of nn.functional."""
-    return sorted(n for n, f in vars(nn.functional).items() if callable(f) and not n.startswith("_"))
+    return sorted(n for n, f in vars(nn.functional).items() if callable(f) and not (n[0] == "_" or inspect.isclass(f)))
 
 
 def count():

@@ -80,6 +80,7 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_fft_r2c": ([(2, 5, 4)], ((0, 1), 2, True)),
     "_fft_c2r": ([(np.arange(24.0).reshape(2, 4, 3) % 7) * (1 - 0.5j)], ((0, 1), 0, 7)),
     "_istft_divided": ([(2, 4), (1, 4)], ()),
+    "ormqr": ([(4, 3), (3,), (4, 2)], (True, False)),
     "linalg_cholesky": ([_POSITIVE], (False,)),
     "cholesky": ([_POSITIVE], (False,)),
     **{

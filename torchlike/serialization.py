@@ -122,8 +122,9 @@ def save(
         f.write(buffer.getvalue())  # type: ignore[union-attr]
 
 
-def _bytes_of(storage: UntypedStorage) -> bytes:
-    return bytes(storage.nbytes()) if _settings.skip or storage.device.type == "meta" else storage._bytes().tobytes()
+def _bytes_of(storage: UntypedStorage) -> bytes | memoryview:
+    skipped = _settings.skip or storage.device.type == "meta"
+    return bytes(storage.nbytes()) if skipped else storage._bytes().data
 
 
 # -- loading -------------------------------------------------------------------------------------------

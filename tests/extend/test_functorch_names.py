@@ -112,6 +112,32 @@ def test_deprecated_names_warn(name):
     agree(warns)
 
 
+def test_questions_to_tensors():
+    def asked(t):
+        C, x, seen, kept = t._C._functorch, t.ones(2, 3), [], []
+
+        def ask(v):
+            inside = C.is_functorch_wrapped_tensor(v)
+            seen.append((
+                C.is_batchedtensor(v), C.is_gradtrackingtensor(v), inside, C.is_legacy_batchedtensor(v),
+                C.maybe_get_level(v), C.maybe_get_bdim(v), C.maybe_current_level(), C.is_dead_tensor_wrapper(v),
+                str(C.get_unwrapped(v)) if inside else said(lambda: C.get_unwrapped(v), "No wrappers present!"),
+            ))  # fmt: skip
+            return v.sum()
+
+        ask(x)
+        t.vmap(ask)(x)
+        t.func.grad(ask)(x)
+        t.vmap(t.func.grad(ask), in_dims=1)(x)
+        t.func.jvp(ask, (x,), (x,))
+        t.func.grad(lambda a: t.vmap(ask)(a).sum())(x)
+        t.func.grad(lambda v: kept.append(v) or v.sum())(x)
+        ask(kept[0])
+        return seen
+
+    agree(asked)
+
+
 def test_functorch_is_known_beside_torch(monkeypatch):
     before = dict(sys.modules)
     for name in before:

@@ -98,4 +98,4 @@ def test_biases_of_recurrent_layers(cell):
         out = layer(tensor(t, dtype, 4, 600, 3))[0]
         out.sum().backward()
         found.append(layer.bias_ih_l0.grad.double().numpy())
-    np.testing.assert_allclose(*found, rtol=0.03)
+    np.testing.assert_allclose(*found, rtol=0.005)

@@ -10,6 +10,7 @@ from torchlike._base.state import is_inference_mode_enabled as is_inference_mode
 from torchlike._base.state import is_multithreading_enabled as _is_multithreading_enabled
 from torchlike._C import _autograd as _autograd
 from torchlike._C import _functions as _functions
+from torchlike._C import _functorch as _functorch
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled

@@ -15,9 +15,12 @@ from torchlike._base.layout import (
     channels_last_order,
     channels_last_strides,
     is_contiguous,
+    numel,
     pointwise_strides,
     preserve_strides,
 )
+
+_SMALL = 20480  # of the first four sizes of a volume; PyTorch computes larger ones otherwise
 
 Layouts: TypeAlias = Sequence[Layout | None]
 Rule: TypeAlias = Callable[[Layouts, Ints, tuple[Any, ...]], Ints | None]
@@ -71,19 +74,25 @@ def suggested(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return _channels_last(shape, first is not None and len(first.shape) == len(shape) and suggests_channels_last(first))
 
 
-def suggested_2d(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
-    """As :func:`suggested`, of images only: of volumes if nothing but channels is left."""
-    return suggested(layouts, shape, static) if len(shape) == 4 or set(shape[2:]) == {1} else None
-
-
 def images(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """As :func:`suggested`, of images only."""
     return suggested(layouts, shape, static) if len(shape) == 4 else None
 
 
+def unpooled(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`images`, where two dimensions were pooled."""
+    return images(layouts, shape, static) if len(static[-1]) == 2 else None
+
+
 def convolution(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
-    """channels_last if the input or the weight is."""
-    return _channels_last(shape, len(shape) in (4, 5) and any([suggests_channels_last(x) for x in layouts[:2]]))
+    """channels_last if the input or the weight is; not for small volumes without groups, one at a time."""
+    input, weight = layouts[:2]
+    if len(shape) not in (4, 5) or not (suggests_channels_last(input) or suggests_channels_last(weight)):
+        return None
+    if len(shape) == 5 and shape[0] == 1 and static[-1] == 1 and input is not None and weight is not None:
+        if min(weight.shape[-2:]) <= 3 and numel(input.shape[:4]) <= _SMALL:
+            return None
+    return channels_last_strides(shape, len(shape))
 
 
 def cat(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:

@@ -119,6 +119,7 @@ def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+_IMAGES = {1: None, 2: result_layouts.images, 3: None}  # whose results are channels_last where the input is
 _SPATIAL = {1: None, 2: None, 3: {"cpu": "fp32"}}  # what autocast does, by dimensions
 
 
@@ -136,7 +137,7 @@ def _declare_lp(n):
         return root.reshape(*lead, *windows.out)
 
     schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
-    return op(schema, variants="", node="PowBackward", autocast=_SPATIAL[n], layout=result_layouts.images)(lp_pool)
+    return op(schema, variants="", node="PowBackward", autocast=_SPATIAL[n], layout=_IMAGES[n])(lp_pool)
 
 
 lp_pool = {n: _declare_lp(n) for n in (1, 2, 3)}
@@ -187,7 +188,7 @@ def _declare_adaptive(n):
 
     node, saved = ("SqueezeBackward1", _SQUEEZED) if n == 1 else (f"AdaptiveAvgPool{n}DBackward", "self!")
     schema = f"_adaptive_avg_pool{n}d(Tensor self, SymInt[{n}] output_size) -> Tensor"
-    settings = {"saved": saved, "aten": n > 1, "autocast": _SPATIAL[n], "layout": result_layouts.suggested_2d}
+    settings = {"saved": saved, "aten": n > 1, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
     return op(schema, variants="", node=node, **settings)(adaptive)
 
 
@@ -241,7 +242,7 @@ def _declare_adaptive_max(n):
     node, saved = f"AdaptiveMaxPool{n}DBackward", "result1 self!"
     if n == 1:
         node, saved = "SqueezeBackward1", _SQUEEZED
-    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": result_layouts.images}
+    settings = {"nondiff": (1,), "saved": saved, "autocast": _SPATIAL[n], "layout": _IMAGES[n]}
     return op(schema, variants="", node=node, vjp={"self": backward}, **settings)(adaptive)
 
 
@@ -271,7 +272,7 @@ def _max_unpool_backward(grad, self_aval, indices, output_size):
 
 @op("_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", variants="",
     node=lambda output_size: f"MaxUnpool{len(output_size)}DBackward" if len(output_size) > 1 else "SqueezeBackward1",
-    check=_check_unpool, layout=result_layouts.images, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
+    check=_check_unpool, layout=result_layouts.unpooled, vjp={"self": _max_unpool_backward}, autocast={"cpu": "fp32"},
     jvp={"self": lambda dot, indices, output_size: _unpooled(dot, indices, output_size)})  # fmt: skip
 def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""

@@ -1,5 +1,7 @@
 """Recurrent networks: every layer and direction of a call in one kernel, each a scan over the steps."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import is_reduced
 from torchlike._ops.random import uniform01
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -109,7 +112,6 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
     """(outputs, last hidden states of every layer and direction); input is [T, B, F]."""
     per = 2 + 2 * bias + projection
     directions = 2 if bidirectional else 1
-    _check(mode, input, hx, params, per)
     x, lasts = input, []
     for layer in range(num_layers):
         outs = []
@@ -127,8 +129,22 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
 
 def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first):
     x = jnp.swapaxes(input, 0, 1) if batch_first else input
-    out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
-    return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
+    _check(mode, x, hx, params, 2 + 2 * bias + projection)
+
+    def run(x, hx, params, lengths, words, p):
+        out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
+        return (jnp.swapaxes(out, 0, 1) if batch_first else out, *last)
+
+    values = x, tuple(hx), list(params), lengths, words, p
+    if not is_reduced(input):
+        return run(*values)
+    return lax.platform_dependent(*values, cpu=functools.partial(_in_float32, run), default=run)
+
+
+def _in_float32(run, x, hx, params, *rest):
+    """What ``run`` computes of halves, rounded at the end: XLA on CPUs casts to and fro around every operation."""
+    wide = jax.tree.map(lambda a: a.astype(np.float32), (x, hx, params))
+    return tuple([a.astype(x.dtype) for a in run(*wide, *rest)])
 
 
 # PyTorch has a class for the whole on CUDA only. On a CPU its products are of the lower precision, and what they are

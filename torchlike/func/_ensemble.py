@@ -5,7 +5,7 @@ from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.levels.grad import unwrapped
+from torchlike._transforms.levels.inspection import unwrapped
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -12,7 +12,6 @@ stood for; the tape is kept by who asks for gradients.
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -35,7 +34,6 @@ from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import Level, captured, level_below
-from torchlike._transforms.levels.vmap import Batched
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -380,13 +378,3 @@ def _same_view(inner: Tensor, t: Tensor) -> Tensor:
         new._diff.version, new._rg = -1, True
         refresh(new)
     return new
-
-
-def unwrapped(t: Tensor) -> Tensor | None:
-    """What ``t`` stands for at the level below its own; None outside of all levels."""
-    value = t._storage.value
-    if t._storage.__class__ is GradStorage:
-        level = t._storage.level
-        with level_below(level) if level in state.levels else contextlib.nullcontext():
-            return level.lower(t)
-    return value.inner if isinstance(value, Batched) else None

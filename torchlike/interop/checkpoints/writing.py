@@ -123,7 +123,7 @@ def pickled(obj: Any, module: Any, protocol: int, storages: Storages) -> bytes:
     return file.getvalue()
 
 
-def write_archive(file: Any, root: str, data: bytes, storages: Storages, read: Callable[..., bytes]) -> None:
+def write_archive(file: Any, root: str, data: bytes, storages: Storages, read: Callable[..., Any]) -> None:
     """Write the pickle and the storages as a zip archive; ``read`` gives the bytes of a storage."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _entry(archive, f"{root}/data.pkl", data)
@@ -133,7 +133,7 @@ def write_archive(file: Any, root: str, data: bytes, storages: Storages, read: C
         _entry(archive, f"{root}/version", b"3\n")
 
 
-def _entry(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+def _entry(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
     info = zipfile.ZipInfo(name)
     large = len(data) > zipfile.ZIP64_LIMIT
     start = archive.fp.tell() + 30 + len(name.encode()) + (20 if large else 0)  # type: ignore[union-attr]
@@ -144,7 +144,7 @@ def _entry(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def write_sequence(
-    file: Any, data: bytes, module: Any, protocol: int, storages: Storages, read: Callable[..., bytes]
+    file: Any, data: bytes, module: Any, protocol: int, storages: Storages, read: Callable[..., Any]
 ) -> None:
     """Write the pickle and the storages in the format before PyTorch 1.6."""
     little = {"protocol_version": PROTOCOL, "little_endian": sys.byteorder == "little", "type_sizes": SIZES}
@@ -156,7 +156,8 @@ def write_sequence(
     file.flush()
     for key in order:
         storage, dtype = storages.kept[key]
-        file.write(struct.pack("<q", storage.nbytes() // dtype.itemsize) + read(storage))
+        file.write(struct.pack("<q", storage.nbytes() // dtype.itemsize))
+        file.write(read(storage))
 
 
 def stem(f: Any) -> str:

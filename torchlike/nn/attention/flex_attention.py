@@ -188,7 +188,7 @@ def create_block_mask(
     ████
     ██████
     )
-    """  # noqa: W291
+    """
     if _is_score_mod(mask_mod):
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")
     if compute_dq_write_order:

@@ -13,6 +13,7 @@ from torchlike.nn.functional.margin import *  # noqa: F403
 from torchlike.nn.functional.misc import *  # noqa: F403
 from torchlike.nn.functional.norm import *  # noqa: F403
 from torchlike.nn.functional.pool import *  # noqa: F403
+from torchlike.nn.functional.scaled import *  # noqa: F403
 from torchlike.nn.functional.vision import *  # noqa: F403
 
 _published = _publish("torch.nn.functional", globals())

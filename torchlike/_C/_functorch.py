@@ -1,0 +1,71 @@
+"""torch._C._functorch: questions to tensors inside of function transforms."""
+
+from torchlike._base.state import state
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.inspection import batch_of, level_of, tracks, unwrapped
+
+
+def is_batchedtensor(tensor: Tensor) -> bool:
+    """Whether the tensor is one example inside of vmap, at its innermost level."""
+    return batch_of(tensor) is not None
+
+
+def is_legacy_batchedtensor(tensor: Tensor) -> bool:
+    """Whether the tensor is of the vmap that PyTorch had before functorch: never here."""
+    return False
+
+
+def is_gradtrackingtensor(tensor: Tensor) -> bool:
+    """Whether the tensor is inside of grad, vjp or jvp, at its innermost level."""
+    return tracks(tensor)
+
+
+def is_functionaltensor(tensor: Tensor) -> bool:
+    """Whether the tensor is inside of functionalize, which needs no tensors of its own here: never."""
+    return False
+
+
+def is_functorch_wrapped_tensor(tensor: Tensor) -> bool:
+    """Whether the tensor is inside of a transform."""
+    return tracks(tensor) or batch_of(tensor) is not None
+
+
+def is_dead_tensor_wrapper(tensor: Tensor) -> bool:
+    """Whether the tensor has left the transform that it was made in."""
+    return level_of(tensor) == -2
+
+
+def get_unwrapped(tensor: Tensor) -> Tensor:
+    """What the tensor stands for one level below; RuntimeError outside of transforms."""
+    found = unwrapped(tensor)
+    if found is None:
+        raise RuntimeError("No wrappers present! The tensor is not inside of a function transform")
+    return found
+
+
+def unwrap_if_dead(tensor: Tensor) -> Tensor:
+    """The tensor, or what it stood for in a transform that has ended."""
+    return get_unwrapped(tensor) if is_dead_tensor_wrapper(tensor) else tensor
+
+
+def maybe_get_level(tensor: Tensor) -> int:
+    """The depth of the tensor's innermost level: -1 outside of transforms, -2 if that has ended."""
+    return level_of(tensor)
+
+
+def maybe_get_bdim(tensor: Tensor) -> int:
+    """The mapped axis of what the tensor stands for, -1 where its innermost level is not one of vmap."""
+    batch = batch_of(tensor)
+    return -1 if batch is None else batch.dim
+
+
+def maybe_current_level() -> int | None:
+    """The depth of the innermost transform that is active; None without any."""
+    return state.levels[-1].depth if state.levels else None
+
+
+def current_level() -> int:
+    """As :func:`maybe_current_level`; RuntimeError without any."""
+    if not state.levels:
+        raise RuntimeError("current_level(): no function transform is active")
+    return state.levels[-1].depth
