@@ -7,6 +7,7 @@ from compile_kit import data, numbers, same, sequence, trainer
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.capture import program as programs
 
 STEADY = 4  # calls until a program runs ahead
 
@@ -148,3 +149,22 @@ def test_memory_is_overwritten_where_there_is_much_of_it():
         for i in range(STEADY):
             run(data(i, 2, width))
         assert program_of(run).donated and program_of(run).hold is None
+
+
+@pytest.mark.parametrize("few", [0, 64])
+def test_steps_of_several_functions_on_one_tensor_are_all_done(few, monkeypatch):
+    monkeypatch.setattr(programs, "_FEW", few)
+    total, one = torch.zeros(4), torch.ones(4)
+
+    def make():
+        @torch.compile(fullgraph=True)
+        def add(x):
+            total.add_(x)
+            return total.sum()
+
+        return add
+
+    threads = [threading.Thread(target=lambda f: [f(one) for _ in range(300)], args=(make(),)) for _ in range(3)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert total.tolist() == [900.0] * 4

@@ -520,3 +520,37 @@ def test_randomness():
         ]
 
     agree(draws)
+
+
+def test_running_statistics_among_the_arguments():
+    def normed(t):
+        net = t.nn.BatchNorm1d(3).double()
+        params = {k: v.detach() for k, v in net.named_parameters()}
+        buffers = {k: v.clone() for k, v in net.named_buffers()}
+        mean, variance = t.zeros(3, dtype=t.float64), t.ones(3, dtype=t.float64)
+
+        def loss(p, b):
+            return (t.func.functional_call(net, (p, b), (points(t) ** 2,)) * points(t).exp()).pow(3).sum(), b
+
+        def direct(v, m, s):
+            return (t.nn.functional.batch_norm(v**2, m, s, training=True) * v.exp()).pow(3).sum()
+
+        first = t.func.grad(loss, has_aux=True)(params, buffers)
+        second = t.func.grad(lambda a, m, s: t.func.grad(direct)(a, m, s).pow(2).sum())(points(t), mean, variance)
+        return first, buffers, second, mean, variance
+
+    agree(normed)
+
+
+def test_what_tensors_of_a_transform_cannot_do():
+    def refused(t):
+        def asked(f, pattern):
+            return said(lambda: t.func.grad(lambda v: f(v) or v.sum())(point(t)), pattern)
+
+        return [
+            asked(lambda v: (v * 2).retain_grad(), r"You are attempting to call Tensor.retain_grad\(\)"),
+            asked(lambda v: setattr(v.clone().detach(), "data", v), "mutating directly with `.data` inside functorch"),
+            t.func.grad(wave)(point(t).to("meta")).is_meta,
+        ]
+
+    agree(refused)

@@ -34,6 +34,10 @@ SUMS = {
     "mean": lambda t, x: x.mean((0, 1, 2)),
     "cumsum": lambda t, x: x.reshape(-1, 6).cumsum(0)[-1],
     "vecdot": lambda t, x: t.linalg.vecdot(x.reshape(2, -1).sqrt(), x.reshape(2, -1).sqrt() * 0 + 1),
+    "einsum": lambda t, x: t.einsum("nhwc->c", x),
+    "einsum with a product": lambda t, x: t.einsum("nhwc,cd->d", x, t.ones(6, 2, dtype=x.dtype)),
+    "scatter_add": lambda t, x: t.zeros(2, dtype=x.dtype).scatter_add(0, t.arange(9216) % 2, x.flatten()),
+    "embedding_bag": lambda t, x: t.nn.functional.embedding_bag(t.arange(1536)[None], x.reshape(-1, 6), mode="sum"),
     "trace": lambda t, x: x.reshape(96, 96).trace(),
 }
 
@@ -63,6 +67,7 @@ GRADIENTS = {
     "conv2d": lambda t, x, b: t.nn.functional.conv2d(x.permute(0, 3, 1, 2), t.ones(6, 6, 1, 1, dtype=x.dtype), b),
     "layer_norm": lambda t, x, b: t.nn.functional.layer_norm(x, (6,), None, b),
     "repeat": lambda t, x, b: b.repeat(500),
+    "gather": lambda t, x, b: b.gather(0, t.arange(3000) % 6),
     "vmap": lambda t, x, b: t.func.vmap(lambda row: row + b)(x.reshape(-1, 6)),
 }
 

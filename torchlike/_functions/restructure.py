@@ -216,6 +216,8 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             "vmap: aten::set_(self, *extra_args) is not possible: a tensor inside of vmap has no memory of its own "
             "that others could share. Please try to use out-of-place operators instead of aten::set_."
         )
+    if self._storage.stands or source._storage.stands:
+        raise RuntimeError("derivative for set_ is not implemented: inside of grad() tensors have no memory to share")
     demand_writable(self)
     if self.requires_grad and state.grad:
         demand_rebasable(self)

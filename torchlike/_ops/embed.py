@@ -6,6 +6,7 @@ import numpy as np
 
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
+from torchlike._ops._elementwise import widely
 
 MODES = ("sum", "mean", "max")
 
@@ -72,8 +73,12 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
         return jnp.where(total == 0, 0, chosen).astype(weight.dtype)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
-    summed = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag, bags)
-    return summed if MODES[mode] == "sum" else summed / jnp.maximum(total, 1).astype(weight.dtype)
+
+    def reduced(rows):
+        summed = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag, bags)
+        return summed if MODES[mode] == "sum" else summed / jnp.maximum(total, 1).astype(rows.dtype)
+
+    return widely(reduced, rows)
 
 
 def _check_types(weight, indices, offsets, per_sample_weights):

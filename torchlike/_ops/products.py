@@ -1,6 +1,7 @@
 """Products by name or by index notation, and what is made of matrices element by element."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes, wrap_dim, wrap_dims
@@ -8,6 +9,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
 from torchlike._ops._axes import is_floating, refuse, type_name
+from torchlike._ops._elementwise import is_reduced
 from torchlike._ops.matmul import demand_same, precision, product
 
 # -- products of two tensors -------------------------------------------------------------------------
@@ -317,7 +319,15 @@ def einsum(equation, tensors, path):
     arguments = []
     for x, labels in _narrowed(tensors, inputs):
         arguments += [x, [numbers.setdefault(label, len(numbers)) for label in labels]]
-    return jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision()).astype(tensors[0].dtype)
+    options = {"preferred_element_type": np.float32} if is_reduced(tensors[0]) and _sums_alone(inputs, output) else {}
+    out = jnp.einsum(*arguments, [numbers[label] for label in output], precision=precision(), **options)
+    return out.astype(tensors[0].dtype)
+
+
+def _sums_alone(inputs, output):
+    """Whether a tensor is summed before it is multiplied: halves are to be added up in float32 then."""
+    labels = [label for one in inputs for label in set(one)]
+    return any(labels.count(label) == 1 and label not in output for label in labels)
 
 
 @op(

@@ -9,6 +9,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
+from torchlike._ops._elementwise import widely
 from torchlike._ops.index import (
     at_least_1d,
     check_range,
@@ -174,7 +175,7 @@ def scatter_add(self, dim, index, src):
     """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
     dim = wrap_dim(dim, self.ndim)
     _demand_scatter(self, dim, index, src)
-    return _into(self, dim, index, "add", at_least_1d(src))
+    return widely(lambda x, y: _into(x, dim, index, "add", y), self, at_least_1d(src))
 
 
 # -- reductions ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from torchlike._base.state import followed, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.backward import GradientEdge, gradients
 from torchlike._core.autograd.fields import mark
+from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
@@ -73,7 +74,8 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
                     value, aux = _lowered(level, out), _lowered(level, aux) if has_aux else None
         finally:
             level.end()
-        found = _pulled(level, [root], [None], edges, flat, keep=False, create=None)
+        seed = FUNCTIONS["ones_like"](value) if value.is_meta else None
+        found = _pulled(level, [root], [seed], edges, flat, keep=False, create=None)
         result = tree_unflatten(found, spec)
         return result, (value, aux) if has_aux else value
 

@@ -195,6 +195,12 @@ def detach_(t: Tensor) -> Tensor:
 
 def retain_grad(t: Tensor) -> None:
     """Keep ``.grad`` of a tensor that is not a leaf."""
+    if any(level.functional for level in state.levels):
+        raise RuntimeError(
+            "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch "
+            "transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, "
+            "jacfwd, hessian), which return the gradients."
+        )
     if not t.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if not nodes.is_leaf(_fresh(t)):

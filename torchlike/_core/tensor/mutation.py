@@ -102,6 +102,8 @@ def write(t: Tensor, value: Any) -> None:
         storage.value = views.write(storage.value, view, value)
         storage.epoch += 1
         storage.keep(t, storage.epoch, value)
+    if storage.stands and storage.inner is not None:
+        storage.level.wrote(t, value)
     bump(t)
 
 

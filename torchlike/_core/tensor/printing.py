@@ -256,8 +256,8 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
     """
     plain = type(t) in _plain_classes
     opening = "tensor(" if plain else type(t).__name__ + "("
-    if type(t._storage.value) is Stand:
-        return f"{opening}<{t._storage.value.leaf!r} in a tree of jax>)"
+    if type(stand := getattr(getattr(t, "_storage", None), "value", None)) is Stand:
+        return f"{opening}<{stand.leaf!r} in a tree of jax>)"
     body, described = _body(t, contents, len(opening))
     suffixes = _describe(t, described)
     if tangent is not None:

@@ -234,6 +234,8 @@ class Tensor(TensorBase):
     def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
+        if state.levels and (self._storage.stands or other._storage.stands):
+            raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         become(self, other._storage, other._view)

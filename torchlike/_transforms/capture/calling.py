@@ -23,6 +23,7 @@ from torchlike._executor.references import ONE, TWO
 from torchlike._transforms.capture.outputs import Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
+    from torchlike._core.tensor.storage import Storage
     from torchlike._transforms.capture.capture import Trace
     from torchlike._transforms.capture.program import Program
 
@@ -30,7 +31,7 @@ _LEAF = jax.tree.structure(0)
 
 
 class Unsettled(Exception):
-    """Values that other threads have still to compute; nothing has been done."""
+    """Values that other threads have still to compute, or have just changed; nothing has been done."""
 
 
 class Stale(Exception):
@@ -91,7 +92,9 @@ def straight(program: Program, shown: bool) -> Callable[..., Any]:
     if program.effects is not None:
         program.effects.begin(w)
     _gather(w, program)
-    w.add("kept = []", "try:")
+    w.add("kept = []")
+    _claim(w, program.fixed[: program.lent] if shown else [])
+    w.add("try:")
     with w.block():
         _compute(w, program, shown)
         _leave(w, program, shown)
@@ -101,7 +104,8 @@ def straight(program: Program, shown: bool) -> Callable[..., Any]:
 
 
 def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[..., Any]:
-    """``run(leaves)``: a call whose guards are checked while the program computes; raises Stale if they do not hold.
+    """``run(leaves)``: a call whose guards are checked while the program computes; raises Stale if they do not hold,
+    and Unsettled.
 
     See Note [Ahead] in :mod:`program`.
     """
@@ -114,10 +118,13 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
     with w.block():
         w.add("numbers = numbers_now()")
         _gather(w, program)
+    w.add("except Unsettled:", "    raise")
     w.add("except Exception:", "    raise Stale from None")  # what is wrong the guards tell
     if lent and program.together:
         w.add("if not united():", "    raise Stale")  # the tokens are different ones
-    w.add("kept = []", "try:")
+    w.add("kept = []")
+    _claim(w, lent)
+    w.add("try:")
     with w.block():
         w.add(*[f"{w.name(s)}.value = tokens[{i}]" for i, s in enumerate(lent)])
         w.add("outs = early(*values)")
@@ -141,7 +148,7 @@ def _writer(program: Program) -> Writer:
         value_of=value_of, write=write, wrap=wrap, Array=Array, Maker=OutputSpec, UNTRACKED=UNTRACKED,
         getrefcount=getrefcount, early=program.early, tokens=program.tokens, recover=program.recover,
         unshare=program.unshare, redeem=program.redeem, history=program.history, failed=program.failed, ready=ready,
-        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap,
+        ONE=ONE, TWO=TWO, islice=islice, starmap=starmap, Pending=Pending, Unsettled=Unsettled,
     )  # fmt: skip
     return w
 
@@ -208,6 +215,14 @@ def _array(what: str) -> str:
 
 def _tensor(w: Writer, holder: Same) -> str:
     return w.name(holder.tensor) if holder.arg is None else f"leaves[{holder.arg}]"
+
+
+def _claim(w: Writer, lent: Sequence[Storage]) -> None:
+    """See that nobody else computes or has changed what is lent next: no thread comes between, as nothing is called."""
+    if lent:
+        w.add("if Pending in map(type, values):", "    [*map(ready, values)]")
+        changed = " or ".join([f"{w.name(s)}.value is not values[{i}]" for i, s in enumerate(lent)])
+        w.add(f"if {changed}:", "    raise Unsettled")
 
 
 def _compute(w: Writer, program: Program, shown: bool) -> None:

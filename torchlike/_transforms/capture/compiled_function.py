@@ -19,7 +19,7 @@ from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
-from torchlike._transforms.capture.calling import Stale
+from torchlike._transforms.capture.calling import Stale, Unsettled
 from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
@@ -94,6 +94,8 @@ class CompiledFunction:
                     return latest[2].ahead(args)
                 except Stale:
                     latest[2].waste()
+                except Unsettled:
+                    pass  # it waits below
             try:
                 for guards, program in latest[1]:
                     if guards.hold() and program.holds(args):

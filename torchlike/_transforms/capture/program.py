@@ -5,7 +5,9 @@ Note [Donation]
 A program that replaces the values of parameters computes them in the memory of the old ones, which are gone then. No
 other thread may be left with one of those. So a call first puts tokens into the storages: recorded values (Pending)
 that the program itself computes. Who reads a storage from then on gets a token, and waits (``settle``) for the new
-value. Who had read the array before holds a reference to it, which the count of references shows: it is copied.
+value. Who had read the array before holds a reference to it, which the count of references shows: it is copied. Another
+program that has read it waits too, as it looks again before it puts its own tokens there: so no step on shared tensors
+is lost.
 Where there is one thread, nobody reads meanwhile, and there are no tokens.
 
 A signal (Ctrl-C) may raise between any two instructions of Python, and the old values must not be gone then with no
@@ -210,7 +212,10 @@ class Program:
             self._ahead_alone if alone() else self._ahead  # noqa: B018 (written now: the next calls are quick)
 
     def ahead(self, leaves: Any) -> Any:
-        """The call, before it is known whether it is the one to make; raises Stale, with nothing done, if it is not."""
+        """The call, before it is known whether it is the one to make.
+
+        Raises Stale, with nothing done, if it is not, and Unsettled if other threads are at it.
+        """
         if alone():
             return self._ahead_alone(leaves)
         if self.adding is None:

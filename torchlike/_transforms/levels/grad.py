@@ -21,7 +21,7 @@ from torchlike._base.state import AUTOCAST, CAPTURE, LEVELS, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh, with_results
-from torchlike._core.dispatch.inplace import CopySlices, check_writable, finish
+from torchlike._core.dispatch.inplace import CopySlices, call_inplace, check_writable, finish
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
 from torchlike._core.overrides.torch_function import unseen
@@ -290,6 +290,15 @@ class GradLevel(Level):
             for i, kept in zip(node.plan.inputs, node._kept or (), strict=False):
                 if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
                     self.adopt(kept, before[i])
+
+    def wrote(self, t: Tensor, value: Any) -> None:
+        """Write what was written into ``t``, by what is no operator call, into what it stands for."""
+        grad, state.grad = state.grad, False
+        try:
+            with level_below(self):
+                call_inplace(shapes.copy.inplace, (self.lower(t), wrap(value)), (False,))
+        finally:
+            state.grad = grad
 
     def detach(self, t: Tensor) -> Tensor:
         """``t`` without history, at the levels below too."""
