@@ -29,7 +29,7 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-jit
+jit distributions
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import cpu as cpu
     from torchlike import cuda as cuda
     from torchlike import distributed as distributed
+    from torchlike import distributions as distributions
     from torchlike import export as export
     from torchlike import fft as fft
     from torchlike import func as func

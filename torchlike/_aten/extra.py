@@ -86,6 +86,7 @@ for _text in (
     _add(_text.replace("@", _RANDOM) + " -> Tensor(a!)", _call, Tag.inplace, _SEEDED)
 for _text in (
     "bernoulli(Tensor self, @)", "bernoulli.p(Tensor self, float p, @)", "poisson(Tensor self, *)",
+    "_standard_gamma(Tensor self, *)", "_sample_dirichlet(Tensor self, *)",
     "normal.Tensor_float(Tensor mean, float std=1., @)", "normal.float_Tensor(float mean, Tensor std, @)",
     "normal.Tensor_Tensor(Tensor mean, Tensor std, @)", "binomial(Tensor count, Tensor prob, *)",
     "multinomial(Tensor self, SymInt num_samples, bool replacement=False, @)",

@@ -64,6 +64,8 @@ _drawn("random.to!", lambda x, words, low, span, wide: (_aten.random_.to, (x, lo
 _drawn("random.from!", lambda x, words, low, span, wide: (_aten.random_.__getattr__("from"), (x, low, low + span), {}))
 _drawn("bernoulli", lambda x, words: (_aten.bernoulli.default, (x,), {}))
 _drawn("bernoulli.p", lambda x, words, p: (_aten.bernoulli.p, (x, p), {}))
+_drawn("_standard_gamma", lambda x, words: (_aten._standard_gamma.default, (x,), {}))
+_drawn("_sample_dirichlet", lambda x, words: (_aten._sample_dirichlet.default, (x,), {}))
 _drawn("poisson", lambda x, words: (_aten.poisson.default, (x,), {}))
 _drawn("binomial", lambda count, prob, words: (_aten.binomial.default, (count, prob), {}))
 _drawn("multinomial", lambda x, words, n, again: (_aten.multinomial.default, (x, n, again), {}))

@@ -16,10 +16,12 @@ from torchlike._ops.random import uniform01
 def _weights(scores, safe):
     """Softmax over the last dimension; with ``safe``, zeros where every score is -inf (else NaN)."""
     top = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
-    top = jnp.where(jnp.isfinite(top) | jnp.isnan(top) | (not safe), top, 0) if safe else top
-    powers = jnp.exp(scores - top)
-    total = jnp.sum(powers, -1, keepdims=True)
-    return powers / (jnp.where(total == 0, 1, total) if safe else total)
+    if not safe:
+        powers = jnp.exp(scores - top)
+        return powers / jnp.sum(powers, -1, keepdims=True)
+    powers = jnp.exp(scores - jnp.where(jnp.isfinite(top) | jnp.isnan(top), top, 0))
+    # told by the largest score: where the sum itself is asked, XLA for CPUs computes the powers twice
+    return powers / (jnp.sum(powers, -1, keepdims=True) + (top == -jnp.inf))
 
 
 def _masked(scores, mask):
@@ -57,6 +59,12 @@ def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
         scores = _masked(scores, mask)
     weights = _dropped(_weights(scores, safe), words, dropout_p).astype(kind)
     return _product(weights, value), weights
+
+
+@op("_attention_weights(Tensor scores) -> Tensor", variants="", node="SafeSoftmaxBackward")
+def attention_weights(scores):
+    """Softmax over the last dimension, zeros where every score is -inf."""
+    return _weights(scores, True)
 
 
 def _check(query, key, value, mask):

@@ -189,7 +189,7 @@ def to_jax(function: Any) -> Callable[..., Any]:
     >>> model = torch.nn.Linear(2, 1)
     >>> parameters, buffers = split(model)
     >>> loss = lambda parameters, x: to_jax(model)(parameters, buffers, x)[0].sum()
-    >>> jax.grad(loss)(parameters, jax.numpy.ones((3, 2)))["bias"]
+    >>> jax.grad(loss)(parameters, jax.numpy.ones((3, 2), "float32"))["bias"]
     Array([3.], dtype=float32)
     """
     if not callable(function):

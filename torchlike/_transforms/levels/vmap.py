@@ -293,7 +293,8 @@ def drawn(op: Kernel, static: Static) -> tuple[Op, int | None]:
 # The inputs that parametrise what is drawn.
 _PARAMETERS = {
     "bernoulli": (0,), "bernoulli.Tensor": (2,), "normal.Tensor_float": (0,), "normal.float_Tensor": (2,),
-    "normal.Tensor_Tensor": (0, 2), "poisson": (0,), "binomial": (0, 1), "multinomial": (0,),
+    "normal.Tensor_Tensor": (0, 2), "poisson": (0,), "_standard_gamma": (0,), "_sample_dirichlet": (0,),
+    "binomial": (0, 1), "multinomial": (0,),
 }  # fmt: skip
 
 

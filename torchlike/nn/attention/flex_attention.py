@@ -10,7 +10,9 @@ from torchlike._base.dtypes import bool as boolean
 from torchlike._base.dtypes import float32, float64
 from torchlike._core.autocast.composite import in_lower_precision, off
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._ops.attention import attention_weights
 from torchlike.func._vmap import vmap
 from torchlike.nn.attention._block_mask import _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE
 from torchlike.nn.attention._block_mask import BlockMask, MaskMod, dense_of, noop_mask, ordered, pair
@@ -407,11 +409,7 @@ def _positions(blocks: Tensor, mask: BlockMask, sizes: tuple[int, ...]) -> Tenso
 
 def _weighted(scores: Tensor, value: Tensor, masked: bool, asked: AuxRequest | None) -> tuple[Tensor, AuxOutput]:
     """The sum of values by the softmax of scores, and what else is asked for; rows of -inf give zeros."""
-    empty = scores.eq(-math.inf).all(-1, keepdim=True) if masked else None
-    finite = scores if empty is None else scores.masked_fill(empty, 0.0)
-    weights = finite.softmax(-1)
-    if empty is not None:
-        weights = weights.masked_fill(empty, 0.0)
+    weights = call(attention_weights, (scores,), ()) if masked else scores.softmax(-1)
     weights = weights.to(value.dtype)
     groups = weights.shape[1] // max(value.shape[1], 1)
     if groups == 1:
@@ -420,8 +418,8 @@ def _weighted(scores: Tensor, value: Tensor, masked: bool, asked: AuxRequest | N
         out = (weights.unflatten(1, (value.shape[1], groups)) @ value.unsqueeze(2)).flatten(1, 2)
     lse = top = None
     if asked is not None and asked.lse:
-        lse = finite.logsumexp(-1)
-        lse = lse if empty is None else lse.masked_fill(empty.squeeze(-1), -math.inf)
+        empty = scores.eq(-math.inf).all(-1)
+        lse = scores.masked_fill(empty.unsqueeze(-1), 0.0).logsumexp(-1).masked_fill(empty, -math.inf)
     if asked is not None and asked.max_scores:
         top = scores.detach().amax(-1)
     return out, AuxOutput(lse, top)

@@ -1,0 +1,31 @@
+"""Samples of gamma and Dirichlet distributions."""
+
+from torchlike._functions._install import function
+from torchlike._functions.random import _sampled
+from torchlike._ops import gamma as ops
+
+
+@function()
+def _standard_gamma(input, generator=None):
+    """Samples of gamma distributions with the concentrations that ``input`` holds and rate 1.
+
+    Gradients flow to the concentrations. NotImplementedError for dtypes that are not floating point.
+
+    >>> import torchlike as torch
+    >>> torch._standard_gamma(torch.full((3,), 2.0)).shape
+    torch.Size([3])
+    """
+    return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None)
+
+
+@function()
+def _sample_dirichlet(input, generator=None):
+    """Samples of Dirichlet distributions whose concentrations lie in the last dimension of ``input``.
+
+    Gradients flow to the concentrations. NotImplementedError for dtypes that are not floating point.
+
+    >>> import torchlike as torch
+    >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1)
+    tensor([1., 1.])
+    """
+    return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None)

@@ -1,0 +1,94 @@
+"""torch.distributions.binomial."""
+
+from typing import Any
+
+from torchlike._base.state import no_grad
+from torchlike.distributions import constraints
+from torchlike.distributions._torch import torch
+from torchlike.distributions.distribution import Distribution
+from torchlike.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.interop.alias import missing_names
+
+__all__ = ["Binomial"]
+
+__getattr__ = missing_names(__name__)
+
+
+class Binomial(Distribution):
+    """Numbers of successes among ``total_count`` trials of probability ``probs``, or of log-odds ``logits``."""
+
+    arg_constraints = {  # type: ignore[assignment]
+        "total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real,
+    }  # fmt: skip
+    has_enumerate_support = True
+
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        given = logits if probs is None else probs
+        self.total_count, shown = broadcast_all(total_count, given)
+        self.total_count = self.total_count.type_as(shown)
+        if probs is not None:
+            self.probs = shown
+        else:
+            self.logits = shown
+        self._param = shown
+        super().__init__(shown.size(), validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._scalars(Binomial, _instance, batch_shape, "total_count", "probs", "logits", "_param")
+
+    def _new(self, *args: Any, **kwargs: Any) -> Any:
+        return self._param.new(*args, **kwargs)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:  # type: ignore[override]
+        return constraints.integer_interval(0, self.total_count)
+
+    mean = property(lambda self: self.total_count * self.probs)  # type: ignore[assignment]
+    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))  # type: ignore[assignment]
+    param_shape = property(lambda self: self._param.size())
+
+    @property
+    def mode(self) -> Any:
+        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """The log-odds of a success."""
+        return probs_to_logits(self.probs, is_binary=True)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """The probability of a success."""
+        return logits_to_probs(self.logits, is_binary=True)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        shape = self._extended_shape(sample_shape)
+        with no_grad():
+            return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        n = self.total_count
+        ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
+        rest = n * (self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs())))
+        return value * self.logits + ways - rest
+
+    def entropy(self) -> Any:
+        total = int(self.total_count.max())
+        if not self.total_count.min() == total:
+            raise NotImplementedError("Inhomogeneous total count not supported by `entropy`.")
+        log_prob = self.log_prob(self.enumerate_support(False))
+        return -(torch.exp(log_prob) * log_prob).sum(0)
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        total = int(self.total_count.max())
+        if not self.total_count.min() == total:
+            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+        values = torch.arange(1 + total, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1,) + self._batch_shape) if expand else values
