@@ -37,6 +37,7 @@ def _long(values: Any) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+_SINGLE = np.linspace(0.2, 0.8, 24, dtype=np.float32).reshape(2, 3, 4)
 _POSITIVE = np.eye(3) * 2 + 0.5
 EXPLICIT: dict[str, tuple[list, tuple]] = {
     "addmv": ([(3,), (3, 4), (4,), None, None], ()),
@@ -80,6 +81,9 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_fft_r2c": ([(2, 5, 4)], ((0, 1), 2, True)),
     "_fft_c2r": ([(np.arange(24.0).reshape(2, 4, 3) % 7) * (1 - 0.5j)], ((0, 1), 0, 7)),
     "_istft_divided": ([(2, 4), (1, 4)], ()),
+    "_grouped_mm": ([_SINGLE, _SINGLE.swapaxes(1, 2), None, None], (None,)),
+    "linalg_ldl_solve": ([(4, 4), np.array([1, 2, 3, 4], np.int32), (4, 2)], (False,)),
+    "ormqr": ([(4, 3), (3,), (4, 2)], (True, False)),
     "linalg_cholesky": ([_POSITIVE], (False,)),
     "cholesky": ([_POSITIVE], (False,)),
     **{

@@ -81,7 +81,7 @@ def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
 
     >>> import torchlike as torch
     >>> torch.fft.ihfft(torch.tensor([4., 0., 0., 0.])).resolve_conj()
-    tensor([1.+0.j, 1.+0.j, 1.+0.j])
+    tensor([1.-0.j, 1.-0.j, 1.-0.j])
     """
     return _fourier.one_halved("ihfft", input, n, dim, norm, False, out)
 

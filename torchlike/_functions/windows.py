@@ -125,7 +125,7 @@ def kaiser_window(window_length, periodic=None, beta=None, *, dtype=None, layout
                   requires_grad=False):  # fmt: skip
     """The Kaiser window of shape ``beta`` (12), of ``window_length`` points.@
     >>> torch.kaiser_window(5, False, 4.0)
-    tensor([0.0885, 0.6252, 1.0000, 0.6252, 0.0885])
+    tensor([0.0885, 0.6334, 1.0000, 0.6334, 0.0885])
     """
     shape = 12.0 if beta is None else beta
     numbers = {"periodic": periodic, "beta": beta}

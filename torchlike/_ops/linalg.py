@@ -18,12 +18,10 @@ from torchlike._ops._square import (
     eye_like,
     first_bad,
     first_zero,
-    floating,
     is_vector,
     lu_pivots,
     matrices,
     mm,
-    same_dtype,
     square,
     system,
     transpose,
@@ -526,38 +524,3 @@ def linalg_matrix_exp(self):
 def matrix_exp(self):
     """The exponential of square matrices; another name of ``torch.linalg.matrix_exp``."""
     return _exp(self)
-
-
-@op(
-    "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
-    variants="out",
-    node="LinalgHouseholderProductBackward",
-    saved="input result! tau",
-    autocast={"cpu": "fp32"},
-)
-def householder_product(input, tau):
-    """The first columns of a product of Householder reflections, from their vectors and scales.
-
-    >>> import torchlike as torch
-    >>> torch.linalg.householder_product(torch.eye(2), torch.zeros(2))
-    tensor([[1., 0.],
-            [0., 1.]])
-    """
-    name = "linalg.householder_product"
-    matrices("torch." + name, input, "input")
-    if input.shape[-2] < input.shape[-1]:
-        raise RuntimeError(f"torch.{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    if tau.shape[-1] > input.shape[-1]:
-        raise RuntimeError(f"torch.{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    if tau.shape[:-1] != input.shape[:-2]:
-        raise RuntimeError(
-            f"torch.{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], got {tau.shape}"
-        )
-    same_dtype("torch." + name, input, tau, "input", "tau")
-    floating(name, input)
-    out = jnp.broadcast_to(jnp.eye(*input.shape[-2:], dtype=input.dtype), input.shape)
-    for i in reversed(range(tau.shape[-1])):
-        below = jnp.arange(input.shape[-2]) > i
-        v = jnp.where(below, input[..., :, i], 0) + (jnp.arange(input.shape[-2]) == i).astype(input.dtype)
-        out = out - tau[..., i, None, None] * v[..., :, None] * mm(jnp.conj(v)[..., None, :], out)
-    return out
