@@ -25,7 +25,7 @@ def _sample_dirichlet(input, generator=None):
     Gradients flow to the concentrations. NotImplementedError for dtypes that are not floating point.
 
     >>> import torchlike as torch
-    >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1)
+    >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1).round()
     tensor([1., 1.])
     """
     return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None)
