@@ -81,6 +81,15 @@ torch.jit.annotations List Dict Optional Tuple BroadcastingList2
 torch._jit_internal boolean_dispatch _overload _overload_method BroadcastingList1 BroadcastingList2 BroadcastingList3
 torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore unused export _copy_to_script_wrapper
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
+torch accelerator xpu onnx fx hub multiprocessing distributions
+torch.fx Proxy Tracer Graph Node GraphModule Interpreter Transformer symbolic_trace wrap replace_pattern map_arg
+torch.fx.node Node map_arg
+torch.fx.proxy GraphAppendingTracer Proxy TracerBase
+torch.hub load_state_dict_from_url download_url_to_file get_dir set_dir load HASH_REGEX
+torch.utils.model_zoo load_url
+torch.multiprocessing spawn start_processes get_context Process Queue SimpleQueue set_sharing_strategy
+torch.cuda Stream Event CUDAGraph graph stream current_stream StreamContext
+torch.distributions Normal Categorical Independent kl_divergence constraints transforms
 torch.futures Future collect_all wait_all
 torch._C _get_tracing_state _log_api_usage_once
 torch._C _set_grad_enabled _InferenceMode _is_multithreading_enabled _functions _autograd

@@ -21,6 +21,7 @@ _tensor storage
 version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures
 _jit_internal
+accelerator xpu onnx fx multiprocessing
 amp interop.jax_functions
 random linalg fft signal special backends cpu cuda distributed
 _logging autograd nn
@@ -29,10 +30,10 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-jit distributions
+jit distributions hub
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
-utils.cpp_extension
+utils.cpp_extension utils.model_zoo
 """
 FLOORS = {unit: floor for floor, line in enumerate(PUBLIC.split("\n")) for unit in line.split()}
 WHOLE = len(PUBLIC)  # the package itself, and its command

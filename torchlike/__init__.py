@@ -22,6 +22,7 @@ with _setup.PAUSED:
     from torchlike.interop.lazy import on_first_use
 
 if TYPE_CHECKING:  # what is imported when it is first used
+    from torchlike import accelerator as accelerator
     from torchlike import amp as amp
     from torchlike import autograd as autograd
     from torchlike import backends as backends
@@ -37,11 +38,15 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import functional as functional
     from torchlike import functorch as functorch
     from torchlike import futures as futures
+    from torchlike import fx as fx
+    from torchlike import hub as hub
     from torchlike import interop as interop
     from torchlike import jit as jit
     from torchlike import library as library
     from torchlike import linalg as linalg
+    from torchlike import multiprocessing as multiprocessing
     from torchlike import nn as nn
+    from torchlike import onnx as onnx
     from torchlike import optim as optim
     from torchlike import overrides as overrides
     from torchlike import random as random
@@ -53,6 +58,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import testing as testing
     from torchlike import types as types
     from torchlike import utils as utils
+    from torchlike import xpu as xpu
     from torchlike._higher_order_ops import cond as cond
     from torchlike.compiler import compile as compile
     from torchlike.func import vmap as vmap

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.utils import dlpack as dlpack
     from torchlike.utils import flop_counter as flop_counter
     from torchlike.utils import hooks as hooks
+    from torchlike.utils import model_zoo as model_zoo
     from torchlike.utils import module_tracker as module_tracker
     from torchlike.utils import op_profile as op_profile
 
