@@ -10,6 +10,7 @@ from jax import lax
 
 from torchlike._base import rng
 from torchlike._base.dtypes import from_np
+from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._ops.random import _computed
 
@@ -38,7 +39,15 @@ def standard_gamma(self, words):
     return jnp.maximum(drawn, jnp.finfo(kind).tiny).astype(self.dtype)
 
 
-@op("_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", variants="function")
+@op(
+    "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
+    variants="function",
+    vjp={
+        "self, output": rules.undefined(
+            NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
+        )
+    },
+)
 def standard_gamma_grad(self, output):
     """How samples ``output`` of standard gamma distributions move with their concentrations ``self``."""
     _floating("_standard_gamma_grad_cpu", self)
