@@ -17,7 +17,7 @@ from torchlike._core.dispatch.observers import announced, seen, subclassed, watc
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
 from torchlike._core.tensor.memory_format import demand_format, format_strides
-from torchlike._core.tensor.mutation import become, bump, count_with, current, reshape, set_history
+from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format
 from torchlike._executor.level import LevelValue
@@ -38,9 +38,19 @@ def _become(t, node, op, args):
     name = f"{op.schema.name}_.{overload}"
     if subclassed(t):
         return _shown(t, node, op, args, name)
+    levelled = isinstance(t._storage.value, LevelValue)
+    if levelled and t._storage.stands:
+        raise NotImplementedError(
+            f"{op.schema.name}_() inside of grad or vjp inside of vmap is not supported; use {op.schema.name}()"
+        )
     with announced(name, t, *args):
         new = call_view(op, (t,), args)
-    reshape(t, new._view)
+    if new._ex is not None and "tangents" in new._ex:
+        extras_of(t)["tangents"] = new._ex["tangents"]
+    if levelled:  # the geometry is that of the tensor which it stands for
+        become(t, new._storage, new._view)
+    else:
+        reshape(t, new._view)
     if new._edge is not None:
         new._edge[0].__class__ = node_class(node)
         set_history(t, new._edge, True)
