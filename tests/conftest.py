@@ -24,6 +24,9 @@ os.environ["XLA_FLAGS"] = " ".join([
     os.environ.get("XLA_FLAGS", ""),
 ])  # fmt: skip
 
+# PyTorch asks addr2line about each frame of an error of torch.distributed, for minutes, or for ever beside jax's threads.
+os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
+
 import jax
 import numpy as np
 import pytest
