@@ -24,7 +24,7 @@ os.environ["XLA_FLAGS"] = " ".join([
     os.environ.get("XLA_FLAGS", ""),
 ])  # fmt: skip
 
-# PyTorch asks addr2line about each frame of an error of torch.distributed, for minutes, or for ever beside jax's threads.
+# PyTorch asks addr2line about each frame of its errors, for minutes, or for ever beside other threads.
 os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
 import jax

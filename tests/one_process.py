@@ -1,0 +1,341 @@
+"""``torch.distributed`` and ``DistributedDataParallel`` with one process, as PyTorch's; more are refused."""
+
+import contextlib
+import copy
+import warnings
+from datetime import timedelta
+
+import pytest
+import torch
+from both import agree
+from story_kit import said, story, warned
+
+import torchlike
+
+ENVIRONMENT = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29917"}
+
+
+@pytest.fixture(autouse=True)
+def no_group_is_left(monkeypatch):
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    yield
+    for t in (torch, torchlike):
+        if t.distributed.is_initialized():
+            t.distributed.destroy_process_group()
+
+
+def start(t, backend="gloo", **options):
+    """The group of one process; PyTorch's through a store in memory, which opens no socket."""
+    store = torch.distributed.HashStore()
+    t.distributed.init_process_group(backend, **{"store": store, "rank": 0, "world_size": 1} | options)
+
+
+@contextlib.contextmanager
+def started(t):
+    start(t)
+    try:
+        yield t.distributed
+    finally:
+        t.distributed.destroy_process_group()
+
+
+# -- groups ------------------------------------------------------------------------------------------------------------
+
+
+@story
+def test_one_process(t):
+    before = t.distributed.is_available(), t.distributed.is_initialized(), t.distributed.group.WORLD
+    with started(t) as d:
+        world = d.group.WORLD
+        inside = (
+            d.is_initialized(), d.get_rank(), d.get_world_size(), d.get_backend(), d.barrier(), world.rank(),
+            world.size(), d.get_rank(world), d.get_process_group_ranks(None), d.GroupMember.WORLD is world,
+            d.is_torchelastic_launched(),
+        )  # fmt: skip
+        twice = said(lambda: start(t), "trying to initialize the default process group twice!")
+    return before, inside, twice, t.distributed.is_initialized(), t.distributed.GroupMember.WORLD
+
+
+@story
+def test_other_groups(t):
+    with started(t) as d:
+        other = d.new_group([0])
+        found = d.get_rank(other), d.get_world_size(other), d.get_backend(other), d.barrier(other)
+        wrong = said(lambda: d.new_group([1]), "Rank 1 is out of range. Valid ranks are 0 to 0 .world_size=1.")
+        d.destroy_process_group(other)
+        gone = said(lambda: d.get_rank("x"), "is not registered, please create group"), d.is_initialized()
+    return found, wrong, gone
+
+
+BEFORE = {
+    "get_rank": lambda d: d.get_rank(),
+    "get_world_size": lambda d: d.get_world_size(),
+    "get_backend": lambda d: d.get_backend(),
+    "barrier": lambda d: d.barrier(),
+    "new_group": lambda d: d.new_group([0]),
+    "all_reduce": lambda d: d.all_reduce(torch.ones(1) if d is torch.distributed else torchlike.ones(1)),
+    "destroy": lambda d: d.destroy_process_group(),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_without_a_group(name):
+    message = "Default process group has not been initialized|Process group cannot be None"
+    agree(lambda t: said(lambda: BEFORE[name](t.distributed), message))
+
+
+WRONG = {
+    "no environment": ({"store": None, "rank": -1}, "environment variable RANK expected, but not set"),
+    "a rank": ({"store": None, "world_size": -1}, "environment variable WORLD_SIZE expected, but not set"),
+    "no address": ({"store": None}, "environment variable MASTER_ADDR expected, but not set"),
+    "a store and a URL": ({"init_method": "env://"}, "Cannot specify both init_method and store."),
+    "a store without a rank": ({"rank": -1}, "rank must be non-negative if using store"),
+    "a store without a size": ({"world_size": -1}, "world_size must be positive if using store"),
+    "a URL of another kind": ({"store": None, "init_method": "foo://x"}, "No rendezvous handler for foo://"),
+    "no rank": ({"store": None, "init_method": "tcp://127.0.0.1:1", "rank": -1}, "rank parameter missing"),
+    "no size": ({"store": None, "init_method": "tcp://127.0.0.1:1", "world_size": -1}, "world size parameter missing"),
+    "a number": ({"backend": 3}, "Backend constructor parameter must be string-ish"),
+    "a backend": ({"backend": "foo"}, "Unknown backend type foo"),
+    "mpi": ({"backend": "mpi"}, "Distributed package doesn't have MPI built in"),
+    "a timeout": ({"timeout": 3}, "Expected timeout argument to be of type datetime.timedelta, got 3"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_groups_that_are_refused(name):
+    options, message = WRONG[name]
+    agree(lambda t: (said(lambda: start(t, **options), message), t.distributed.is_initialized()))
+
+
+@pytest.mark.skipif(torchlike.cuda.is_available(), reason="there is a GPU")
+def test_nccl_needs_a_gpu():
+    agree(lambda t: said(lambda: start(t, "nccl"), "Distributed package doesn't have NCCL built in"))
+
+
+@pytest.mark.parametrize("url", [None, "env://", "tcp://127.0.0.1:29919?rank=0&world_size=1", "file:///nowhere/at/all"])
+def test_ways_to_tell_that_there_is_one(url, monkeypatch):
+    """Nothing is opened."""
+    for name, value in ENVIRONMENT.items() if url in (None, "env://") else ():
+        monkeypatch.setenv(name, value)
+    given = {"rank": 0, "world_size": 1} if url and url.startswith("file") else {}
+    torchlike.distributed.init_process_group(init_method=url, timeout=timedelta(seconds=1), **given)
+    assert torchlike.distributed.get_world_size() == 1 and torchlike.distributed.get_backend() == "undefined"
+
+
+@pytest.mark.parametrize("how", ["arguments", "environment", "no group"])
+def test_more_processes_are_refused_by_name(how, monkeypatch):
+    for name, value in (ENVIRONMENT | {"WORLD_SIZE": "2"}).items():
+        monkeypatch.setenv(name, value)
+    calls = {
+        "arguments": lambda: torchlike.distributed.init_process_group(rank=1, world_size=2),
+        "environment": lambda: torchlike.distributed.init_process_group("gloo"),
+        "no group": lambda: torchlike.nn.parallel.DistributedDataParallel(torchlike.nn.Linear(1, 1)),
+    }
+    with pytest.raises(NotImplementedError, match="with 2 processes is not supported"):
+        calls[how]()
+    assert not torchlike.distributed.is_initialized()
+
+
+def test_a_rank_that_is_none():
+    with pytest.raises(ValueError, match="Rank 1 is out of range"):
+        torchlike.distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=1, world_size=1)
+
+
+# -- collectives -------------------------------------------------------------------------------------------------------
+
+
+@story
+def test_collectives(t):
+    with started(t) as d:
+        x, found, objects = t.tensor([1.0, 2.0]), [t.zeros(2)], [None]
+        done = d.all_reduce(x), d.all_reduce(x, d.ReduceOp.MAX), d.broadcast(x, 0), d.reduce(x, 0)
+        gathered = d.all_gather(found, x), d.all_gather_object(objects, {"a": 1}), d.broadcast_object_list([1], 0)
+        work = d.all_reduce(x, async_op=True)
+        return x, found, objects, done, gathered, work.wait(), work.is_completed(), d.barrier(async_op=True).wait()
+
+
+COLLECTIVES = {
+    "no tensor": (lambda t, d: d.all_reduce(3), "Expected parameter `tensor` of type torch.Tensor"),
+    "a complex maximum": (
+        lambda t, d: d.all_reduce(t.ones(2, dtype=t.complex64), op=d.ReduceOp.MAX), "on complex tensors",
+    ),
+    "another root": (lambda t, d: d.broadcast(t.ones(2), 1), "invalid root rank: 1"),
+    "a root to reduce to": (lambda t, d: d.reduce(t.ones(2), 1), "invalid root rank: 1"),
+    "too few": (lambda t, d: d.all_gather([], t.ones(2)), "invalid output tensor list .*expected length 1, got 0"),
+    "too many": (lambda t, d: d.all_gather([t.ones(2)] * 2, t.ones(2)), "invalid output tensor list"),
+    "a shape": (lambda t, d: d.all_gather([t.ones(3)], t.ones(2)), "invalid tensor size at index 0"),
+    "a dtype": (lambda t, d: d.all_gather([t.ones(2).double()], t.ones(2)), "tensors with different dtypes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_that_are_refused(name):
+    call, message = COLLECTIVES[name]
+
+    def run(t):
+        with started(t) as d:
+            return said(lambda: call(t, d), message).partition(":")[0]
+
+    agree(run)
+    with started(torchlike) as d, pytest.raises(Exception, match=message):
+        call(torchlike, d)
+
+
+def test_an_operator_in_words():
+    with started(torchlike) as d, pytest.raises(TypeError, match="'op' must be torch.distributed.ReduceOp, not str"):
+        d.all_reduce(torchlike.ones(2), op="sum")
+
+
+@story
+def test_samplers_know_the_processes(t):
+    sampler = t.utils.data.DistributedSampler
+    before = said(lambda: sampler(range(5)), "Default process group has not been initialized")
+    with started(t):
+        return before, list(sampler(range(5), shuffle=False)), sampler(range(3)).num_replicas
+
+
+# -- DistributedDataParallel -------------------------------------------------------------------------------------------
+
+
+def network(t):
+    model = t.nn.Sequential(t.nn.Linear(3, 4), t.nn.BatchNorm1d(4), t.nn.Linear(4, 2))
+    with t.no_grad():
+        for p in model.parameters():
+            p.copy_(((t.arange(p.numel()) * 7 % 11 - 5) / 16).reshape(p.shape))
+    return model
+
+
+def inputs(t):
+    return ((t.arange(12) * 5 % 9 - 4) / 8).reshape(4, 3)
+
+
+def wrap(t, model, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return t.nn.parallel.DistributedDataParallel(model, **options)
+
+
+@story
+def test_a_model(t):
+    with started(t):
+        model = wrap(t, network(t))
+        y = model(inputs(t))
+        y.pow(2).sum().backward()
+        told = repr(model), list(model.state_dict()), model.device_ids, model.output_device, model.device, model.dim
+        flags = model.require_backward_grad_sync, model.require_forward_param_sync, model.broadcast_buffers
+        wrong = said(lambda: model.weight, "has no attribute 'weight'")
+        return (
+            y,
+            [round(float(p.grad.abs().sum()), 2) for p in model.parameters()],
+            told,
+            flags,
+            wrong,
+            model.module[1].num_batches_tracked,
+        )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_note(dtype):
+    """Autocast and the scaler, accumulation without agreement, and steps."""
+
+    def run(t):
+        with started(t):
+            model = wrap(t, network(t), gradient_as_bucket_view=True)
+            optimizer, scaler = t.optim.SGD(model.parameters(), lr=0.125), t.amp.GradScaler("cpu", init_scale=256.0)
+            trail = []
+            for i in range(4):
+                with model.no_sync() if i % 2 == 0 else contextlib.nullcontext():
+                    trail.append(model.require_backward_grad_sync)
+                    with t.autocast("cpu", dtype=getattr(t, dtype)):
+                        loss = t.nn.functional.mse_loss(model(inputs(t)), t.ones(4, 2))
+                    scaler.scale(loss / 2).backward()
+                if i % 2:
+                    scaler.step(optimizer)
+                    scaler.update()
+                    optimizer.zero_grad()
+            return trail, str(y_dtype(t, model, dtype)), [round(p.sum().item(), 1) for p in model.parameters()]
+
+    agree(run)
+
+
+def y_dtype(t, model, dtype):
+    with t.autocast("cpu", dtype=getattr(t, dtype)), model.join():
+        return model(inputs(t)).dtype
+
+
+@story
+def test_containers_copies_and_modes(t):
+    class Named(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = t.nn.Linear(3, 2)
+
+        def forward(self, x, *, k=1):
+            return {"y": self.layer(x).shape, "others": [x * k, None]}
+
+    with started(t):
+        model = wrap(t, Named(), find_unused_parameters=True)
+        other = copy.deepcopy(model)
+        other.load_state_dict(model.state_dict())
+        model.eval()
+        with t.no_grad():
+            found = model(inputs(t), k=2)
+        return found, other.module is model.module, other.training, model.module.training, other(inputs(t))
+
+
+def lazy(t):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return t.nn.LazyLinear(2)
+
+
+MODULES = {
+    "nothing to train": (lambda t: wrap(t, network(t).requires_grad_(False)), "is not needed when a module doesn't"),
+    "no parameters": (lambda t: wrap(t, t.nn.Sequential()), "is not needed when a module doesn't have any"),
+    "a lazy one": (lambda t: wrap(t, lazy(t)), "Modules with uninitialized parameters can't be used with"),
+    "a device": (lambda t: wrap(t, network(t), device_ids=[0]), "only work with single-device.*device_ids .0."),
+    "two devices": (lambda t: wrap(t, network(t), device_ids=[0, 1]), "device_ids can only be None or contain a sing"),
+    "another option": (lambda t: wrap(t, network(t), wrong=1), "unexpected keyword argument 'wrong'"),
+    "a hook": (lambda t: wrap(t, network(t)).register_comm_hook(None, 3), "Communication hook must be callable."),
+    "no group": (lambda t: said(lambda: wrap(t, network(t), process_group=3)).partition(":")[0], ""),
+    "an output device": (lambda t: wrap(t, network(t), output_device=0).output_device, ""),
+    "no devices": (lambda t: wrap(t, network(t), device_ids=[]).device_ids, ""),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_and_options(name):
+    call, message = MODULES[name]
+
+    def run(t):
+        with started(t):
+            return said(lambda: call(t), message)
+
+    agree(run)
+
+
+@pytest.mark.parametrize("options", [{"broadcast_buffers": False}, {"check_reduction": True},
+                                     {"forward_sync_buffers": False}, {}])  # fmt: skip
+def test_deprecated_options(options):
+    def run(t):
+        with started(t):
+            told = warned(lambda: t.nn.parallel.DistributedDataParallel(network(t), **options), "deprecated")
+            return told, wrap(t, network(t), **options).broadcast_buffers
+
+    agree(run)
+
+
+@pytest.mark.parametrize("name", ["mixed_precision", "device_mesh", "delay_all_reduce_named_params"])
+def test_options_that_are_not_supported(name):
+    with pytest.raises(NotImplementedError, match=rf"DistributedDataParallel\({name}=\) is not supported"):
+        wrap(torchlike, network(torchlike), **{name: 1})
+    with pytest.raises(NotImplementedError, match="register_comm_hook is not supported"):
+        wrap(torchlike, network(torchlike)).register_comm_hook(None, print)
+
+
+def test_a_process_needs_no_group():
+    model = wrap(torchlike, network(torchlike))
+    step = torchlike.compile(lambda x: model(x).sum(), fullgraph=True)
+    step(inputs(torchlike)).backward()
+    assert model.process_group is None and all(p.grad is not None for p in model.parameters())
