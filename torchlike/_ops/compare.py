@@ -74,12 +74,12 @@ def _isinf(x):
     return jnp.isinf(jnp.real(x)) | jnp.isinf(jnp.imag(x)) if kind(x) == "c" else jnp.isinf(x)
 
 
-isnan = _predicate("isnan", lambda x: x != x, "Whether the element is NaN.", shows='float("nan") -> True')
+isnan = _predicate("isnan", lambda x: x != x, "Whether the element is NaN.", shows="torch.nan -> True")
 isinf = _predicate(
     "isinf",
     lambda x: _isinf(x) if kind(x) in "fc" else _false(x),
     "Whether the element is infinite (for complex, either part).",
-    shows='float("-inf") -> True',
+    shows="-torch.inf -> True",
 )
 isfinite = _predicate(
     "isfinite",
