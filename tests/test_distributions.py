@@ -14,6 +14,11 @@ from story_kit import said, story
 import torchlike
 
 
+@pytest.fixture(autouse=True)
+def validated():
+    torch.distributions.Distribution.set_default_validate_args(True)  # PyTorch's compiler turns it off on import
+
+
 def v(t, *numbers, grad=True):
     return t.tensor(numbers, dtype=t.float64, requires_grad=grad)
 

@@ -15,6 +15,7 @@ from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
 
 # isort: split
+import torchlike.fft
 import torchlike.linalg
 import torchlike.nn.init
 import torchlike.special  # noqa: F401  (they publish functions)
@@ -339,7 +340,7 @@ def _holder(entry: core.Overridable) -> Any:
 
 def _is_ignored(entry: core.Overridable) -> bool:
     """Whether a function makes tensors of other things."""
-    if entry.place != "torch" or entry.name.endswith("_"):
+    if entry.name.endswith("_"):
         return False
     names = inspect.signature(entry.original).parameters
     return "requires_grad" in names and not {"input", "self", "tensor1"} & set(names)

@@ -1,10 +1,26 @@
 """A step overwrites parameters and state that nobody else holds, and no others."""
 
+import threading
+
 import numpy as np
 import pytest
+from both import agree
 
 import torchlike as torch
 from torchlike._executor import fused
+
+
+@pytest.fixture(autouse=True, params=["alone", "beside another thread"])
+def threads(request):
+    """While another thread lives, whatever it does, what is overwritten is lent (``fused.Loan``)."""
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    if request.param != "alone":
+        other.start()
+    yield
+    end.set()
+    if other.ident:
+        other.join()
 
 
 def stepped(optimizer, **options):
@@ -108,3 +124,47 @@ def test_an_interrupted_step_is_whole(at, monkeypatch):
     for p, e in zip(params, expected, strict=True):
         assert torch.allclose(p, e, atol=1e-4)
         assert optimizer.state[p]["step"].item() == 3
+
+
+def rows(t, views):
+    base = t.arange(8.0)
+    return base, [v.requires_grad_() for v in views(base)]
+
+
+SHARED = {
+    "a tensor and its part": lambda b: (b, b.detach()[:4]),
+    "a part and the whole": lambda b: (b.detach()[:4], b),
+    "two that overlap": lambda b: (b.detach()[:6], b.detach()[4:]),
+    "two apart": lambda b: (b.detach()[:4], b.detach()[4:]),
+    "of other strides": lambda b: (b.detach().view(2, 4).t(), b.detach()[::2]),
+}
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adafactor"])
+@pytest.mark.parametrize("views", SHARED.values(), ids=list(SHARED))
+def test_parameters_that_share_memory(name, views):
+    def code(t):
+        base, params = rows(t, views)
+        optimizer = getattr(t.optim, name)(params, lr=0.1)
+        for _ in range(3):
+            for p in params:
+                p.grad = t.ones_like(p)
+            optimizer.step()
+        return base.detach(), *[p.detach() for p in params]
+
+    agree(code)
+
+
+@pytest.mark.parametrize("views", SHARED.values(), ids=list(SHARED))
+def test_gradients_that_share_memory(views):
+    def code(t):
+        grads = [g.detach() for g in rows(t, views)[1]]
+        params = [t.zeros_like(g).requires_grad_() for g in grads]
+        for p, g in zip(params, grads, strict=True):
+            p.grad = g
+        norm = t.nn.utils.clip_grad_norm_(params, 1.0)
+        t.nn.utils.clip_grads_with_norm_(params, 0.5, norm)
+        t.nn.utils.clip_grad_value_(params, 0.1)
+        return norm, *grads
+
+    agree(code)

@@ -78,7 +78,9 @@ def replace(
         trees = [jax.tree.map(settled, t) if t.__class__ is dict else t for t in trees]
     if alone() or {type(s.value) for s in storages} - {Array, Pending}:
         return _replace(function, static, owned, trees, keep)
-    loan = Loan(storages)
+    # what shows a part of a storage was read from it, and is written into it
+    taken = itertools.chain.from_iterable(_leaves(trees[i]) for i in owned)
+    loan = Loan([s for s, v in zip(storages, taken, strict=True) if s.value is v])
     try:
         _replace(function, static, owned, trees, keep)
     finally:
@@ -126,6 +128,7 @@ class Loan:
             if storage.value is token:
                 storage.value = value
             token.array = settled(storage.value)
+        self.storages = self.values = self.tokens = ()  # tokens know the loan: it would keep the new arrays for them
         self.lock.release()
 
 

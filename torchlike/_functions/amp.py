@@ -6,6 +6,7 @@ from torchlike._core.conversion.factories import full
 from torchlike._core.dispatch.inplace import demand_distinct, demand_writable
 from torchlike._core.dispatch.observers import seen, subclassed
 from torchlike._core.tensor.arguments import no_tensor
+from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
@@ -96,30 +97,10 @@ def nonfinite(tensors):
 def unscale_unless(tensors, scale, found):
     """Divide tensors by a scale, in place, unless ``found`` is not 0."""
     found = value_of(found) if isinstance(found, Tensor) else found
-    values = fused.run(kernels.unscaled_unless, (), [value_of(t) for t in tensors], value_of(scale), found)
-    for t, value in zip(tensors, values, strict=True):
-        write(t, value)
-
-
-def apart(tensors):
-    """The tensors in lists within which none overlaps another: memory that is named twice is divided twice."""
-    parts, taken = [[]], {}
-    for t in tensors:
-        start, end = _extent(t)
-        spans = taken.setdefault(id(t._storage), [])
-        if any([start < other_end and other < end for other, other_end in spans]):
-            parts.append([])
-            taken = {id(t._storage): (spans := [])}
-        parts[-1].append(t)
-        spans.append((start, end))
-    return parts
-
-
-def _extent(t):
-    """The first byte of the storage that ``t`` shows, and the one after the last."""
-    layout, size = t._layout, t.itemsize
-    last = sum([(n - 1) * stride for n, stride in zip(layout.shape, layout.strides, strict=True)])
-    return layout.offset * size, (layout.offset + last + 1) * size
+    for part in apart(tensors):
+        values = fused.run(kernels.unscaled_unless, (), [value_of(t) for t in part], value_of(scale), found)
+        for t, value in zip(part, values, strict=True):
+            write(t, value)
 
 
 def _unscaled(tensors, **numbers):

@@ -10,6 +10,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
+from torchlike._ops._axes import refuse
 from torchlike._ops.random import uniform01
 
 
@@ -64,6 +65,7 @@ def attend(query, key, value, masks, scale, words, dropout_p, safe=True):
 @op("_attention_weights(Tensor scores) -> Tensor", variants="", node="SafeSoftmaxBackward")
 def attention_weights(scores):
     """Softmax over the last dimension, zeros where every score is -inf."""
+    refuse("softmax", scores, "b", "i", "u", "c")
     return _weights(scores, True)
 
 

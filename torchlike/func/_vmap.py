@@ -6,7 +6,6 @@ from typing import Any
 
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
-from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.func._arguments import made
@@ -88,7 +87,6 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
     return found
 
 
-@unseen
 def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     """(length of the mapped axes, axis of each leaf, the leaves, their structure), after the checks."""
     where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import subclassed
-from torchlike._core.tensor.memory_order import restride
+from torchlike._core.tensor.memory_order import apart, restride
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
@@ -234,6 +235,12 @@ class GroupOptimizer(Optimizer):
         return inputs | skips
 
     def _advance(self, group, params, states, numbers) -> None:
+        """One program for all parameters; those that share memory see each other's new values, one after the other."""
+        rest = iter(states)
+        for part in apart(params):
+            self._advance_apart(group, part, [*islice(rest, len(part))], numbers)
+
+    def _advance_apart(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):
             with enable_grad():
                 self._advance_recorded(group, params, states, numbers)

@@ -1,4 +1,4 @@
-"""Results take the memory order of their inputs."""
+"""Results take the memory order of their inputs; which tensors lie apart in memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torchlike._core.tensor.views import View
 from torchlike._executor.level import LevelValue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchlike._core.typed import Inputs
     from torchlike._decl.derive import Kernel
     from torchlike._decl.typed import Static
@@ -39,3 +41,27 @@ def restride(t: Tensor, strides: tuple[int, ...]) -> None:
         t._storage.value.restride(strides)
     t._storage.strides = strides
     t._view = View((), (), Layout(t._storage.value.shape, strides, 0))
+
+
+def apart(tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """The tensors in lists, in order, within which none overlaps another: what is written together."""
+    if len({id(t._storage) for t in tensors}) == len(tensors):
+        return [[*tensors]]
+    parts: list[list[Tensor]] = [[]]
+    taken: dict[int, list[tuple[int, int]]] = {}
+    for t in tensors:
+        start, end = _extent(t)
+        spans = taken.setdefault(id(t._storage), [])
+        if any([start < other_end and other < end for other, other_end in spans]):
+            parts.append([])
+            taken = {id(t._storage): (spans := [])}
+        parts[-1].append(t)
+        spans.append((start, end))
+    return parts
+
+
+def _extent(t: Tensor) -> tuple[int, int]:
+    """The first byte of the storage that ``t`` shows, and the one after the last."""
+    layout, size = t._layout, t.itemsize
+    last = sum([(n - 1) * stride for n, stride in zip(layout.shape, layout.strides, strict=True)])
+    return layout.offset * size, (layout.offset + last + 1) * size

@@ -3,9 +3,11 @@
 import types
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 from torchlike._base.state import state
 from torchlike._core.conversion.factories import tensor
+from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
@@ -76,7 +78,12 @@ def clip_grads_with_norm_(
     grads = _gradients(parameters)
     if grads:
         most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
-        _write(grads, fused.run(clip.scaled, (), [value_of(g) for g in grads], most, value_of(total_norm)))
+        _scale(apart(grads), most, value_of(total_norm))
+
+
+def _scale(parts: list[list[Tensor]], most: Any, norm: Any) -> None:
+    for part in parts:  # memory that is named twice is scaled twice, as PyTorch's loop does
+        _write(part, fused.run(clip.scaled, (), [value_of(g) for g in part], most, norm))
 
 
 def clip_grad_norm_(
@@ -111,7 +118,11 @@ def clip_grad_norm_(
     norm = wrap(norm)
     if error_if_nonfinite:
         _demand_finite(norm, order)
-    _write(grads, values)
+    parts = apart(grads)
+    if len(parts) == 1:
+        _write(grads, values)
+    else:
+        _scale(parts, most, value_of(norm))
     return norm
 
 
