@@ -128,7 +128,7 @@ class Loan:
             if storage.value is token:
                 storage.value = value
             token.array = settled(storage.value)
-        self.storages, self.values, self.tokens = [], [], []  # tokens know the loan: it would keep the new arrays for them
+        self.storages, self.values, self.tokens = [], [], []  # tokens know the loan, which would keep the arrays
         self.lock.release()
 
 
