@@ -10,6 +10,7 @@ import pytest
 from sample_kit import complex_sample, operators, sample
 
 import torchlike
+from torchlike._base.result_layouts import elementwise
 from torchlike._core.dispatch.dispatch import call
 from torchlike._decl import rules
 from torchlike._decl.op import REGISTRY
@@ -67,8 +68,8 @@ def refuses(op):
 
 
 def pointwise(op):
-    elementwise = op.strides and all(a.is_tensor for a in op.dynamic)
-    return elementwise and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
+    alike = op.layout is elementwise and all(a.is_tensor for a in op.dynamic)
+    return alike and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
 
 
 @pytest.mark.parametrize("op", [o for o in OPERATORS if not refuses(o)], ids=lambda o: o.full_name)
