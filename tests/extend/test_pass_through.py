@@ -10,7 +10,6 @@ import pytest
 from sample_kit import complex_sample, operators, sample
 
 import torchlike
-from torchlike._base.result_layouts import elementwise
 from torchlike._core.dispatch.dispatch import call
 from torchlike._decl import rules
 from torchlike._decl.op import REGISTRY
@@ -68,7 +67,7 @@ def refuses(op):
 
 
 def pointwise(op):
-    alike = op.layout is elementwise and all(a.is_tensor for a in op.dynamic)
+    alike = op.pointwise and all(a.is_tensor for a in op.dynamic)
     return alike and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
 
 

@@ -95,6 +95,7 @@ class Kernel:
     derived: dict[Any, Any]
     checked: Any = None
     layout: Rule | None = None
+    pointwise = property(lambda self: self.layout is elementwise)
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
     schema: Any = None
@@ -281,7 +282,7 @@ def _elementwise(kernel: Kernel, values: Values) -> bool:
     """Whether each element of the one result is a function of those at its place, all real."""
     first = values[0]
     return (
-        kernel.layout is elementwise
+        kernel.pointwise
         and all(v.shape == first.shape and v.dtype == first.dtype for v in values)
         and (first.dtype.kind != "c")
     )
