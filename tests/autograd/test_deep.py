@@ -55,6 +55,10 @@ def test_deeper_than_the_stack(name):
     assert x.grad.item() == 1
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 13),
+    reason="CPython 3.13 ends with a fault when any chain of 5,000 objects is dropped on a stack of 256 KiB",
+)
 def test_dropped_in_a_thread_with_a_small_stack():
     before, done = threading.stack_size(256 * 1024), []
 
