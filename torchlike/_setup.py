@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from torchlike._base import cache
+from torchlike._base import bits, cache
 
 
 class _Paused:
@@ -40,8 +40,30 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of <malloc.h>
 
 def enable_x64():
     """PyTorch has int64 and float64; so does jax, when asked. ``JAX_ENABLE_X64=0`` is respected."""
-    if os.environ.get("JAX_ENABLE_X64", "1").lower() not in ("0", "false"):
+    if bits.X64:
         jax.config.update("jax_enable_x64", True)
+    else:
+        bits.silence_jax()
+
+
+def x64(enabled: bool):
+    """A context in which JAX's own functions have 64-bit defaults, or not, in this thread.
+
+    ``import torchlike`` switches 64 bits on, since PyTorch has int64 and float64: ``jnp.ones(3)`` and
+    ``jax.random.normal`` give float64 then. Code written for JAX's 32-bit defaults keeps them in ``x64(False)``, also
+    as a decorator. torchlike's operators need 64 bits, and refuse to run there.
+
+    Raises:
+        RuntimeError: ``x64(True)`` in a process with ``JAX_ENABLE_X64=0``, where torchlike's types have 32 bits.
+
+    >>> import jax.numpy as jnp, torchlike as torch
+    >>> with torch.x64(False):
+    ...     jnp.ones(3).dtype
+    dtype('float32')
+    """
+    if enabled and not bits.X64:
+        raise RuntimeError("x64(True): torchlike was imported with JAX_ENABLE_X64=0; unset it before Python starts")
+    return jax.enable_x64(enabled)
 
 
 def enable_cache():
