@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing
+    from torchlike import torch_version as torch_version
     from torchlike import types as types
     from torchlike import utils as utils
     from torchlike import xpu as xpu
