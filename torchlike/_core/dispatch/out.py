@@ -86,7 +86,7 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
     """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
     for o in outs:
         demand_distinct(op.name, o)
-        for x in tensors if op.strides else ():
+        for x in tensors if op.pointwise else ():
             if x._storage is o._storage and x is not o:
                 demand_same_or_apart(op.name, o, x)
 
