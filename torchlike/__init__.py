@@ -18,7 +18,7 @@ with _setup.PAUSED:
     from torchlike._base.dtypes import WIDE_NAMES
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
-    from torchlike._setup import x64 as x64
+    from torchlike._executor.execution import x64 as x64
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing
+    from torchlike import torch_version as torch_version
     from torchlike import types as types
     from torchlike import utils as utils
     from torchlike import xpu as xpu

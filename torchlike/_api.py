@@ -5,6 +5,7 @@ from math import e, inf, nan, pi  # noqa: E402,I001
 import torchlike._functions.amp
 import torchlike._functions.copy
 import torchlike._functions.differences
+import torchlike._functions.foreach
 import torchlike._functions.gamma
 import torchlike._functions.indexing
 import torchlike._functions.info

@@ -46,26 +46,6 @@ def enable_x64():
         bits.silence_jax()
 
 
-def x64(enabled: bool):
-    """A context in which JAX's own functions have 64-bit defaults, or not, in this thread.
-
-    ``import torchlike`` switches 64 bits on, since PyTorch has int64 and float64: ``jnp.ones(3)`` and
-    ``jax.random.normal`` give float64 then. Code written for JAX's 32-bit defaults keeps them in ``x64(False)``, also
-    as a decorator. torchlike's operators need 64 bits, and refuse to run there.
-
-    Raises:
-        RuntimeError: ``x64(True)`` in a process with ``JAX_ENABLE_X64=0``, where torchlike's types have 32 bits.
-
-    >>> import jax.numpy as jnp, torchlike as torch
-    >>> with torch.x64(False):
-    ...     jnp.ones(3).dtype
-    dtype('float32')
-    """
-    if enabled and not bits.X64:
-        raise RuntimeError("x64(True): torchlike was imported with JAX_ENABLE_X64=0; unset it before Python starts")
-    return jax.enable_x64(enabled)
-
-
 def enable_cache():
     """Keep compiled programs on disk, so that a second process starts warm."""
     folder = cache.folder()
