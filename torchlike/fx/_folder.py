@@ -25,7 +25,9 @@ def write_folder(module: Any, folder: Path, name: str, imports: str) -> None:
         empty = f"torch.empty({list(tensor.shape)}, dtype={tensor.dtype})"
         if tensor_name in module._parameters:
             grad = bool(tensor.requires_grad)
-            lines.append(f'        self.register_parameter("{tensor_name}", nn.Parameter({empty}, requires_grad={grad}))')
+            lines.append(
+                f'        self.register_parameter("{tensor_name}", nn.Parameter({empty}, requires_grad={grad}))'
+            )
         else:
             lines.append(f'        self.register_buffer("{tensor_name}", {empty})')
     lines.append(f'        self.load_state_dict(torch.load(r"{folder / "state_dict.pt"}"))')

@@ -41,8 +41,8 @@ def lint(graph: Graph) -> None:
 def _check_argument(graph: Graph, node: Node, n: Node, seen: set[Node]) -> None:
     if n.graph is not graph:
         raise RuntimeError(
-            f"Argument '{n}' of Node '{node}' does not belong to this Graph, but was used as an argument! When you copy "
-            "steps of another graph, have node_copy(arg_transform=...) give the copies of their arguments"
+            f"Argument '{n}' of Node '{node}' does not belong to this Graph, but was used as an argument! When you "
+            "copy steps of another graph, have node_copy(arg_transform=...) give the copies of their arguments"
         )
     if n not in seen:
         raise RuntimeError(
@@ -73,5 +73,3 @@ def _check_path(root: Any, node: Node) -> None:
                 stacklevel=4,
             )
         here = found
-
-

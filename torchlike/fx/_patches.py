@@ -1,7 +1,7 @@
 """What is replaced while a program is traced: functions in dicts of names, methods of classes.
 
-Note [Patches]: a replacement does nothing but for a thread that traces, so others may call it meanwhile. Several threads
-may trace at once: a name is replaced by the first and put back by the last.
+Note [Patches]: a replacement does nothing but for a thread that traces, so others may call it meanwhile. Several
+threads may trace at once: a name is replaced by the first and put back by the last.
 """
 
 import builtins

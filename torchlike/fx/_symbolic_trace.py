@@ -19,7 +19,7 @@ from torchlike.fx._patches import Patcher, patching
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
 from torchlike.fx.graph_module import RETRACE, GraphModule
-from torchlike.fx.node import Argument, map_aggregate
+from torchlike.fx.node import Argument, Node, map_aggregate
 from torchlike.fx.proxy import _PLAIN, ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.container import Sequential
@@ -200,9 +200,10 @@ class Tracer(TracerBase):
             if p is not value:
                 continue
             if path not in cache:
-                make = (lambda node: ParameterProxy(self, node, path, value)) if self.param_shapes_constant else None
-                more = {} if make is None else {"proxy_factory_fn": make}
-                cache[path] = self.create_proxy("get_attr", path, (), {}, **more)  # type: ignore[arg-type]
+                more: dict[str, Any] = {}
+                if self.param_shapes_constant:
+                    more["proxy_factory_fn"] = functools.partial(_parameter_proxy, self, path, value)
+                cache[path] = self.create_proxy("get_attr", path, (), {}, **more)
             return cache[path]
         return value
 
@@ -323,8 +324,8 @@ class Tracer(TracerBase):
                 self.create_proxy("call_function", sys.modules[PACKAGE]._assert, (out == x, message), {})
             else:
                 warnings.warn(
-                    f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up "
-                    "to the user to make sure that your inputs match the inputs you specialized the function with.",
+                    f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is "
+                    "up to the user to make sure that your inputs match the inputs you specialized the function with.",
                     stacklevel=6,
                 )
             return x
@@ -337,8 +338,8 @@ class Tracer(TracerBase):
 
         Args:
             root: what is run, once, with proxies as arguments.
-            concrete_args: values of arguments that are not to be proxies, by name: the graph is of that case, and checks
-                that later calls give them. In a container, ``torch.fx.PH`` marks what is to be a proxy.
+            concrete_args: values of arguments that are not to be proxies, by name: the graph is of that case, and
+                checks that later calls give them. In a container, ``torch.fx.PH`` marks what is to be a proxy.
 
         Raises:
             TraceError: control flow depends on a proxy. TypeError, NotImplementedError: what a graph cannot hold.
@@ -401,6 +402,10 @@ def _tensors_of(module: Module, prefix: str) -> list[tuple[int, str]]:
     return own
 
 
+def _parameter_proxy(tracer: Tracer, path: str, value: Tensor, node: Node) -> ParameterProxy:
+    return ParameterProxy(tracer, node, path, value)
+
+
 def _transfer_attributes(placeholder: PHBase, node: Any) -> None:
     for name, value in vars(placeholder).items():
         setattr(node, name, value)
@@ -411,7 +416,9 @@ def _all_positional(function: Any, count: int) -> Callable:
     code = function.__code__.replace(
         co_flags=function.__code__.co_flags & ~_VARIADIC, co_argcount=count, co_kwonlyargcount=0, co_posonlyargcount=0
     )
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     return made
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike.fx._codegen import CodeGen as CodeGen
 from torchlike.fx._codegen import PythonCode as PythonCode
-from torchlike.fx._codegen import PyTreeCodeGen as _PyTreeCodeGen
-from torchlike.fx._codegen import PyTreeInfo as _PyTreeInfo
 from torchlike.fx._codegen import TransformCodeFunc as TransformCodeFunc
 from torchlike.fx._lint import lint
 from torchlike.fx._names import CUSTOM_BUILTINS as _custom_builtins
@@ -344,7 +342,8 @@ class Graph:
         """Print the steps as a table: opcode, name, target, args, kwargs."""
         head = ["opcode", "name", "target", "args", "kwargs"]
         rows = [[str(x) for x in (n.op, n.name, n.target, n.args, n.kwargs)] for n in self.nodes]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        # As the package tabulate does, which PyTorch asks: columns are wider than their heads.
+        widths = [max([len(name) + 2, *map(len, column)]) for name, *column in zip(head, *rows, strict=True)]
         for row in (head, ["-" * width for width in widths], *rows):
             print("  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip())
 
@@ -423,5 +422,3 @@ class Graph:
         """The name that a step of this target is given."""
         name = target_name(target) if callable(target) else str(target)
         return _snake_case(name[2:-2] if _is_magic(name) else name)
-
-

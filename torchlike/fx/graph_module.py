@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
 import linecache
 import os
@@ -40,6 +41,20 @@ def _compiled(src: str, names: dict[str, Any]) -> Callable:
     function = scope.pop("forward")
     weakref.finalize(function, linecache.cache.pop, file, None)
     return function
+
+
+def _calling(function: Callable) -> Callable:
+    """The method that calls the function which the module has now.
+
+    A program of torch.compile is checked against what objects have, not against what their classes do: so it sees that
+    a module was recompiled.
+    """
+
+    @functools.wraps(function)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._forward(self, *args, **kwargs)
+
+    return forward
 
 
 def _holder(root: Any, path: list[str], make: bool) -> Any:
@@ -194,7 +209,8 @@ class GraphModule(Module):
         made = self._graph.python_code(root_module="self")
         self._code = made.src
         self._globals = made.globals
-        type(self).forward = _compiled(made.src, made.globals)  # type: ignore[method-assign]
+        function = self.__dict__["_forward"] = _compiled(made.src, made.globals)
+        type(self).forward = _calling(function)  # type: ignore[method-assign]
         return made
 
     def print_readable(
@@ -277,8 +293,7 @@ class GraphModule(Module):
     def __deepcopy__(self, memo: dict) -> GraphModule:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        state = {k: v for k, v in self.__dict__.items() if k not in ("_graph", "_code", "_globals")}
-        state.pop("_compiled_call_impl", None)
+        state = {k: v for k, v in self.__dict__.items() if k not in _MADE}
         hooks = {k: state.pop(k) for k in _HOOKS}
         made.__dict__.update(copy.deepcopy(state, memo))
         made.__dict__.update({k: list(v) for k, v in hooks.items()})
@@ -294,7 +309,7 @@ class GraphModule(Module):
         return made
 
     def __reduce__(self) -> tuple:
-        state = {k: v for k, v in self.__dict__.items() if k not in ("_graph", "_globals", "_compiled_call_impl")}
+        state = {k: v for k, v in self.__dict__.items() if k not in _MADE or k == "_code"}
         state.update(dict.fromkeys(_HOOKS, ()))
         imports = "\n".join(_import_line(name, obj) for name, obj in self._globals.items())
         state["_graphmodule_cls_name"] = type(self).__name__
@@ -339,6 +354,7 @@ class GraphModule(Module):
         self._deepcopy_hooks.remove(f)
 
 
+_MADE = ("_graph", "_code", "_globals", "_forward", "_compiled_call_impl")  # what is made of the graph
 _HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
 
 

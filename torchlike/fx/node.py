@@ -84,7 +84,7 @@ def _type_repr(obj: object) -> str:
 
 def _format_arg(arg: object, max_list_len: float = float("inf")) -> str:
     """How str(graph) writes an argument."""
-    if isinstance(arg, list | tuple) and type(arg) is not range:
+    if isinstance(arg, list | tuple):
         shown = [_format_arg(a) for i, a in enumerate(arg) if i < max_list_len]
         text = ", ".join(shown) + (f", ...[total_len={len(arg)}]" if len(arg) > len(shown) else "")
         if isinstance(arg, list):
@@ -139,7 +139,8 @@ class Node:
                 "str is expected"
             )
         self.graph, self.name, self.op, self.target = graph, name, op, target
-        self.type, self.meta, self._repr_fn = return_type, {}, None
+        self.type, self.meta = return_type, {}
+        self._repr_fn: Callable[[Node], str] | None = None
         self.users: dict[Node, None] = {}
         self._input_nodes: dict[Node, None] = {}
         self._prev = self._next = self
@@ -247,7 +248,9 @@ class Node:
     def insert_arg(self, idx: int, arg: Argument) -> None:
         """Put ``arg`` before the positional argument ``idx``. AssertionError if there is no such place."""
         if not 0 <= idx <= len(self._args):
-            raise AssertionError(f"insert_arg: index must be between 0 and len(self.args) = {len(self._args)}, got {idx}")
+            raise AssertionError(
+                f"insert_arg: index must be between 0 and len(self.args) = {len(self._args)}, got {idx}"
+            )
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:

@@ -66,7 +66,9 @@ def _packet(op: Any) -> OpOverloadPacket | None:
 def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise RuntimeError if an operator changes its arguments."""
     schemas = get_signature_for_torch_op(target, return_schemas=True)[1] or ()
-    fitting = [s for sig, s in zip(map(_signature_of_schema, schemas), schemas, strict=True) if _fits(sig, args, kwargs)]
+    fitting = [
+        s for sig, s in zip(map(_signature_of_schema, schemas), schemas, strict=True) if _fits(sig, args, kwargs)
+    ]
     if fitting and all(schema.is_mutable for schema in fitting):
         raise RuntimeError(f"Tried to trace mutable operation {fitting[0]}. FX only supports functional code")
 
@@ -106,14 +108,11 @@ def normalize_function(
     if isinstance(target, OpOverload | OpOverloadPacket):
         signatures = get_signature_for_torch_op(target)
     elif is_ours(target):
-        signatures = [s for s in (_signature(target),) if s is not None]
-        if not qualified_name(target).startswith("torch.nn.") and "out" not in kwargs:
-            signatures = [s.replace(parameters=[p for p in s.parameters.values() if p.name != "out"]) for s in signatures]
-        if not signatures or any(p.kind is p.VAR_POSITIONAL for p in signatures[0].parameters.values()):
-            signatures = get_signature_for_torch_op(target) or []
+        python = qualified_name(target).startswith("torch.nn.")
+        signatures = ([] if python else get_signature_for_torch_op(target) or []) or [_signature(target)]
     else:
         return None
-    for signature in signatures:
+    for signature in filter(None, signatures):
         found = _normalized(signature, args, kwargs, normalize_to_only_use_kwargs)
         if found is not None:
             return found

@@ -202,7 +202,7 @@ class Proxy:
     Args:
         node: the step. tracer: what adds steps; by default one that adds to the graph of ``node``.
 
-    Operators, methods, attributes and functions of torch make steps. What a program can only ask a value for makes none:
+    Operators, methods, attributes and functions of torch make steps. What only a value can tell makes none:
     control flow and iteration raise :class:`TraceError`, ``len`` a RuntimeError.
 
     >>> import torchlike as torch
@@ -409,5 +409,11 @@ def _where() -> str:
 def _refuse_mutation(target: Any) -> None:
     schema = getattr(target, "_schema", None)
     name = getattr(target, "__name__", str(target))
-    if schema is not None and schema.is_mutable or inspect.isroutine(target) and name.endswith("_") and name[-2:] != "__":
+    if (
+        schema is not None
+        and schema.is_mutable
+        or inspect.isroutine(target)
+        and name.endswith("_")
+        and name[-2:] != "__"
+    ):
         raise RuntimeError(f"Tried to trace mutable operation {target}. FX only supports functional code")

@@ -126,7 +126,9 @@ def _replace_one(
             "as many"
         )
     given = [changed.get(n, n) if isinstance(n, Node) else n for n in match.placeholder_nodes]
-    match.nodes_map.update({p: changed[n] for p, n in match.nodes_map.items() if p.op == "placeholder" and n in changed})
+    match.nodes_map.update(
+        {p: changed[n] for p, n in match.nodes_map.items() if p.op == "placeholder" and n in changed}
+    )
     copies: dict[Node, Any] = dict(zip(placeholders, given, strict=True))
     if not replacement.output_node().all_input_nodes or match.returning_nodes == []:
         raise AssertionError("the pattern and its replacement must return something")

@@ -121,4 +121,6 @@ def reset_grad_fn_seq_nr() -> None:
 
 def format_stack() -> list[str]:
     """The stack that steps made now come from."""
-    return [_now.meta.get("stack_trace", "")] if _now.preserve else traceback.format_list(traceback.extract_stack()[:-1])
+    return (
+        [_now.meta.get("stack_trace", "")] if _now.preserve else traceback.format_list(traceback.extract_stack()[:-1])
+    )

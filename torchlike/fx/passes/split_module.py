@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,9 @@ def split_module(
 class _Split:
     """One split."""
 
-    def __init__(self, m: Any, root: Module, choose: Callable, affix: str | None, keep_names: bool, tuples: bool) -> None:
+    def __init__(
+        self, m: Any, root: Module, choose: Callable, affix: str | None, keep_names: bool, tuples: bool
+    ) -> None:
         self.m, self.root, self.keep_names, self.tuples = m, root, keep_names, tuples
         self.parts: dict[str, Partition] = {}
         self.part_of: dict[Node, Partition] = {}
@@ -106,7 +109,7 @@ class _Split:
             if node.op == "output":
                 map_arg(node.args[0], lambda n: self._needs(n, None))
             elif node in self.part_of:
-                map_arg((node.args, node.kwargs), lambda n: self._needs(n, self.part_of[node]))
+                map_arg((node.args, node.kwargs), functools.partial(self._needs, user=self.part_of[node]))
 
     def _needs(self, needed: Node, user: Partition | None) -> None:
         """Note that a part, or the output, uses the value of a step."""
@@ -186,7 +189,9 @@ class _Split:
                 made = graph.get_attr(str(node.target))
                 attributes[str(node.target)] = _get_attr(self.m, str(node.target))
             else:
-                made = graph.placeholder(node.name if keep_order else str(node.target), node.type, node.args[0] if node.args else ...)
+                made = graph.placeholder(
+                    node.name if self.keep_names else str(node.target), node.type, node.args[0] if node.args else ...
+                )
             made.meta = node.meta.copy()
             values[node.name] = made
 

@@ -306,7 +306,7 @@ def mathematics(t):
 @program
 def operators(t):
     def f(x):
-        return operator.add(x, x), operator.getitem(x, 0), operator.neg(x), getattr(x, "T"), operator.matmul(x, x)
+        return operator.add(x, x), operator.getitem(x, 0), operator.neg(x), x.T, operator.matmul(x, x)
 
     return f, (numbers(t, 2, 2),)
 
