@@ -24,7 +24,7 @@ _jit_internal
 accelerator xpu onnx fx multiprocessing
 amp interop.jax_functions
 random linalg fft signal special backends cpu cuda distributed
-_logging autograd nn
+_logging autograd nn masked
 func
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
