@@ -72,9 +72,11 @@ def test_pairs_corrections_and_limits(t):
     m = t.masked
     return (
         m.logaddexp(x, x + 1, input_mask=mask, other_mask=~mask), m.logaddexp(x, x), m.var(x, 1, True, mask=mask),
-        m.var(x, 1, correction=2, mask=mask), m.std(x, (0, 1), correction=0, mask=mask), m.norm(x, float("-inf"), 1, mask=mask),
+        m.var(x, 1, correction=2, mask=mask), m.std(x, (0, 1), correction=0, mask=mask),
+        m.norm(x, float("-inf"), 1, mask=mask),
         m.norm(x, float("inf"), 1, mask=mask), m.norm(x, 0, 1, mask=mask), m.normalize(x, 1, 0, eps=10.0, mask=mask),
-        [getattr(m, n)(t.tensor(3.0), mask=t.tensor(False)) for n in ("sum", "amax", "mean", "var")], m.argmax(x, mask=mask),
+        [getattr(m, n)(t.tensor(3.0), mask=t.tensor(False)) for n in ("sum", "amax", "mean", "var")],
+        m.argmax(x, mask=mask),
     )  # fmt: skip
 
 

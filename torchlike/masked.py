@@ -83,7 +83,8 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     x = _filled(input, mask, 1)
     dims = _dims(x, dim)
     if not dims:
-        return _F["prod"](x, dtype=dtype)
+        whole = dtype or (x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else dtypes.int64)
+        return x.to(whole)
     x.new_empty(x.shape, device="meta").sum(dims)  # refuses a dimension out of range, or given twice
     for d in sorted([d % x.ndim if x.ndim else d for d in dims], reverse=True):
         x = _F["prod"](x, d, keepdim, dtype=dtype)
