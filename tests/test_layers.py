@@ -18,7 +18,9 @@ TOP = 6
 PUBLIC = """
 _utils
 _tensor storage
-version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+version
+torch_version
+interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures
 _jit_internal
 accelerator xpu onnx fx multiprocessing

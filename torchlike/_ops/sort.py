@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._base.result_layouts import like_first
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
@@ -171,7 +171,7 @@ def _check_sequence(sequence, values, sorter):
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
             f"{list(sequence.shape)} and got sorter tensor {list(sorter.shape)}"
         )
-    if sorter is not None and sorter.dtype != jnp.int64:
+    if sorter is not None and sorter.dtype != int64.np:
         raise RuntimeError(
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{from_np(sorter.dtype).scalar_name}"
