@@ -18,13 +18,15 @@ TOP = 6
 PUBLIC = """
 _utils
 _tensor storage
-version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+version
+torch_version
+interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures
 _jit_internal
 accelerator xpu onnx multiprocessing
 amp interop.jax_functions
 random linalg fft signal special backends cpu cuda distributed
-_logging autograd nn
+_logging autograd nn masked
 func
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
