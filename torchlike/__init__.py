@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import jit as jit
     from torchlike import library as library
     from torchlike import linalg as linalg
+    from torchlike import masked as masked
     from torchlike import multiprocessing as multiprocessing
     from torchlike import nn as nn
     from torchlike import onnx as onnx

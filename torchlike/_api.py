@@ -7,12 +7,14 @@ import torchlike._functions.copy
 import torchlike._functions.differences
 import torchlike._functions.foreach
 import torchlike._functions.gamma
+import torchlike._functions.histograms
 import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
 import torchlike._functions.loops
 import torchlike._functions.operators
+import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
