@@ -23,7 +23,7 @@ futures
 _jit_internal
 accelerator xpu onnx fx multiprocessing
 amp interop.jax_functions
-random linalg fft signal special backends cpu cuda distributed
+random linalg fft signal sparse special backends cpu cuda distributed
 _logging autograd nn
 func
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks

@@ -18,6 +18,7 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     import jax
@@ -106,8 +107,9 @@ class Tensor(TensorBase):
         return len(self._storage.value.shape if view is None else view.shape)
 
     @property
-    def layout(self) -> Strided:
-        return strided
+    def layout(self) -> MemoryLayout:
+        value = self._storage.value
+        return value.layout if isinstance(value, SparseValue) else strided
 
     @property
     def _layout(self) -> Layout:
@@ -133,8 +135,8 @@ class Tensor(TensorBase):
         return self.ndim
 
     def numel(self) -> int:
-        n = 1
-        for s in self._layout.shape:
+        n, view = 1, self._view
+        for s in self._storage.value.shape if view is None else view.shape:
             n *= s
         return n
 
@@ -176,7 +178,9 @@ class Tensor(TensorBase):
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
     is_meta = property(lambda self: type(self._storage.value) is Abstract)
-    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+    is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+    is_sparse = property(lambda self: self.layout is sparse_coo)
+    is_sparse_csr = property(lambda self: self.layout is sparse_csr)
 
     def get_device(self) -> int:
         index = self.device.index
@@ -185,7 +189,7 @@ class Tensor(TensorBase):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of a 0-d tensor")
-        return self._layout.shape[0]
+        return self.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
     @property
@@ -260,14 +264,21 @@ class Tensor(TensorBase):
         return 0 if self._edge is None else self._edge[1]
 
 
-class Strided:
-    """The one memory layout torchlike has."""
+class MemoryLayout:
+    """How a tensor keeps its elements: all of them, or those that are not zero."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __reduce__(self) -> str:
-        return "strided"
+        return self.name
 
     def __repr__(self) -> str:
-        return "torch.strided"
+        return f"torch.{self.name}"
+
+
+MemoryLayout.__name__ = MemoryLayout.__qualname__ = "layout"
+MemoryLayout.__module__ = "torch"
 
 
 class MemoryFormat:
@@ -283,7 +294,13 @@ class MemoryFormat:
         return self.name
 
 
-strided = Strided()
+strided = MemoryLayout("strided")
+sparse_coo = MemoryLayout("sparse_coo")
+sparse_csr = MemoryLayout("sparse_csr")
+sparse_csc = MemoryLayout("sparse_csc")
+sparse_bsr = MemoryLayout("sparse_bsr")
+sparse_bsc = MemoryLayout("sparse_bsc")
+LAYOUTS = {repr(kind): kind for kind in (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)}
 contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")

@@ -6,7 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.device import device as Device
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
 
@@ -40,7 +40,7 @@ def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
     """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
     if isinstance(x, dtypes.dtype):
         return _THEIRS, x.name
-    if isinstance(x, MemoryFormat | Strided):
+    if isinstance(x, MemoryFormat | MemoryLayout):
         return _THEIRS, repr(x).removeprefix("torch.")
     try:
         renamed = _RENAMED.get(x)

@@ -16,7 +16,7 @@ import torchlike._tensor as _tensor
 import torchlike._utils as _utils
 from torchlike._base.device import device as Device
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._core.tensor.tensor import LAYOUTS, Tensor
 from torchlike.interop.checkpoints.names import STORAGES, their_name
 
 _allowed: list[Any] = []
@@ -139,9 +139,9 @@ def _subclass(make: Any, cls: Any, args: tuple, state: Any) -> Any:
 
 def get_layout(name: str) -> Any:
     """The layout of a name."""
-    if name != "torch.strided":
-        raise pickle.UnpicklingError(f"torchlike has the layout torch.strided, not {name}")
-    return strided
+    if name not in LAYOUTS:
+        raise pickle.UnpicklingError(f"a tensor of layout {name}, which is none of {sorted(LAYOUTS)}")
+    return LAYOUTS[name]
 
 
 _CALLS: dict[str, Callable] = {
