@@ -44,10 +44,22 @@ class SparseValue:
         refuse("numbers in a row")
 
 
+class Wanted(NotImplementedError):
+    """What a kernel raises whose gradients are to be sparse: the layer of sparse tensors makes the call."""
+
+
 class _Layer:
-    """``run(op, static, values)``: the result of an operator on values; set by the layer of sparse tensors."""
+    """The layer of sparse tensors, as others see it.
+
+    Attributes:
+        run: ``run(op, static, values)``, the result of an operator on values; set by ``_core/sparse``.
+        moved: ``moved(t, device)``, a sparse tensor on another device.
+        used: whether there has been a sparse tensor in this process: what loops over tensors looks for them only then.
+    """
 
     run: Callable[[Any, tuple, Any], Any]
+    moved: Callable[[Any, Any], Any]
+    used = False
 
 
 LAYER = _Layer()
@@ -55,4 +67,4 @@ LAYER = _Layer()
 
 def holds(values: Any) -> bool:
     """Whether the value of a sparse tensor is among ``values``."""
-    return any([isinstance(v, SparseValue) for v in values])
+    return LAYER.used and any([isinstance(v, SparseValue) for v in values])

@@ -1,10 +1,10 @@
 """Sparse tensors under their public names: construction, parts, and conversion between layouts."""
 
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.factories import size_of
+from torchlike._core.conversion.factories import EMPTY, size_of
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import arithmetic as _arithmetic  # noqa: F401
-from torchlike._core.sparse import construction, products, rules, shapes, structure  # noqa: F401
+from torchlike._core.sparse import construction, lookups, products, rules, shapes, structure  # noqa: F401
 from torchlike._core.sparse.rules import recorded, replaced
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
 from torchlike._core.tensor.arguments import as_dtype, as_ints
@@ -22,6 +22,7 @@ from torchlike._core.tensor.tensor import (
 from torchlike._functions._install import both, function, method, prop
 
 rules.install()
+EMPTY.update(dict.fromkeys((sparse_coo, sparse_csr, sparse_csc), construction.empty))
 
 
 # -- construction ----------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     try:
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
-        if sparse.holds(values):
+        if sparse.holds(values) or isinstance(error, sparse.Wanted):
             return SPARSE(Call(op, NEW, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:

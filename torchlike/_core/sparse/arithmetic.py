@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-import torchlike._base.dtypes as dtypes
 from torchlike._base import promotion
 from torchlike._core.conversion.convert import host
+from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.rules import INPLACE, RULES, recorded, replaced, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, dense, like, masked, numbers
+from torchlike._core.sparse.rules import COMPOSITES, INPLACE, RULES, recorded, replaced, rule
+from torchlike._core.sparse.structure import as_coo, coalesced, like, masked, numbers
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csr
+from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike._decl.op import REGISTRY
 
 
@@ -39,7 +39,17 @@ def _number(x: Any) -> bool:
 # -- sums --------------------------------------------------------------------------------------------
 
 
-@rule("add.Tensor", "add of values")
+@rule("add of values")
+def _accumulated(ctx: Any, self: Tensor, other: Tensor) -> Tensor:
+    a, b = coo_of(self), coo_of(other)
+    if a is None or b is None or a.sparse_dim != b.sparse_dim or self.dtype is not other.dtype:
+        if a is not None and value(other) is None:
+            self, other = other, self
+        return _sum(self, other, 1)
+    return fresh(_merged_sum(a, b, 1, self.dtype, gradients=True))
+
+
+@rule("add.Tensor")
 def _add(ctx: Any, self: Any, other: Any, alpha: Any = None) -> Tensor:
     ctx.saves(lambda grad: [grad, grad if alpha is None else grad * alpha, None])
     return _sum(self, other, 1 if alpha is None else alpha)
@@ -88,7 +98,13 @@ def _sum(self: Any, other: Any, alpha: Any) -> Tensor:
     return like(total, self)
 
 
-def _merged_sum(a: Coo, b: Coo, alpha: Any, kind: Any) -> Coo:
+def _in_order(v: Coo) -> bool:
+    """Whether the places are sorted and distinct, said or not."""
+    v.demand_within()
+    return v.coalesced or bool(np.all(np.diff(numbers(v)) > 0))
+
+
+def _merged_sum(a: Coo, b: Coo, alpha: Any, kind: Any, gradients: bool = False) -> Coo:
     left, right = a.values.to(kind), b.values.to(kind)
     right = right if alpha == 1 else (right * alpha).to(kind)
     if a.sparse_dim != b.sparse_dim:
@@ -98,22 +114,24 @@ def _merged_sum(a: Coo, b: Coo, alpha: Any, kind: Any) -> Coo:
         )
     both = a.coalesced and b.coalesced
     if a.indices is b.indices or a.indices._storage is b.indices._storage:
-        return Coo(a.indices, left + right, a.shape, both)
-    if both:
-        return _union(a, b, left, right)
+        return Coo(a.indices, left + right, a.shape, both, a.within)
+    if both or (not gradients and _in_order(a) and _in_order(b)):
+        return _union(a, b, left, right, both)
+    if not gradients and a.nnz == b.nnz and np.array_equal(host(a.indices), host(b.indices)):
+        return Coo(a.indices, left + right, a.shape, False, a.within)
     indices = kernels.joined(a.indices, b.indices)
     return Coo(indices, kernels.appended(left, right), a.shape, False, a.within and b.within)
 
 
-def _union(a: Coo, b: Coo, left: Tensor, right: Tensor) -> Coo:
-    """The sum of two coalesced tensors, which is coalesced."""
+def _union(a: Coo, b: Coo, left: Tensor, right: Tensor, both: bool) -> Coo:
+    """The sum of two tensors whose places are in order; ``both``: whether both are known to be."""
     mine, others = numbers(a), numbers(b)
     places = np.union1d(mine, others)
     device = left.device
     base = left.new_zeros((len(places), *left.shape[1:]))
     sums = kernels.summed(base, put_on(np.searchsorted(places, mine), device), left)
     sums = kernels.summed(sums, put_on(np.searchsorted(places, others), device), right)
-    return Coo(_indices_of(places, a.lengths(), a.indices.device), sums, a.shape, True)
+    return Coo(_indices_of(places, a.lengths(), a.indices.device), sums, a.shape, both)
 
 
 def _indices_of(places: np.ndarray, lengths: tuple[int, ...], device: Any) -> Tensor:
@@ -172,6 +190,11 @@ def _product(self: Any, other: Any) -> Tensor:
         raise RuntimeError(
             f"mul(): the sizes of two sparse tensors must be the same, got {list(self.shape)} and {list(other.shape)}"
         )
+    pair = coo_of(self), coo_of(other)
+    if None not in pair and not (pair[0].coalesced and pair[1].coalesced):
+        if pair[0].coalesced:
+            pair = pair[1], pair[0]
+        return with_values(fresh(pair[0]), pair[0].values * masked(fresh(pair[1]), pair[0]).values)
     a, b = coalesced(as_coo(self)), coalesced(as_coo(other))
     if a.indices._storage is b.indices._storage:
         return like(Coo(a.indices, a.values * b.values, a.shape, True), self)
@@ -250,7 +273,7 @@ for _name in _PLAIN:
     _unary(_name)
 
 
-@rule("pow.Tensor_Scalar")
+@rule("pow.Tensor_Scalar", "_pow_special")
 def _pow(ctx: Any, self: Tensor, exponent: Any) -> Tensor:
     if isinstance(value(self), Compressed):
         raise RuntimeError(f"pow(): unsupported tensor layout: {layout_name(self)}")
@@ -262,6 +285,18 @@ def _pow(ctx: Any, self: Tensor, exponent: Any) -> Tensor:
     )
     t = merged(self)
     return with_values(t, value(t).values ** exponent)
+
+
+@rule("_conj")
+def _conj(ctx: Any, self: Tensor) -> Tensor:
+    ctx.saves(lambda grad: [_conjugate(grad)])
+    return _conjugate(self)
+
+
+def _norm(self: Tensor, ord: Any, *rest: Any) -> Tensor:
+    if any(x not in (None, False, ()) for x in rest) or isinstance(value(self), Compressed) or self.requires_grad:
+        raise unsupported("a norm over some dimensions, or with gradients: linalg_vector_norm", self)
+    return call(REGISTRY["linalg_vector_norm"], (coalesced(as_coo(self)).values, ord), rest)
 
 
 # -- in place --------------------------------------------------------------------------------------------
@@ -298,5 +333,5 @@ def _copy_(self: Tensor, src: Tensor, *rest: Any) -> Tensor:
     return replaced("copy_", self, recorded("CopyBackwards", f, src))
 
 
+COMPOSITES["linalg_vector_norm"] = _norm
 INPLACE["zero"], INPLACE["copy"] = _zero_, _copy_
-_ = dtypes, dense, host, sparse_csr

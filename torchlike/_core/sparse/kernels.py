@@ -102,12 +102,6 @@ def group_sums(values: Any, groups: Any, base: Any) -> Any:
 
 
 @_kernel
-def scattered_rows(indices: Any, grad: Any, counts: Any) -> Any:
-    """Gradients of looked up rows, one in each row; those of ``counts`` 0 are left away."""
-    return jnp.where(counts[:, None] > 0, grad / jnp.maximum(counts, 1)[:, None], 0).astype(grad.dtype)
-
-
-@_kernel
 def stacked(*parts: Any) -> Any:
     """The rows one under the other."""
     return jnp.stack(parts)
@@ -123,6 +117,22 @@ def joined(*parts: Any) -> Any:
 def appended(*parts: Any) -> Any:
     """The parts one after the other along the first dimension."""
     return jnp.concatenate(parts, axis=0)
+
+
+def places(index: Tensor, axis: int) -> Tensor:
+    """Where ``gather`` along ``axis`` reads, a column for each element of ``index``."""
+    return _places(axis)(index)
+
+
+@functools.cache
+def _places(axis: int) -> Any:
+    def _places_along(index: Any) -> Any:
+        rows = [jax.lax.broadcasted_iota(index.dtype, index.shape, d) for d in range(index.ndim)]
+        rows[axis] = index
+        return jnp.stack([row.reshape(-1) for row in rows])
+
+    _places_along.__name__ = f"places {axis}"
+    return _kernel(_places_along)
 
 
 def flat(indices: Tensor, lengths: tuple[int, ...]) -> Tensor:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.arithmetic import _conjugate, with_values
 from torchlike._core.sparse.rules import COMPOSITES, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, dense, like, masked, zeros
+from torchlike._core.sparse.structure import as_coo, coalesced, like, zeros
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.sparse import refuse
 
 
@@ -55,7 +56,7 @@ def _by_rows(base: Tensor | None, v: Coo, right: Tensor) -> Tensor:
     if base is None:
         base = zeros((v.shape[0], right.shape[1]), right)
     if v.sparse_dim != 2:
-        return base + dense(v) @ right
+        raise RuntimeError(f"addmm: matrices expected, got {v.sparse_dim}D tensor of {v.ndim - v.sparse_dim} dense dims")
     return kernels.product(base, v.indices, v.values, right)
 
 
@@ -102,7 +103,11 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
     raise unsupported("matmul of these shapes: matmul", self, other)
 
 
-COMPOSITES["matmul"] = _matmul
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return input.mm(weight.t()) if bias is None else FUNCTIONS["addmm"](bias, input, weight.t())
+
+
+COMPOSITES["matmul"], COMPOSITES["linear"] = _matmul, _linear
 
 
 @rule("addmm")
@@ -217,5 +222,3 @@ def _at(t: Tensor, mask: Tensor) -> Tensor:
     v = coo_of(mask)
     return t.sparse_mask(mask if v is None or v.coalesced else mask.coalesce())
 
-
-_ = fresh, masked

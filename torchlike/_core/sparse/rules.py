@@ -92,6 +92,8 @@ def _found(op: Any, table: dict[str, Callable[..., Any]]) -> Callable[..., Any] 
 def _handle(call: Call) -> Any:
     """The result of a call some of whose tensors are sparse."""
     op, form = call.op, call.form.name
+    if state.capture is not None:
+        state.capture.refuse(f"calls {op.name}() with sparse tensors")
     f = _found(op, RULES)
     writes = form == "inplace"
     special = _found(op, INPLACE if writes else COMPOSITES)
@@ -108,7 +110,9 @@ def _handle(call: Call) -> Any:
 
 def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ()) -> Tensor:
     """``target`` with the value and the history of ``new``."""
-    if value(target) is not None and value(new) is None or value(target) is None and value(new) is not None:
+    if value(target) is None and value(new) is not None:
+        new = new.to_dense()
+    if value(target) is not None and value(new) is None:
         raise unsupported(f"{name} between layouts in place: {name}", target, new)
     if new.dtype is not target.dtype:
         raise RuntimeError(

@@ -12,9 +12,10 @@ from torchlike._core.conversion.convert import host
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.arithmetic import merged, with_values
 from torchlike._core.sparse.rules import COMPOSITES, recorded, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, like, masked
+from torchlike._core.sparse.structure import as_coo, coalesced, masked
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._executor.sparse import LAYER
 
 
 def _only_coo(name: str, t: Tensor) -> Coo:
@@ -278,6 +279,7 @@ def sum_dims(ctx: Any, self: Tensor, dims: tuple[int, ...]) -> Tensor:
     ctx.saves(back)
     v.demand_within()
     axes = [d - n + 1 for d in dims if d >= n]
+    v = coalesced(v) if axes else v
     values = v.values.sum(axes) if axes else v.values
     rest = [k for d, k in enumerate(shape) if d not in dims]
     if not kept:
@@ -352,11 +354,30 @@ def copied(t: Tensor) -> Tensor:
     return fresh(Compressed(v.layout, v.compressed.clone(), v.plain.clone(), v.values.clone(), v.shape, v.within))
 
 
+def moved(t: Tensor, device: Any) -> Tensor:
+    """The tensor on another device."""
+
+    def f(ctx: Any, t: Tensor) -> Tensor:
+        here, v = t.device, value(t)
+        if device.type == "meta" or here.type == "meta":
+            raise unsupported("moving to meta: to", t)
+        ctx.saves(lambda grad: [grad.to(here)])
+        if isinstance(v, Coo):
+            parts = v.indices.to(device), v.values.to(device)
+            return fresh(Coo(*parts, v.shape, v.coalesced, v.within))
+        assert isinstance(v, Compressed)
+        parts = v.compressed.to(device), v.plain.to(device)
+        return fresh(Compressed(v.layout, *parts, v.values.to(device), v.shape, v.within))
+
+    return recorded("ToCopyBackward0", f, t)
+
+
+LAYER.moved = moved
+
+
 @rule("_to_copy")
 def _to_copy(ctx: Any, self: Tensor, dtype: Any) -> Tensor:
     before = self.dtype
     ctx.saves(lambda grad: [grad.to(before)])
     return with_values(self, value(self).values.to(dtype or before, copy=True))
 
-
-_ = like

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
-from torchlike._executor.sparse import SparseShape, SparseValue
+from torchlike._executor.sparse import LAYER, SparseShape, SparseValue
 
 if TYPE_CHECKING:
     import torchlike._base.device as devices
@@ -25,6 +26,13 @@ class _Parts(SparseValue):
 
     __slots__ = ()
     values: Tensor
+
+    def __new__(cls, *args: Any) -> Any:
+        LAYER.used = True
+        if state.capture is not None:
+            state.capture.refuse("computes with sparse tensors")
+        return super().__new__(cls)
+
     ndim = property(lambda self: len(self.shape))
     dtype = property(lambda self: self.values.dtype.np)
     sharding = property(lambda self: self.values._storage.value.sharding)
@@ -121,7 +129,11 @@ def value(t: Any) -> Coo | Compressed | None:
     if not isinstance(t, Tensor):
         return None
     found = t._storage.value
-    return found if isinstance(found, _Parts) else None
+    if not isinstance(found, _Parts):
+        return None
+    if state.capture is not None:
+        state.capture.refuse("reads a sparse tensor")
+    return found
 
 
 def coo_of(t: Any) -> Coo | None:

@@ -18,7 +18,7 @@ from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
-from torchlike._executor.sparse import SparseValue
+from torchlike._executor.sparse import LAYER, SparseValue, refuse
 
 if TYPE_CHECKING:
     import jax
@@ -125,11 +125,14 @@ class Tensor(TensorBase):
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
-        strides = tuple(self._layout.strides)
+        if self.layout is sparse_coo:
+            strides: tuple[int, ...] = (0,) * self.ndim
+        else:
+            strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
-        return self._layout.offset
+        return 0 if self.layout is not strided else self._layout.offset
 
     def dim(self) -> int:
         return self.ndim
@@ -151,6 +154,11 @@ class Tensor(TensorBase):
 
     @property
     def nbytes(self) -> int:
+        if self.layout is sparse_coo:
+            raise RuntimeError(
+                "nbytes is not defined for sparse tensors; add those of the indices and of the values, or multiply "
+                "numel() by element_size() for the size of the equivalent dense tensor"
+            )
         return self.numel() * self.itemsize
 
     def data_ptr(self) -> int:
@@ -160,6 +168,10 @@ class Tensor(TensorBase):
         return self._storage.address + self._layout.offset * self.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
+        if LAYER.used and self.layout is not strided:
+            if self.layout is not sparse_coo:
+                refuse("is_contiguous()")
+            return False
         if memory_format is channels_last:
             return is_contiguous_channels_last(self._layout, 4)
         if memory_format is channels_last_3d:
