@@ -82,7 +82,7 @@ def copy_(self, src, non_blocking=False):
     if isinstance(src, Tensor):
         if src.device != self.device:
             src = move(src, self.device)
-        own, given = self._layout.shape, src._layout.shape
+        own, given = tuple(self.shape), tuple(src.shape)
         if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
             raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
     elif isinstance(src, bool | int | float | complex | np.generic):

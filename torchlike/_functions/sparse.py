@@ -241,9 +241,7 @@ def _part(name, kind, layout, part, other):
     def get(self):
         v = value(self)
         if not isinstance(v, Compressed) or v.layout is not layout:
-            raise RuntimeError(
-                f"{name} expected sparse {kind} compressed tensor layout but got {layout_name(self)}"
-            )
+            raise RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got {layout_name(self)}")
         return alias(getattr(v, part))
 
     get.__name__, get.__qualname__ = name, f"Tensor.{name}"
@@ -269,11 +267,15 @@ def to_dense(self, dtype=None, *, masked_grad=None):
     if value(self) is None:
         return self if dtype is None else self.to(dtype)
     if dtype is not None:
-        raise RuntimeError("dtype argument is not supported by sparse_to_dense; convert with .to(dtype) before or after")
+        raise RuntimeError(
+            "dtype argument is not supported by sparse_to_dense; convert with .to(dtype) before or after"
+        )
 
     def f(ctx, t):
         def back(grad, t):
-            return [grad if masked_grad is False else grad.sparse_mask(t)]
+            if masked_grad is False:
+                return [grad]
+            return [grad.sparse_mask(t if coo_of(t) is None else t.coalesce())]
 
         ctx.saves(back, t.detach())
         return structure.dense(structure.as_coo(t))
@@ -379,9 +381,7 @@ def sparse_mask(self, mask):
             f"{layout_name(mask)}"
         )
     if isinstance(v, Coo) and isinstance(value(self), Compressed):
-        raise RuntimeError(
-            "sparse_mask_sparse_compressed expects mask to have sparse compressed layout, got Sparse"
-        )
+        raise RuntimeError("sparse_mask_sparse_compressed expects mask to have sparse compressed layout, got Sparse")
     dense = value(self) is None
 
     def f(ctx, t):
@@ -429,22 +429,33 @@ def sparse_resize_and_clear_(self, size, sparse_dim, dense_dim):
 # -- products --------------------------------------------------------------------------------------------
 
 
+def _demand_pair(name, mat1, mat2):
+    if coo_of(mat1) is None or value(mat2) is not None:
+        raise RuntimeError(
+            f"{name}: expected a matrix of layout torch.sparse_coo and a strided one, got {mat1.layout} and "
+            f"{mat2.layout}"
+        )
+
+
 @method("smm")
 @function("smm")
 def smm(input, mat2):
     """The product of a sparse and a dense matrix, as a sparse tensor."""
+    _demand_pair("smm", input, mat2)
     return FUNCTIONS["mm"](input, mat2).to_sparse()
 
 
 @both()
 def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
     """``beta * input + alpha * (mat1 @ mat2)`` of sparse ``input`` and ``mat1``, as a sparse tensor."""
+    _demand_pair("sspaddmm", mat1, mat2)
     return input * beta + FUNCTIONS["mm"](mat1, mat2).to_sparse() * alpha
 
 
 @function()
 def hspmm(mat1, mat2):
     """The product of a sparse and a dense matrix, with sparse rows and dense columns."""
+    _demand_pair("hspmm", mat1, mat2)
     return FUNCTIONS["mm"](mat1, mat2).to_sparse(1)
 
 

@@ -67,7 +67,7 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: DType | No
     wrapped = builtins.sum([[wrap_dim(d, t.ndim)] for d in dims], [])
     if len(set(wrapped)) < len(wrapped):
         raise RuntimeError(f"dim {wrapped[0]} appears multiple times in the list of dims")
-    return recorded("SparseSumBackward0", shapes.sum_dims, t, tuple(sorted(wrapped)))
+    return recorded("SparseSumBackward0", lambda ctx, t: shapes.sum_dims(ctx, t, tuple(sorted(wrapped))), t)
 
 
 def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None, log: bool) -> Tensor:

@@ -178,7 +178,9 @@ def from_compressed(
     else:
         shape = as_ints("sparse_compressed_tensor", "size", size)
     if len(shape) != 2:
-        raise NotImplementedError(f"batched or hybrid sparse tensors of layout {layout} are not supported: size {shape}")
+        raise NotImplementedError(
+            f"batched or hybrid sparse tensors of layout {layout} are not supported: size {shape}"
+        )
     if check if check is not None else INVARIANTS.enabled:
         check_compressed(names, host(compressed), host(plain), shape if layout is sparse_csr else shape[::-1])
         within = True
@@ -191,9 +193,7 @@ def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, val
         if t.dtype not in (dtypes.int32, dtypes.int64):
             raise RuntimeError(f"{names[0]} and {names[1]} must be an int32 or int64 type, but got {t.dtype} as {name}")
     if compressed.dtype is not plain.dtype:
-        raise RuntimeError(
-            f"{names[0]} and {names[1]} dtype must match, but got {compressed.dtype} and {plain.dtype}"
-        )
+        raise RuntimeError(f"{names[0]} and {names[1]} dtype must match, but got {compressed.dtype} and {plain.dtype}")
     if compressed.ndim != 1 or plain.ndim != 1 or values.ndim != 1:
         raise NotImplementedError(
             "batched, blocked or hybrid compressed sparse tensors are not supported: indices and values are of "
@@ -205,9 +205,7 @@ def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, val
         )
 
 
-def check_compressed(
-    names: tuple[str, str], compressed: np.ndarray, plain: np.ndarray, shape: Sequence[int]
-) -> None:
+def check_compressed(names: tuple[str, str], compressed: np.ndarray, plain: np.ndarray, shape: Sequence[int]) -> None:
     """RuntimeError for indices that make no sparse matrix of ``shape``, (compressed, plain)."""
     outer, inner = names
     rows, columns = ("rows", "ncols") if outer == "crow_indices" else ("columns", "nrows")

@@ -28,9 +28,7 @@ def _demand_matrices(name: str, left: Tensor, right: Tensor) -> None:
             f"{right.shape[0]}x{right.shape[1]})"
         )
     if left.dtype is not right.dtype:
-        raise RuntimeError(
-            f"{name}: expected m1 and m2 to have the same dtype, but got: {left.dtype} != {right.dtype}"
-        )
+        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {left.dtype} != {right.dtype}")
 
 
 def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm") -> Tensor:
@@ -56,7 +54,9 @@ def _by_rows(base: Tensor | None, v: Coo, right: Tensor) -> Tensor:
     if base is None:
         base = zeros((v.shape[0], right.shape[1]), right)
     if v.sparse_dim != 2:
-        raise RuntimeError(f"addmm: matrices expected, got {v.sparse_dim}D tensor of {v.ndim - v.sparse_dim} dense dims")
+        raise RuntimeError(
+            f"addmm: matrices expected, got {v.sparse_dim}D tensor of {v.ndim - v.sparse_dim} dense dims"
+        )
     return kernels.product(base, v.indices, v.values, right)
 
 
@@ -188,7 +188,13 @@ def sparse_addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, 
 
     def back(grad: Tensor, mat1: Any, mat2: Any) -> list[Any]:
         of_mat1 = masked_product(grad, adjoint(mat2), mat1) * alpha if left else None
-        return [_spread_back(grad, shape) * beta, of_mat1, adjoint(mat1).mm(grad) * alpha if right else None, None, None]
+        return [
+            _spread_back(grad, shape) * beta,
+            of_mat1,
+            adjoint(mat1).mm(grad) * alpha if right else None,
+            None,
+            None,
+        ]
 
     ctx.saves(back, mat1 if left or right else None, mat2 if left else None)
     return _scaled_sum(self, mat1, mat2, beta, alpha, "addmm")
@@ -221,4 +227,3 @@ def _at(t: Tensor, mask: Tensor) -> Tensor:
         return t
     v = coo_of(mask)
     return t.sparse_mask(mask if v is None or v.coalesced else mask.coalesce())
-

@@ -294,7 +294,7 @@ def _sum_over(self: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     t = self if dtype is None else self.to(dtype)
     dims = [dim] if isinstance(dim, int) else list(dim or range(t.ndim))
     dims = sorted([wrap_dim(d, t.ndim) for d in dims])
-    out = recorded("SumBackward1", sum_dims, t, tuple(dims))
+    out = recorded("SumBackward1", lambda ctx, t: sum_dims(ctx, t, tuple(dims)), t)
     for d in dims if keepdim else ():
         out = out.unsqueeze(d)
     return out
@@ -380,4 +380,3 @@ def _to_copy(ctx: Any, self: Tensor, dtype: Any) -> Tensor:
     before = self.dtype
     ctx.saves(lambda grad: [grad.to(before)])
     return with_values(self, value(self).values.to(dtype or before, copy=True))
-

@@ -100,7 +100,11 @@ class Compressed(_Parts):
         starts, places = host(self.compressed), host(self.plain)
         rows, columns = tuple(self.shape) if self.layout is sparse_csr else tuple(self.shape)[::-1]
         ordered = starts.size == rows + 1 and starts[0] == 0 and starts[-1] == places.size
-        if not ordered or np.any(np.diff(starts) < 0) or (places.size and not 0 <= places.min() <= places.max() < columns):
+        if (
+            not ordered
+            or np.any(np.diff(starts) < 0)
+            or (places.size and not 0 <= places.min() <= places.max() < columns)
+        ):
             raise RuntimeError(
                 f"the indices of a tensor of layout {self.layout} do not fit its size {list(self.shape)}; construct it "
                 "with check_invariants=True to see which"
@@ -147,9 +151,7 @@ def layout_name(t: Tensor) -> str:
     return NAMES.get(t.layout, "Strided")
 
 
-def coo(
-    indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool = False, within: bool = True
-) -> Tensor:
+def coo(indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool = False, within: bool = True) -> Tensor:
     """A new COO tensor of these parts."""
     return fresh(Coo(indices, values, shape, coalesced, within))
 

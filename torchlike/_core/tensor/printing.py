@@ -287,9 +287,9 @@ def _sparse_str(t: Tensor, opening: str) -> str:
     suffixes += [f"layout={t.layout}", *_autograd_suffix(t)]
     separated = ",\n" + " " * indent
     text = opening + separated.join(body)
-    if repr(t.layout) == "torch.sparse_coo":
-        text += separated + suffixes.pop(0)
-    return _append(text, suffixes, indent)
+    if repr(t.layout) != "torch.sparse_coo":
+        return _append(text, suffixes, indent)
+    return _append(text + separated + suffixes.pop(0), suffixes, indent, counted=0)
 
 
 PARTS = {
@@ -367,9 +367,9 @@ def _autograd_suffix(t: Tensor) -> list[str]:
     return ["requires_grad=True"] if t.requires_grad else []
 
 
-def _append(text: str, suffixes: list[str], indent: int) -> str:
+def _append(text: str, suffixes: list[str], indent: int, counted: int = 2) -> str:
     # PyTorch counts two characters more on the line of the values than on a line of suffixes.
-    used = len(text) - text.rfind("\n") + 1
+    used = len(text) - text.rfind("\n") - 1 + counted
     for suffix in suffixes:
         if used + len(suffix) + 2 > _options["linewidth"]:
             text += ",\n" + " " * indent + suffix
