@@ -99,8 +99,8 @@ def sampled_addmm(
         raise NotImplementedError("sampled_addmm(): out= is not supported for sparse tensors")
     if any([t.requires_grad for t in (input, mat1, mat2)]):
         raise NotImplementedError("sampled_addmm(): gradients are not supported; multiply and use sparse_mask()")
-    product = value(products.masked_product(mat1, mat2, input))
-    return with_values(input, v.values * beta + product.values * alpha)
+    product = products.masked_product(mat1, mat2, input).values()
+    return with_values(input, v.values.mul(beta) + product.mul(alpha))
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Any = None) -> Tensor:

@@ -190,11 +190,11 @@ def _product(self: Any, other: Any) -> Tensor:
         raise RuntimeError(
             f"mul(): the sizes of two sparse tensors must be the same, got {list(self.shape)} and {list(other.shape)}"
         )
-    pair = coo_of(self), coo_of(other)
-    if None not in pair and not (pair[0].coalesced and pair[1].coalesced):
-        if pair[0].coalesced:
-            pair = pair[1], pair[0]
-        return with_values(fresh(pair[0]), pair[0].values * masked(fresh(pair[1]), pair[0]).values)
+    first, second = coo_of(self), coo_of(other)
+    if first is not None and second is not None and not (first.coalesced and second.coalesced):
+        if first.coalesced:
+            first, second = second, first
+        return with_values(fresh(first), first.values * masked(fresh(second), first).values)
     a, b = coalesced(as_coo(self)), coalesced(as_coo(other))
     if a.indices._storage is b.indices._storage:
         return like(Coo(a.indices, a.values * b.values, a.shape, True), self)

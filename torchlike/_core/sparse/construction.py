@@ -37,6 +37,8 @@ def _indices(indices: Any, device: Any, name: str = "indices") -> Tensor:
     t = indices if isinstance(indices, Tensor) else as_tensor(indices)
     if value(t) is not None:
         raise TypeError(f"expected dense {name}, got a tensor of layout {t.layout}")
+    if t.dtype.is_complex or t.dtype is dtypes.bool:
+        raise RuntimeError(f"{name} must be an int32 or int64 type, but got {t.dtype}")
     return t.detach().to(device=device)
 
 
@@ -73,7 +75,7 @@ def from_coordinates(
         within = True
         if is_coalesced:
             _demand_coalesced(indices, shape)
-    return _leaf(assembled(Coo(indices, values, shape, bool(is_coalesced), within), values), requires_grad)
+    return _leaf(assembled(Coo(indices, values, shape, bool(is_coalesced) or indices.shape[1] < 2, within), values), requires_grad)
 
 
 def _inferred(indices: Tensor, values: Tensor) -> tuple[int, ...]:
@@ -263,4 +265,4 @@ def empty(layout: Any, shape: Sequence[int], dtype: Any, device: Any, dense_dim:
         starts = np.zeros(shape[0 if layout is sparse_csr else 1] + 1, np.int64)
         none = put_on(np.zeros(0, np.int64), device)
         return fresh(Compressed(layout, put_on(starts, device), none, values, shape))
-    return fresh(Coo(put_on(np.zeros((sparse_dim, 0), np.int64), device), values, shape, sparse_dim == 0 or True))
+    return fresh(Coo(put_on(np.zeros((sparse_dim, 0), np.int64), device), values, shape, True))

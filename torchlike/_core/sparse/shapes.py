@@ -54,7 +54,7 @@ def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     indices = v.indices if kept else v.indices.index_select(0, put_on(np.array(dims[:n]), v.indices.device))
     dense = [0, *[d - n + 1 for d in dims[n:]]]
     values = v.values if dense == list(range(len(dense))) else v.values.permute(dense)
-    return fresh(Coo(indices, values, shape, v.coalesced and (kept or v.nnz < 2), v.within))
+    return fresh(Coo(indices, values, shape, v.coalesced and (kept or not v.nnz), v.within))
 
 
 @rule("t")

@@ -100,6 +100,8 @@ def like(v: Coo, t: Tensor) -> Tensor:
 def to_sparse(t: Tensor, sparse_dim: int) -> Coo:
     """The nonzero elements (or parts, along the first ``sparse_dim`` dimensions) of a dense tensor."""
     there = host(t) != 0
+    if not t.ndim and not there:
+        return Coo(put_on(np.zeros((0, 0), np.int64), t.device), zeros((0,), t), (), True)
     if sparse_dim < t.ndim:
         there = there.any(axis=tuple(range(sparse_dim, t.ndim)))
     places = np.stack(np.nonzero(there)) if sparse_dim else np.zeros((0, 1), np.int64)

@@ -133,7 +133,7 @@ def value(t: Any) -> Coo | Compressed | None:
     if not isinstance(t, Tensor):
         return None
     found = t._storage.value
-    if not isinstance(found, _Parts):
+    if not isinstance(found, Coo | Compressed):
         return None
     if state.capture is not None:
         state.capture.refuse("reads a sparse tensor")

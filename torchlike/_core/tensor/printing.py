@@ -282,7 +282,7 @@ def _sparse_str(t: Tensor, opening: str) -> str:
         body.append(f"{name}=tensor({', '.join([inner, *suffixes])})")
     suffixes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
     suffixes += [f"size={tuple(t.shape)}", f"nnz={v.nnz}"]
-    if t.dtype.name not in _unnamed_dtypes(not parts[-1][1].numel()):
+    if t.dtype.name not in _unnamed_dtypes(False):
         suffixes.append(f"dtype={t.dtype}")
     suffixes += [f"layout={t.layout}", *_autograd_suffix(t)]
     separated = ",\n" + " " * indent

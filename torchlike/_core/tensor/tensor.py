@@ -191,8 +191,16 @@ class Tensor(TensorBase):
     is_cpu = property(lambda self: self.device.type == "cpu")
     is_meta = property(lambda self: type(self._storage.value) is Abstract)
     is_quantized = is_mkldnn = is_nested = property(lambda self: False)
-    is_sparse = property(lambda self: self.layout is sparse_coo)
-    is_sparse_csr = property(lambda self: self.layout is sparse_csr)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the layout is ``torch.sparse_coo``."""
+        return self.layout is sparse_coo
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        """Whether the layout is ``torch.sparse_csr``."""
+        return self.layout is sparse_csr
 
     def get_device(self) -> int:
         index = self.device.index
@@ -282,11 +290,16 @@ class MemoryLayout:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _get_layout, (repr(self),)
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
+
+
+def _get_layout(name: str) -> MemoryLayout:
+    """The layout of a name, from a pickle."""
+    return LAYOUTS[name]
 
 
 MemoryLayout.__name__ = MemoryLayout.__qualname__ = "layout"

@@ -6,7 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.device import device as Device
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
 
@@ -28,6 +28,7 @@ _RENAMED = {
 _MOVED = {
     (f"{_OURS}.nn.modules.attention", "MultiheadAttention"): f"{_OURS}.nn.modules.activation",
     (f"{_OURS}.nn.modules.pixelshuffle", "ChannelShuffle"): f"{_OURS}.nn.modules.channelshuffle",
+    (f"{_OURS}._core.tensor.tensor", "_get_layout"): f"{_OURS}.serialization",
     (f"{_OURS}.optim._adafactor", "*"): f"{_OURS}.optim",
     (f"{_OURS}.optim._muon", "*"): f"{_OURS}.optim",
     (f"{_OURS}.optim._lr_base", "*"): f"{_OURS}.optim.lr_scheduler",
@@ -40,7 +41,7 @@ def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
     """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
     if isinstance(x, dtypes.dtype):
         return _THEIRS, x.name
-    if isinstance(x, MemoryFormat | MemoryLayout):
+    if isinstance(x, MemoryFormat):
         return _THEIRS, repr(x).removeprefix("torch.")
     try:
         renamed = _RENAMED.get(x)
