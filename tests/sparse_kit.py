@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from both import attempt
 
 import torchlike
-from both import attempt
 
 LIBRARIES = (torch, torchlike)
 
@@ -50,10 +50,9 @@ def leaf(x):
 
 
 def shown(x):
-    """All that is compared of a result: its text, and whether a sparse tensor is coalesced."""
+    """All that is compared of a result: its text."""
     if isinstance(x, torch.Tensor | torchlike.Tensor):
-        text = re.sub(r"-0(?=[.,\]])", "0", repr(x))
-        return (text, x.is_coalesced()) if str(x.layout) == "torch.sparse_coo" else text
+        return re.sub(r"-0(?=[.,\]])", "0", repr(x))
     if isinstance(x, dict):
         return {k: shown(v) for k, v in x.items()}
     if isinstance(x, tuple | list):
@@ -66,13 +65,24 @@ def shown(x):
     return type(x).__name__ if hasattr(x, "next_functions") else str(x)
 
 
+def flags(x):
+    """Whether each of the sparse tensors among results is known to be coalesced."""
+    if isinstance(x, tuple | list):
+        return [flag for v in x for flag in flags(v)]
+    if isinstance(x, torch.Tensor | torchlike.Tensor) and str(x.layout) == "torch.sparse_coo":
+        return [x.is_coalesced()]
+    return []
+
+
 def same(f, refuses=False):
-    """``f(torchlike)`` shows what ``f(torch)`` shows; ``refuses``: both raise, ours with a message that has a way out."""
+    """``f(torchlike)`` shows what ``f(torch)`` shows; ``refuses``: both raise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs, ours = attempt(lambda: f(torch)), attempt(lambda: f(torchlike))
     assert isinstance(theirs, Exception) is refuses, theirs
     assert shown(ours) == shown(theirs), f"{ours!r}\nPyTorch: {theirs!r}"
+    for x, (our, their) in enumerate(zip(flags(ours), flags(theirs), strict=True)):
+        assert our or not their, f"sparse tensor {x} of the results is coalesced, which is not known"
 
 
 def cases(*functions):

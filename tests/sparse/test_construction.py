@@ -10,19 +10,19 @@ from sparse_kit import C, D, H, S, U, cases, leaf, same
 
 import torchlike
 
-I = [[0, 1, 1], [2, 0, 2]]
+PLACES = [[0, 1, 1], [2, 0, 2]]
 
 
 @cases(
     S, U, H, C,
-    lambda t: t.sparse_coo_tensor(I, [3.0, 4.0, 5.0]),
-    lambda t: t.sparse_coo_tensor(I, [3, 4, 5], (2, 3)),
-    lambda t: t.sparse_coo_tensor(I, [3, 4, 5], (2, 3), dtype=t.float64),
-    lambda t: t.sparse_coo_tensor(I, t.tensor([1j, 2j, 3]), (2, 3)),
-    lambda t: t.sparse_coo_tensor(I, t.tensor([True, False, True]), (2, 3)),
-    lambda t: t.sparse_coo_tensor(I, t.ones(3, 2, dtype=t.bfloat16), (2, 3, 2)),
-    lambda t: t.sparse_coo_tensor(I, [3.0, 4.0, 5.0], (2, 3), requires_grad=True),
-    lambda t: t.sparse_coo_tensor(I, [3.0, 4.0, 5.0], (2, 3), is_coalesced=True),
+    lambda t: t.sparse_coo_tensor(PLACES, [3.0, 4.0, 5.0]),
+    lambda t: t.sparse_coo_tensor(PLACES, [3, 4, 5], (2, 3)),
+    lambda t: t.sparse_coo_tensor(PLACES, [3, 4, 5], (2, 3), dtype=t.float64),
+    lambda t: t.sparse_coo_tensor(PLACES, t.tensor([1j, 2j, 3]), (2, 3)),
+    lambda t: t.sparse_coo_tensor(PLACES, t.tensor([True, False, True]), (2, 3)),
+    lambda t: t.sparse_coo_tensor(PLACES, t.ones(3, 2, dtype=t.bfloat16), (2, 3, 2)),
+    lambda t: t.sparse_coo_tensor(PLACES, [3.0, 4.0, 5.0], (2, 3), requires_grad=True),
+    lambda t: t.sparse_coo_tensor(PLACES, [3.0, 4.0, 5.0], (2, 3), is_coalesced=True),
     lambda t: t.sparse_coo_tensor(t.zeros(2, 0), t.zeros(0), (2, 3)),
     lambda t: t.sparse_coo_tensor((2, 3)),
     lambda t: t.sparse_coo_tensor(size=(2, 3), dtype=t.int32),
@@ -34,9 +34,9 @@ I = [[0, 1, 1], [2, 0, 2]]
     lambda t: t.sparse_csr_tensor(crow_indices=[0, 1], col_indices=[1], values=[1.0], size=(1, 3), requires_grad=True),
     lambda t: t.sparse_csc_tensor([0, 1, 2], [0, 1], [1.0, 2]),
     lambda t: t.sparse_compressed_tensor([0, 1, 2], [0, 1], [1.0, 2], (2, 2), layout=t.sparse_csr),
-    lambda t: t.sparse.FloatTensor(t.tensor(I), t.tensor([3.0, 4.0, 5.0]), t.Size([2, 3])),
+    lambda t: t.sparse.FloatTensor(t.tensor(PLACES), t.tensor([3.0, 4.0, 5.0]), t.Size([2, 3])),
     lambda t: t.sparse.LongTensor(2, 3),
-    lambda t: t.sparse.DoubleTensor(t.tensor(I), t.ones(3, dtype=t.float64)),
+    lambda t: t.sparse.DoubleTensor(t.tensor(PLACES), t.ones(3, dtype=t.float64)),
     lambda t: (t.zeros(2, 3, layout=t.sparse_coo), t.empty(2, 3, layout=t.sparse_coo), t.zeros_like(C(t))),
     lambda t: (t.zeros_like(D(t), layout=t.sparse_coo), t.empty_like(S(t)), S(t).new_zeros(2)),
     lambda t: t.sparse.spdiags(D(t), t.tensor([0, 1]), (3, 3)),
@@ -47,12 +47,12 @@ def test_construction(f):
 
 
 @cases(
-    lambda t: t.sparse_coo_tensor(I, [1.0, 2.0], (2, 3)),
-    lambda t: t.sparse_coo_tensor(I, [1.0, 2.0, 3.0], (2, 3, 4)),
+    lambda t: t.sparse_coo_tensor(PLACES, [1.0, 2.0], (2, 3)),
+    lambda t: t.sparse_coo_tensor(PLACES, [1.0, 2.0, 3.0], (2, 3, 4)),
     lambda t: t.sparse_coo_tensor([0, 1], [1.0, 2.0], (2, 3)),
     lambda t: t.sparse_coo_tensor([[0, -1]], [1.0, 2.0]),
     lambda t: t.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (2,), check_invariants=True),
-    lambda t: t.sparse_coo_tensor(I, t.ones(3, 2), (2, 3, 4)),
+    lambda t: t.sparse_coo_tensor(PLACES, t.ones(3, 2), (2, 3, 4)),
     lambda t: t.sparse_csr_tensor([0, 1, 3], [0, 1, 7], [1.0, 2, 3], (2, 3), check_invariants=True),
     lambda t: t.sparse_csr_tensor([0, 1, 2], [0, 1, 2], [1.0, 2, 3], (2, 3), check_invariants=True),
     lambda t: t.sparse_csr_tensor([0, 1], [0, 1, 2], [1.0, 2, 3], (2, 3), check_invariants=True),
@@ -111,7 +111,7 @@ def test_index_outside():
     lambda t: (D(t).to_sparse(), D(t).to_sparse(1), D(t).to_sparse_csr(), D(t).to_sparse(layout=t.sparse_csc)),
     lambda t: (U(t).to_sparse_csr(), C(t).to_sparse_coo(), C(t).to_sparse(), C(t).to_sparse_csr()),
     lambda t: (D(t).to_dense(), D(t).sparse_dim(), D(t).dense_dim(), D(t).is_sparse, t.strided),
-    lambda t: (t.tensor(0.0).to_sparse(), t.tensor(2.0).to_sparse(), t.tensor([0, 7, 0]).to_sparse(), t.zeros(2, 2).to_sparse()),
+    lambda t: [t.tensor(x).to_sparse() for x in (0.0, 2.0, [0, 7, 0], [[0.0, 0.0]])],
     lambda t: (U(t).sparse_resize_((3, 4), 2, 0), U(t).sparse_resize_and_clear_((3, 4), 2, 0), U(t)._coalesced_(True)),
     lambda t: (isinstance(S(t), t.sparse.FloatTensor), isinstance(S(t), t.FloatTensor), type(S(t)) is t.Tensor),
     lambda t: (isinstance(t.sparse_csr, t.layout), repr(t.sparse_bsr), t.is_tensor(S(t))),

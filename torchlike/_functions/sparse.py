@@ -385,7 +385,12 @@ def sparse_mask(self, mask):
     dense = value(self) is None
 
     def f(ctx, t):
-        ctx.saves(lambda grad: [grad.to_dense() if dense else grad])
+        def back(grad):
+            if isinstance(v, Coo) and not v.coalesced:
+                grad = grad.sparse_mask(mask.detach()).coalesce()
+            return [grad.to_dense() if dense else grad]
+
+        ctx.saves(back)
         found = structure.masked(t, structure.as_coo(mask))
         if isinstance(v, Compressed):
             return fresh(Compressed(v.layout, v.compressed, v.plain, found.values, v.shape))

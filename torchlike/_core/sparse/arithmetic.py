@@ -10,7 +10,7 @@ from torchlike._base import promotion
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.rules import COMPOSITES, INPLACE, RULES, recorded, replaced, rule
+from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, recorded, replaced, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, like, masked, numbers
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor, fresh
@@ -144,19 +144,18 @@ def _indices_of(places: np.ndarray, lengths: tuple[int, ...], device: Any) -> Te
 
 @rule("mul.Tensor")
 def _mul(ctx: Any, self: Any, other: Any) -> Tensor:
-    left, right = ctx.needs_input_grad if len(ctx.needs_input_grad) == 2 else (False, False)
+    if not isinstance(self, Tensor) or not isinstance(other, Tensor):
+        factor = other if isinstance(self, Tensor) else self
+        ctx.saves(lambda grad: [grad * _conjugate(factor) if isinstance(x, Tensor) else None for x in (self, other)])
+        return _product(self, other)
+    left, right = ctx.needs_input_grad
+    alone = [not x.ndim for x in (self, other)]
 
     def back(grad: Tensor, self: Any, other: Any) -> list[Any]:
-        of_self = grad * _conjugate(other) if left else None
-        of_other = _to_number(grad * _conjugate(self), numbered) if right else None
-        return [of_self, of_other]
+        of_self = _to_number(grad * _conjugate(other), alone[0]) if left else None
+        return [of_self, _to_number(grad * _conjugate(self), alone[1]) if right else None]
 
-    if isinstance(other, Tensor):
-        numbered = not other.ndim
-        ctx.saves(back, other if not left else other, self if right else None)
-        ctx.saves(lambda grad, o, s: back(grad, s, o), other if left else None, self if right else None)
-    else:
-        ctx.saves(lambda grad: [grad * _conjugate(other), None])
+    ctx.saves(back, self if right else None, other if left else None)
     return _product(self, other)
 
 
@@ -246,9 +245,8 @@ def _unary(name: str, backward: Any = None, linear: bool = False) -> None:
         return with_values(t, getattr(value(t).values, name)(**kwargs).resolve_neg(), not linear)
 
     RULES[name] = f
-    op = REGISTRY.get(name)
-    if op is not None and op.inplace is not None:
-        RULES.setdefault(name, f)
+    if not linear:
+        DISTINCT.add(name)
 
 
 def _refuse_gradient(name: str, t: Tensor) -> Any:
@@ -294,9 +292,9 @@ def _conj(ctx: Any, self: Tensor) -> Tensor:
 
 
 def _norm(self: Tensor, ord: Any, *rest: Any) -> Tensor:
-    if any(x not in (None, False, ()) for x in rest) or isinstance(value(self), Compressed) or self.requires_grad:
+    if rest[0] not in (None, ()) or rest[1] or isinstance(value(self), Compressed) or self.requires_grad:
         raise unsupported("a norm over some dimensions, or with gradients: linalg_vector_norm", self)
-    return call(REGISTRY["linalg_vector_norm"], (coalesced(as_coo(self)).values, ord), rest)
+    return call(REGISTRY["linalg_vector_norm"], (coalesced(as_coo(self)).values,), (ord, *rest))
 
 
 # -- in place --------------------------------------------------------------------------------------------

@@ -75,7 +75,10 @@ def from_coordinates(
         within = True
         if is_coalesced:
             _demand_coalesced(indices, shape)
-    return _leaf(assembled(Coo(indices, values, shape, bool(is_coalesced) or indices.shape[1] < 2, within), values), requires_grad)
+    return _leaf(
+        assembled(Coo(indices, values, shape, bool(is_coalesced) or indices.shape[1] < 2, within), values),
+        requires_grad,
+    )
 
 
 def _inferred(indices: Tensor, values: Tensor) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 RULES: dict[str, Callable[..., Any]] = {}
 INPLACE: dict[str, Callable[..., Any]] = {}  # called with the arguments of the call, its static ones last
+DISTINCT: set[str] = set()  # operators whose in-place forms need each place once
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # the same; they make further calls, which are recorded
 
 
@@ -103,6 +104,8 @@ def _handle(call: Call) -> Any:
         raise unsupported(f"inside of a function transform {op.name}", *call.inputs)
     if special is not None:
         return special(*call.inputs, *call.static)
+    if writes and op.declaration.name in DISTINCT and not getattr(value(call.inputs[0]), "coalesced", True):
+        raise RuntimeError(f"{op.name} requires coalesced input; call .coalesce() first")
     node = op.declaration.node + ("0" if op.declaration.node.endswith("Backward") else "")
     out = recorded(node, _arguments(op, call.inputs, call.static)(f), *call.inputs)
     return replaced(op.name, call.inputs[0], out, call.inputs) if writes else out

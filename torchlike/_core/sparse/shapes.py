@@ -109,7 +109,7 @@ def _unsqueezed(v: Coo, dim: int) -> Coo:
 def _chosen(v: Coo, rows: np.ndarray, indices: np.ndarray, shape: Sequence[int], coalesced: bool) -> Tensor:
     """The entries with the numbers ``rows``, at other places."""
     values = v.values.index_select(0, put_on(rows, v.values.device))
-    return fresh(Coo(put_on(indices, v.indices.device), values, shape, coalesced))
+    return fresh(Coo(put_on(indices, v.indices.device), values, shape, coalesced or len(rows) < 2))
 
 
 @rule("select.int")

@@ -9,7 +9,7 @@ import numpy as np
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.convert import host
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, value
+from torchlike._core.sparse.value import Compressed, Coo, put_on, value
 from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
 from torchlike._executor import immediate
 
@@ -118,12 +118,3 @@ def masked(t: Tensor, mask: Coo) -> Coo:
     own = coalesced(as_coo(t))
     keys, wanted = kernels.flat(own.indices, own.lengths()), kernels.flat(mask.indices, mask.lengths())
     return Coo(mask.indices, kernels.looked_up(keys, own.values, wanted), mask.shape, mask.coalesced)
-
-
-def demand_coo(name: str, t: Tensor) -> Coo:
-    """The value of a COO tensor; RuntimeError for another layout."""
-    v = coo_of(t)
-    if v is None:
-        kind = "Strided" if value(t) is None else type(value(t)).__name__
-        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got {kind}")
-    return v

@@ -16,8 +16,8 @@ from torchlike._core.tensor.mutation import store
 from torchlike._core.tensor.storage import Freed, Storage
 from torchlike._core.tensor.tensor import wrap
 from torchlike._core.tensor.views import View
-from torchlike._executor.sparse import SparseValue
 from torchlike._executor import immediate
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
