@@ -5,13 +5,16 @@ from math import e, inf, nan, pi  # noqa: E402,I001
 import torchlike._functions.amp
 import torchlike._functions.copy
 import torchlike._functions.differences
+import torchlike._functions.foreach
 import torchlike._functions.gamma
+import torchlike._functions.histograms
 import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
 import torchlike._functions.loops
 import torchlike._functions.operators
+import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
@@ -34,7 +37,7 @@ import torchlike.interop.jax_tree
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
-from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
+from torchlike._base.dtypes import ALIASES, WIDE_NAMES, dtype, finfo, get_default_dtype, iinfo
 from torchlike._base.once import is_warn_always_enabled, set_warn_always
 from torchlike._base.promotion import can_cast, promote_types
 from torchlike._base.state import (
@@ -123,7 +126,8 @@ Tensor.__repr__ = represented  # type: ignore[assignment]
 newaxis = None
 subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
-globals().update(ALIASES)
+_NAMES = {name: kind for name, kind in ALIASES.items() if name not in WIDE_NAMES}
+globals().update(_NAMES)
 globals().update(bind.FUNCTIONS)
 globals().update(TYPED)
 
@@ -142,7 +146,7 @@ __all__ = [
     "set_autocast_xla_dtype", "set_autocast_xla_enabled", "set_default_device", "set_default_dtype",
     "set_grad_enabled", "set_printoptions", "set_warn_always", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
     "sparse_csr", "strided", "tensor", "zeros",
-    *ALIASES, *bind.FUNCTIONS, *TYPED,
+    *_NAMES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip
 
 globals().update(publish("torch", {name: globals()[name] for name in __all__ if name not in bind.FUNCTIONS}))

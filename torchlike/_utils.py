@@ -18,18 +18,18 @@ from torchlike._core.tensor.tensor import Tensor, alias, fresh, sparse_coo, spar
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 STORAGES = {
-    "DoubleStorage": dtypes.float64,
+    "DoubleStorage": dtypes.STORED["float64"],
     "FloatStorage": dtypes.float32,
     "HalfStorage": dtypes.float16,
     "BFloat16Storage": dtypes.bfloat16,
-    "LongStorage": dtypes.int64,
+    "LongStorage": dtypes.STORED["int64"],
     "IntStorage": dtypes.int32,
     "ShortStorage": dtypes.int16,
     "CharStorage": dtypes.int8,
     "ByteStorage": dtypes.uint8,
     "BoolStorage": dtypes.bool,
     "ComplexFloatStorage": dtypes.complex64,
-    "ComplexDoubleStorage": dtypes.complex128,
+    "ComplexDoubleStorage": dtypes.STORED["complex128"],
 }
 """The element types of the storages of PyTorch's files; other types lie in an UntypedStorage."""
 

@@ -44,6 +44,8 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
             f"Expected all tensors to be on the same device, but {op.name}() found {', '.join(found)}; "
             "move them with .to(device)"
         ) from None
+    if notes := getattr(error, "__notes__", None):  # jax's remark on its frames; the message is to end the error
+        notes[:] = [note for note in notes if "JAX has removed its internal frames" not in note]
     try:
         raise error
     finally:

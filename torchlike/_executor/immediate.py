@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base.bits import X64, demand_x64, narrowed
 from torchlike._base.state import state
 from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
@@ -144,6 +145,8 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
 
     ``jax.numpy.array`` would compile a program for each shape and dtype, and ``jax.device_put`` takes 30 us.
     """
+    array = array if X64 else narrowed(array)
+    demand_x64(jax.config.jax_enable_x64)
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)

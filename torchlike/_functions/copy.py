@@ -9,7 +9,9 @@ import jax
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import give, slots_of, state_of
+from torchlike._base.bits import X64
 from torchlike._base.layout import preserve_strides
+from torchlike._base.once import asked_for
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
@@ -174,7 +176,10 @@ def type_(self, dtype=None, non_blocking=False):
             place_name += "sparse."
         return f"torch.{place_name}{self.dtype.scalar_name}Tensor"
     if isinstance(dtype, str):
-        dtype = dtypes.TENSOR_TYPES[dtype.removeprefix("torch.").removeprefix("cuda.")]
+        name = dtype.removeprefix("torch.").removeprefix("cuda.")
+        if name in ("DoubleTensor", "LongTensor"):
+            asked_for(name)
+        dtype = dtypes.TENSOR_TYPES[name]
     return _to(self, None, dtypes.as_dtype(dtype))
 
 
@@ -185,7 +190,11 @@ def type_as(self, other):
 
 
 def _caster(name, dtype):
+    narrow = not X64 and name in ("double", "long", "cdouble")
+
     def cast(self, memory_format=None):
+        if narrow:
+            asked_for(f"Tensor.{name}()")
         return _to(self, None, dtype, memory_format=memory_format)
 
     cast.__name__, cast.__doc__ = name, f"The tensor as {dtype}; itself if it is one."

@@ -5,6 +5,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.bits import X64
 from torchlike._base.layout import has_overlap
 from torchlike._core.conversion.factories import checked_size, demand_strided, size_of
 from torchlike._core.dispatch.dispatch import call
@@ -208,9 +209,10 @@ def _span(name, low, high, dtype):
 
 
 def _packed(low, span):
-    if span == 2**64:
+    bits = 64 if X64 else 32
+    if span == 2**bits:
         return low, None, True
-    return low, span if span < 2**63 else span - 2**64, span >= 2**32
+    return low, span if span < 2 ** (bits - 1) else span - 2**bits, span >= 2**32
 
 
 # ----- like another tensor -----
@@ -445,7 +447,7 @@ def _random_range(dtype, low=0, high=None):
         return _span("random_", low, high, dtype)
     if dtype.is_complex:
         return 0, 1, False
-    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64) else 2**63 - 1
+    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
     return _packed(low, top + 1 - low)
 
 

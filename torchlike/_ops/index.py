@@ -8,7 +8,7 @@ import numpy as np
 
 from torchlike._base import result_layouts
 from torchlike._base.dims import broadcast_shapes, wrap_dim
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._executor.sparse import Wanted
@@ -336,7 +336,7 @@ def _check_flat(self, index, **_):
 
 def demand_long(name, index):
     """RuntimeError unless the index tensor is int64."""
-    if index.dtype != np.int64:
+    if index.dtype != int64.np:
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {from_np(index.dtype).scalar_name}")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from torchlike._aten.python_dispatch import wrappers_alive
 from torchlike._base.dtypes import float32, float64, get_default_dtype
+from torchlike._base.home import home
 from torchlike._base.layout import preserve_strides
 from torchlike._base.state import enable_grad, no_grad, state
 from torchlike._core.dispatch.dispatch import call
@@ -221,7 +222,7 @@ class GroupOptimizer(Optimizer):
         """Whether a step is this library's, and nobody is told of it."""
         hooks = self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or hooked_everywhere()
         owner = next(c for c in type(self).__mro__ if "step" in vars(c))
-        return not hooks and "step" not in self.__dict__ and owner.__module__.startswith("torchlike.optim.")
+        return not hooks and "step" not in self.__dict__ and home(owner.__module__).startswith("torchlike.optim.")
 
     def _state_of(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         kept = self.state[p]

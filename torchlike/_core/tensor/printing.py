@@ -354,7 +354,7 @@ def _unnamed_dtypes(valueless: bool) -> set[str]:
     default = dtypes.get_default_dtype().name
     if valueless:
         return {default}
-    return {default, "complex128" if default == "float64" else "complex64", "int64", "bool"}
+    return {default, "complex128" if default == "float64" else "complex64", dtypes.int64.name, "bool"}
 
 
 def _autograd_suffix(t: Tensor) -> list[str]:

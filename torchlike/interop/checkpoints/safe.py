@@ -14,6 +14,7 @@ from typing import Any
 import torchlike._base.dtypes as dtypes
 import torchlike._tensor as _tensor
 import torchlike._utils as _utils
+from torchlike._base.bits import X64
 from torchlike._base.device import device as Device
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import LAYOUTS, Tensor
@@ -112,6 +113,8 @@ def constant_named(module: str, name: str) -> Any:
         return STORAGES[name]
     if module in ("torch", "torch.storage") and name == "UntypedStorage":
         return dtypes.uint8
+    if not X64 and (module, name) == ("torch", "uint64"):  # whose storages are of bytes, not said to be of this type
+        raise NotImplementedError("load(): the file names torch.uint64, and jax runs with 32 bits (JAX_ENABLE_X64=0)")
     found = dtypes.ALIASES.get(name) if module == "torch" else None
     return found if isinstance(found, dtypes.dtype) else None
 
