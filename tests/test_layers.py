@@ -25,7 +25,7 @@ futures
 _jit_internal
 accelerator xpu onnx multiprocessing
 amp interop.jax_functions
-random linalg fft signal special backends cpu cuda distributed
+random linalg fft signal sparse special backends cpu cuda distributed
 _logging autograd nn masked
 func
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
