@@ -1,5 +1,6 @@
 """torch.hub: files and models from the network and from local folders."""
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -14,6 +15,9 @@ from urllib.request import Request, urlopen
 from torchlike import serialization
 from torchlike.interop.alias import missing_names
 
+with contextlib.suppress(ImportError):  # programs take the bar from here
+    from tqdm.auto import tqdm as tqdm
+
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 __getattr__ = missing_names(__name__)
@@ -24,9 +28,12 @@ _chosen: dict[str, str] = {}
 
 def get_dir() -> str:
     """The folder of downloads: what :func:`set_dir` said, or ``hub`` in TORCH_HOME, or in torch's folder of caches."""
+    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
     caches = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(caches, "torch")))
-    return _chosen.get("dir") or os.path.join(home, "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(caches, "torch")))
 
 
 def set_dir(d: str | os.PathLike) -> None:

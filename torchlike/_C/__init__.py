@@ -12,6 +12,7 @@ from torchlike._C import _autograd as _autograd
 from torchlike._C import _functions as _functions
 from torchlike._C import _functorch as _functorch
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
+from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403
@@ -40,6 +41,7 @@ from torchlike._core.autograd.graph_task import (
 from torchlike._core.autograd.graph_task import _current_graph_task_id as _current_graph_task_id
 from torchlike._core.autograd.graph_task import _will_engine_execute_node as _will_engine_execute_node
 from torchlike._core.dispatch.dispatch_keys import DispatchKey as DispatchKey
+from torchlike._core.dispatch.dispatch_keys import DispatchKeySet as DispatchKeySet
 from torchlike._core.tensor.size import Size as Size
 from torchlike._core.tensor.tensor import Tensor as TensorBase
 from torchlike._decl.function_schema import Argument as Argument
@@ -52,8 +54,9 @@ from torchlike.interop.lazy import on_first_use
 __getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [
-    "Argument", "DispatchKey", "FunctionSchema", "Generator", "Size", "TensorBase", "_AutoDispatchBelowAutograd",
-    "_DisableTorchDispatch", "_InferenceMode", "_WeakTensorRef", "_autocast_supported_devices", "_autograd",
+    "Argument", "DispatchKey", "DispatchKeySet", "FunctionSchema", "Generator", "Size", "TensorBase",
+    "_AutoDispatchBelowAutograd", "_DisableTorchDispatch", "_ExcludeDispatchKeyGuard", "_InferenceMode",
+    "_WeakTensorRef", "_autocast_supported_devices", "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_dispatch_impl", "_functions", "_get_tracing_state", "_is_any_autocast_enabled",
     "_is_autocast_available",

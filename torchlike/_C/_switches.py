@@ -1,6 +1,12 @@
 """Modes set by a call alone."""
 
+from contextlib import ExitStack
+from typing import Any
+
 from torchlike._base.state import state, switch_grad
+from torchlike._core.autocast.settings import is_autocast_enabled, set_autocast_enabled, supported_devices
+from torchlike._core.dispatch.dispatch_keys import AUTOCAST, AUTOGRAD, DEVICES, UNUSED, DispatchKeySet
+from torchlike._library.excluded_keys import AutoDispatchBelowAutograd
 
 
 def _set_grad_enabled(enabled: bool) -> None:
@@ -23,3 +29,29 @@ def _set_multithreading_enabled(enabled: bool) -> None:
             f"set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not {type(enabled).__name__}"
         )
     state.multithreading = enabled
+
+
+class _ExcludeDispatchKeyGuard:
+    """A context that calls pass the layers of some keys by: those of autocast and of autograd.
+
+    Keys that no call here meets change nothing; NotImplementedError for those of devices and composites.
+    """
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        names = {key.name for key in keys.keys}
+        if wrong := sorted(names - UNUSED - AUTOGRAD - AUTOCAST):
+            raise NotImplementedError(f"_ExcludeDispatchKeyGuard: {', '.join(wrong)} cannot be excluded in torchlike")
+        self._autocast = [d for d in supported_devices() if f"Autocast{DEVICES[d]}" in names]
+        self._autograd = bool(names & AUTOGRAD)
+
+    def __enter__(self) -> None:
+        with ExitStack() as stack:
+            for kind in filter(is_autocast_enabled, self._autocast):
+                set_autocast_enabled(kind, False)
+                stack.callback(set_autocast_enabled, kind, True)
+            if self._autograd:
+                stack.enter_context(AutoDispatchBelowAutograd())
+            self._undo = stack.pop_all()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._undo.close()

@@ -4,7 +4,9 @@ What a namespace holds comes from its *source*, asked when a name is first looke
 for ``aten``), and from :func:`register`.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torchlike._ops as _module
@@ -281,6 +283,14 @@ class OpNamespace:
         return f"<module 'torch.ops.{self.name}' from 'torch.ops'>"
 
 
+class LibraryError(NotImplementedError, OSError):
+    """A compiled library is none for torchlike."""
+
+
+# {(folder, name of the file): what defines the operators of that library}
+BROUGHT: dict[tuple[str, str], Callable[[], None]] = {}
+
+
 class Ops:
     """``torch.ops``: the namespaces as attributes; a new name is a new, empty namespace."""
 
@@ -294,13 +304,19 @@ class Ops:
         setattr(self, name, namespace)
         return namespace
 
-    def load_library(self, path: str) -> None:
-        """Libraries of PyTorch operators cannot be loaded.
+    def load_library(self, path: str | os.PathLike) -> None:
+        """Define the operators of a library that torchlike brings itself (torchvision's); no other can be loaded.
 
         Raises:
-            NotImplementedError: always; it names what to use instead.
+            NotImplementedError, an OSError too, as PyTorch's for a library that does not fit: it names what to use.
         """
-        raise NotImplementedError(
+        file = Path(path)
+        bring = BROUGHT.get((file.parent.name, file.stem.partition(".")[0]))
+        if bring is not None:
+            bring()
+            self.loaded_libraries.add(str(path))
+            return
+        raise LibraryError(
             f"torch.ops.load_library({str(path)!r}): torchlike has no PyTorch dispatcher that a compiled library could "
             "register with; compile the source with torch.utils.cpp_extension.load(), or declare the operator with "
             "torch.library.custom_op()"

@@ -28,9 +28,7 @@ def demand_used(name: str, operator: str) -> None:
     """NotImplementedError for a key whose layer torchlike does not let kernels be registered with."""
     if name in UNUSED:
         hint = ""
-        if name.startswith("Autocast"):
-            hint = "; use torch.library.register_autocast()"
-        elif name == "FuncTorchBatched":
+        if name == "FuncTorchBatched":
             hint = "; use torch.library.register_vmap()"
         elif name == "Python":
             hint = "; use torch.library.register_torch_dispatch()"

@@ -16,6 +16,7 @@ from torchlike._base.state import AUTOCAST, below_autograd, state
 from torchlike._core.autocast.composite import off
 from torchlike._core.autocast.custom import all_cast
 from torchlike._core.autocast.layer import types_of
+from torchlike._core.dispatch.dispatch_keys import DEVICES
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor.mutation import bump
 from torchlike._core.tensor.tensor import Tensor
@@ -66,15 +67,23 @@ class Operator:
         args, kwargs = self.binder(args, kwargs)
         if self in BELOW.seen:
             return self._seen(args, kwargs)
-        if self.autocast and state.active & AUTOCAST:
+        if state.active & AUTOCAST:
             return self._autocast(args, kwargs)
         return self._transformed(args, kwargs)
 
     def _autocast(self, args: tuple, kwargs: dict) -> Any:
-        """Cast the arguments, if autocast is on where one of them is and the operator says to what; the rest is off."""
+        """Cast the arguments, if autocast is on where one of them is and the operator says to what; the rest is off.
+
+        A kernel for autocast is called as it is: what it calls itself is under autocast unless it says otherwise.
+        """
         places = {t.device.type for t in tensors((*args, *kwargs.values()))}
         for kind in state.autocast.on:
-            if kind in self.autocast and places & types_of(kind):
+            if not places & types_of(kind):
+                continue
+            kernel = self.kernels.get(f"Autocast{DEVICES[kind]}")
+            if kernel is not None:
+                return results.checked(self.schema, kernel(*args, **kwargs))
+            if kind in self.autocast:
                 args, kwargs = [all_cast(x, kind, self.autocast[kind]) for x in (args, kwargs)]
                 with off():
                     return self._transformed(args, kwargs)
