@@ -42,17 +42,22 @@ _CACHE = compiling.cache(KEPT) if compiling.READY else None
 
 
 def jit(
-    function: Callable[..., Any], name: Identity = None, donated: Indices = (), closed: ClosedJaxpr | None = None
+    function: Callable[..., Any],
+    name: Identity = None,
+    donated: Indices = (),
+    closed: ClosedJaxpr | None = None,
+    well: bool = False,
 ) -> Any:
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
     Args:
         name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
         closed: the jaxpr that it is traced to for arguments of certain kinds, if that is known.
+        well: compile it well at once; for few kernels, whose results are to be the same bits from the first call on.
     """
     if _CACHE is None:
         return jax.jit(function, donate_argnums=donated)
-    miss = Miss(function, name, donated, closed)
+    miss = Miss(function, name, donated, closed, well)
     new = compiling.pjit(function, miss, _CACHE, donated)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
     new.results = miss.results
@@ -116,12 +121,17 @@ class _ByNumpy:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text", "_last")
+    __slots__ = ("function", "name", "donated", "closed", "well", "calls", "_plain", "_text", "_last")
 
     def __init__(
-        self, function: Callable[..., Any], name: Identity, donated: Indices, closed: ClosedJaxpr | None = None
+        self,
+        function: Callable[..., Any],
+        name: Identity,
+        donated: Indices,
+        closed: ClosedJaxpr | None = None,
+        well: bool = False,
     ) -> None:
-        self.function, self.name, self.donated, self.closed = function, name, donated, closed
+        self.function, self.name, self.donated, self.closed, self.well = function, name, donated, closed, well
         self.calls: dict = {}
         self._plain: Any = None
         self._text: str | None = None
@@ -140,7 +150,7 @@ class Miss:
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
         parts = 1 + len(call.leaves) // FEW
-        if call.size > LARGE * parts:
+        if self.well or call.size > LARGE * parts:
             return self._first(self._code(call, "well", args), call, args)
         key = call.tree, call.kinds
         counted = self.calls.pop(key, None)  # the one used last stands last
