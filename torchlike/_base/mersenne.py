@@ -52,7 +52,8 @@ class Mersenne:
     def seed(self, seed: int) -> None:
         """Start over from ``seed``."""
         self._source.seed(seed & 0xFFFFFFFF)
-        self._fresh, self.normal = True, None
+        self._fresh = True
+        self.normal: float | None = None
 
     def words(self, n: int) -> np.ndarray:
         """The next ``n`` words, uint32."""
@@ -96,7 +97,7 @@ class Mersenne:
             record["left"], record["next"] = _KEY + 1 - found["pos"], found["pos"]
         if self.normal is not None:
             record["normal"], record["has_normal"] = self.normal, 1
-        return np.frombuffer(record.tobytes(), np.uint8)
+        return np.frombuffer(bytearray(record.tobytes()), np.uint8)
 
     def restore(self, given: State) -> None:
         """Go back to a state that :func:`parsed` read."""

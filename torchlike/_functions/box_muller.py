@@ -108,7 +108,7 @@ def _block(u: jax.Array, angle: jax.Array, mean: Any, std: Any) -> tuple[jax.Arr
     return _samples(u, angle, mean, std, _Jax)
 
 
-_compiled = jit(_block, ("normal_block", _block), well=True)
+_compiled = jit(_block, ("normal_block", _block), exact=True)
 
 
 def normal_pairs(words: np.ndarray, mean: float, std: float) -> np.ndarray:

@@ -104,7 +104,7 @@ def draw(name, generator, device=None, sample=None):
         target = devices.jax_device(device)
         if target == jax.devices()[0]:
             target = None
-    if sample is not None and source.stream == "torch" and device is not None and device.type == "cpu" and _eager():
+    if sample is not None and from_torch(source, device):
         with source._lock:
             numbers = sample(source.engine)
         if numbers is not None:
@@ -118,9 +118,13 @@ def draw(name, generator, device=None, sample=None):
     return source.draw().view(_Words)
 
 
-def _eager():
-    """Whether calls run at once, one by one, so that each can be given numbers that are made now."""
-    if state.capture is not None or _KEYS.current is not None or not trace_state_clean():
+def from_torch(generator, device):
+    """Whether eager draws are PyTorch's numbers: calls run at once, so that each can be given numbers made now."""
+    if (default_generator if generator is None else generator).stream != "torch":
+        return False
+    if device is None or device.type != "cpu" or state.capture is not None or _KEYS.current is not None:
+        return False
+    if not trace_state_clean():
         return False
     return not any(level.maps for level in state.levels)
 
@@ -206,6 +210,24 @@ def get_rng_state():
 def set_rng_state(new_state):
     """Put the default generator into a state that :func:`get_rng_state` gave."""
     default_generator.set_state(new_state)
+
+
+def set_rng(stream):
+    """Choose where eager draws on the CPU take their numbers, by the default generator and by those made from now on.
+
+    Args:
+        stream: "torch", the default: PyTorch's numbers, made on the host. "threefry": numbers that are a function of
+            seed and counter alone, made by the device, the same on every device and in compiled functions.
+
+    The stream starts over from the last seed if it is another one than before. ValueError for another name.
+
+    >>> import torchlike
+    >>> torchlike.set_rng("threefry")
+    >>> torchlike.get_rng_state().shape
+    torch.Size([16])
+    >>> torchlike.set_rng("torch")
+    """
+    default_generator.stream = stream
 
 
 @contextlib.contextmanager

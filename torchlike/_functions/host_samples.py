@@ -86,7 +86,7 @@ def unit(place: Place, e: Mersenne) -> Numbers:
 def normal(place: Place, e: Mersenne, mean: float = 0.0, std: float = 1.0) -> Numbers:
     """Normal samples; of complex ones both parts have the mean, and half the variance."""
     if place.dtype.is_complex:
-        std *= math.sqrt(0.5)
+        std /= math.sqrt(2)
     return _inexact(place, lambda n, kind, contiguous: samples.normal(e, n, kind, mean, std, contiguous))
 
 

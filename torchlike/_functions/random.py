@@ -505,12 +505,20 @@ def normal(
         return _flagged(new, requires_grad) if out is None else put(out, value_of(new)) or out
     if not tensors[1]:
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-        sample = partial(host.normal, host.Place(mean.shape, mean.dtype))
+        sample = partial(host.normal, host.Place(mean.shape, mean.dtype), std=std)
         return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out, (), sample)
     op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
-    shape = np.broadcast_shapes(tuple(std.shape), tuple(mean.shape) if tensors[0] else ())
-    sample = partial(host.normal, host.Place(shape, mean.dtype if tensors[0] else std.dtype))
+    sample = partial(_around, mean if tensors[0] else std, std)
     return _sampled(op, "normal", (mean, std), generator, out, (), sample)
+
+
+def _around(first, second, engine):
+    """Standard normal samples for two tensors, which are broadcast."""
+    try:
+        shape = np.broadcast_shapes(tuple(first.shape), tuple(second.shape))
+    except ValueError:  # the operator is going to say so
+        return None
+    return host.normal(host.Place(shape, first.dtype), engine)
 
 
 @function()

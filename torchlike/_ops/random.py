@@ -357,6 +357,8 @@ def _zeros(aval):
     saved="mean_sym_sizes",
 )
 def normal_tensor_float(mean, words, std):
+    if jnp.asarray(words).dtype != np.uint32:  # numbers that have the deviation already
+        std = 1
     return _scaled(words, mean, std, _normal_kind(mean))
 
 
@@ -484,7 +486,7 @@ def stays(words, shape, p):
 
 
 def _noise(keep, p, dtype):
-    return jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(dtype)
+    return jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float64)), 0).astype(dtype)
 
 
 def _dropped(x, keep, p):

@@ -29,7 +29,7 @@ def format_strides(shape: Sequence[int], memory_format: MemoryFormat) -> tuple[i
     return channels_last_strides(shape, 4 if memory_format is channels_last else 5)
 
 
-def new_strides(shape: Sequence[int], memory_format: MemoryFormat | None, layout: Layout | None) -> Sequence[int]:
+def new_strides(shape: Sequence[int], memory_format: MemoryFormat | None, layout: Layout | None) -> tuple[int, ...]:
     """The strides of a new tensor in a memory format; ``layout`` is what preserve_format preserves."""
     if memory_format is preserve_format:
         return contiguous_strides(shape) if layout is None else preserve_strides(layout)

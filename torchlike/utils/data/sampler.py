@@ -54,9 +54,7 @@ class Order:
 
     def seed(self) -> int:
         """A seed of 63 bits."""
-        seeds = self._drawn(
-            lambda e: samples.any_integers(e, 1, 2**63, True), lambda g: g.integers(2**63 - 1, size=1)
-        )
+        seeds = self._drawn(lambda e: samples.any_integers(e, 1, 2**63, True), lambda g: g.integers(2**63 - 1, size=1))
         return int(seeds[0])
 
     def weighted(self, weights: np.ndarray, n: int) -> np.ndarray:
