@@ -1,7 +1,7 @@
 """What a tensor is filled with from PyTorch's stream: :mod:`samples` for its shape, dtype and order in memory.
 
-Each function takes the parameters of a distribution, the place to be filled, and the engine; it gives a flat array,
-or None, with the engine untouched, where the operator is going to refuse the call.
+Each function takes the parameters of a distribution, the place to be filled, and the engine; it gives an array of
+the place's shape, or None, with the engine untouched, where the operator is going to refuse the call.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _filled(place: Place, make: Callable[[int, bool], np.ndarray]) -> Numbers:
     """``make(how many, whether they are contiguous)`` in the order in which the place's elements lie in memory."""
     shape, strides = place.shape, place.strides
     if strides is None or tuple(strides) == contiguous_strides(shape):
-        return make(math.prod(shape), True)
+        return make(math.prod(shape), True).reshape(shape)
     if any(step == 0 and size > 1 for step, size in zip(strides, shape, strict=True)):
         return None  # elements that share memory: refused
     order = sorted(range(len(shape)), key=lambda d: -strides[d])
     numbers = make(math.prod(shape), False).reshape([shape[d] for d in order])
-    return np.ascontiguousarray(numbers.transpose(np.argsort(order))).reshape(-1)
+    return np.ascontiguousarray(numbers.transpose(np.argsort(order)))
 
 
 def _real(place: Place) -> bool:

@@ -291,8 +291,8 @@ def _slopes_of(input, lower, upper, engine):
     """Slopes for the elements that are not positive, the only ones for which PyTorch draws."""
     if not input.dtype.is_floating_point:
         return None
-    negative = values_of(input).reshape(-1) <= 0
-    slopes = np.ones(negative.size)
+    negative = values_of(input) <= 0
+    slopes = np.ones(negative.shape)
     slopes[negative] = host.samples.uniform(engine, int(negative.sum()), slopes.dtype, lower, upper)
     return slopes
 
