@@ -1,6 +1,8 @@
 """Random numbers of the CPU: PyTorch's own, from the same seed and from the same state."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -517,6 +519,49 @@ def test_vmap_and_grad():
         return t.func.grad(lambda x: (t.nn.functional.dropout(x, 0.5) * t.rand(20)).sum())(t.ones(20))
 
     close(grads)
+
+
+# ----- what has numbers of its own -----
+
+OWN = {
+    "torch.poisson": lambda t: t.poisson(t.full((20,), 5.0)),
+    "torch.binomial": lambda t: t.binomial(t.full((20,), 9.0), t.full((20,), 0.4)),
+    "torch._standard_gamma": lambda t: t._standard_gamma(t.full((20,), 2.0)),
+    "torch._sample_dirichlet": lambda t: t._sample_dirichlet(t.full((5, 4), 2.0)),
+}
+
+
+def test_the_table_of_exceptions():
+    """docs/porting.md names the draws that are not PyTorch's, all of them and no others."""
+    page = (Path(__file__).parents[1] / "docs" / "porting.md").read_text()
+    assert set(re.findall(r"^\| `(torch\.\w+)` \| the counter's stream \|$", page, re.MULTILINE)) == set(OWN)
+    for draw in OWN.values():
+        torch.manual_seed(0), torchlike.manual_seed(0)
+        before = np.delete(state(torchlike), slice(5016, 5024))
+        assert not np.allclose(as_numbers(draw(torch)), as_numbers(draw(torchlike)))
+        assert (np.delete(state(torchlike), slice(5016, 5024)) == before).all()
+
+
+SAMPLED = {
+    "Normal": lambda d, v: d.Normal(v(0.5), v(2.0)),
+    "Uniform": lambda d, v: d.Uniform(v(0.5), v(2.0)),
+    "Exponential": lambda d, v: d.Exponential(v(2.0)),
+    "Laplace": lambda d, v: d.Laplace(v(0.5), v(2.0)),
+    "Gumbel": lambda d, v: d.Gumbel(v(0.5), v(2.0)),
+    "Cauchy": lambda d, v: d.Cauchy(v(0.5), v(2.0)),
+    "LogNormal": lambda d, v: d.LogNormal(v(0.5), v(0.3)),
+    "Categorical": lambda d, v: d.Categorical(v([0.1, 0.2, 0.7])),
+    "Multinomial": lambda d, v: d.Multinomial(10, v([0.1, 0.2, 0.7])),
+    "Bernoulli": lambda d, v: d.Bernoulli(v(0.3)),
+    "Geometric": lambda d, v: d.Geometric(v(0.3)),
+    "MultivariateNormal": lambda d, v: d.MultivariateNormal(v([0.5, 0.2]), v([[1.0, 0.2], [0.2, 1.0]])),
+    "RelaxedOneHotCategorical": lambda d, v: d.RelaxedOneHotCategorical(v(0.5), v([0.3, 0.7])),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_distributions(name):
+    close(lambda t: SAMPLED[name](t.distributions, t.tensor).sample((20,)))
 
 
 # ----- data -----

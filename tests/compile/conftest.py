@@ -1,4 +1,4 @@
-"""Compiled functions draw by the counter, eager code on the CPU as PyTorch does; to be compared, both draw by the counter."""
+"""Compiled functions draw by the counter; here eager code does so too, since the two are compared."""
 
 import pytest
 
