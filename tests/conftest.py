@@ -32,8 +32,10 @@ import numpy as np
 import pytest
 import torch
 from jax._src.interpreters import mlir
+from narrow_kit import leave_out, narrow_pytorch
 
 import torchlike
+from torchlike._base.bits import X64
 from torchlike._base.rng import default_generator
 from torchlike._executor.recorded import cut
 
@@ -65,6 +67,9 @@ def _context() -> mlir.ir.Context:
 
 
 mlir.make_ir_context = _context
+
+if not X64:
+    narrow_pytorch()
 
 # Tests run in several processes, and small tensors gain nothing from more threads.
 torch.set_num_threads(1)
@@ -112,6 +117,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
     order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}
     items.sort(key=order.__getitem__)
+    if not X64:
+        leave_out(items)
 
 
 def pytest_collection_finish() -> None:

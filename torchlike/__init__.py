@@ -15,8 +15,10 @@ from torchlike import _setup as _setup  # settings of jax; first
 with _setup.PAUSED:
     from torchlike import version as version
     from torchlike._api import *  # noqa: F403
+    from torchlike._base.dtypes import WIDE_NAMES
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
+    from torchlike._executor.execution import x64 as x64
     from torchlike._functions.generator import set_rng as set_rng
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
@@ -45,6 +47,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import jit as jit
     from torchlike import library as library
     from torchlike import linalg as linalg
+    from torchlike import masked as masked
     from torchlike import multiprocessing as multiprocessing
     from torchlike import nn as nn
     from torchlike import onnx as onnx
@@ -54,9 +57,11 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
     from torchlike import signal as signal
+    from torchlike import sparse as sparse
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing
+    from torchlike import torch_version as torch_version
     from torchlike import types as types
     from torchlike import utils as utils
     from torchlike import xpu as xpu
@@ -81,5 +86,6 @@ __getattr__, __dir__ = on_first_use(
         "load": "serialization",
         "save": "serialization",
         "vmap": "func",
-    },
+    }
+    | dict.fromkeys(WIDE_NAMES, "_wide"),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, ModuleType
 from typing import NoReturn
 
-from torchlike._decl.explain import describe, find
+from torchlike.interop import tracebacks
 from torchlike.interop.alias import install_as_torch
 
 # The code, the module to run it in, and argv[0].
@@ -22,8 +23,8 @@ usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike explain NAME ...
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
-tracebacks are those of `python SCRIPT` and `python -m MODULE`. Processes that the program spawns are
-plain Python processes: there, `torch` is torchlike only after torchlike.install_as_torch().
+tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchlike and jax are left out of
+tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
 explain shows what the declaration of an operator says, such as `amax`.
 """
 
@@ -46,10 +47,11 @@ def main(arguments: list[str]) -> None:
 
 def explain(names: list[str]) -> None:
     """Print the declarations of these operators; status 1 if one has none."""
-    unknown = [name for name in names if not find(name)]
+    declarations = importlib.import_module("torchlike._decl.explain")  # which `run` has no use for
+    unknown = [name for name in names if not declarations.find(name)]
     for name in names:
-        for op in find(name):
-            print(describe(op))
+        for op in declarations.find(name):
+            print(declarations.describe(op))
     if unknown:
         _refuse(f"torchlike declares no operator called {', '.join(unknown)}", 1)
 
@@ -63,7 +65,7 @@ def run(prepare: Callable[[], Script], arguments: list[str]) -> None:
         sys.modules["__main__"] = program
         exec(code, program.__dict__)
     except BaseException:
-        _hide_this_file_in_tracebacks()
+        tracebacks.install()  # over a hook of the program's own
         raise
 
 
@@ -115,27 +117,6 @@ def _main_module(spec: ModuleSpec | None, path: str | None, loader: object) -> M
         __builtins__=sys.modules["builtins"],
     )
     return program
-
-
-def _hide_this_file_in_tracebacks() -> None:
-    """Have the interpreter report the error at hand as ever, less the frames that led to the program."""
-    show = sys.excepthook  # the program may have set its own
-
-    def trimmed(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-        trace = _after_this_file(trace)
-        show(kind, value.with_traceback(trace), trace)
-
-    sys.excepthook = trimmed
-
-
-def _after_this_file(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback below the last frame of this file."""
-    below = trace
-    while trace is not None:
-        here = trace.tb_frame.f_code.co_filename == __file__
-        trace = trace.tb_next
-        below = trace if here else below
-    return below
 
 
 def _refuse(message: str, status: int) -> NoReturn:

@@ -4,6 +4,9 @@ import jax
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.bits import X64
+
+_BITS = 64 if X64 else 32
 
 
 def largest(dtype):
@@ -35,14 +38,14 @@ def span(name, low, high, dtype):
 
 def packed(low, span):
     """(low, the number of integers as an int64 or None for 2**64 of them, whether it needs more than 32 bits)."""
-    if span == 2**64:
+    if span == 2**_BITS:
         return low, None, True
-    return low, span if span < 2**63 else span - 2**64, span >= 2**32
+    return low, span if span < 2 ** (_BITS - 1) else span - 2**_BITS, span >= 2**32
 
 
 def unpacked(packed):
     """The number of integers, from how :func:`packed` passes it on."""
-    return 2**64 if packed is None else packed % 2**64
+    return 2**_BITS if packed is None else packed % 2**_BITS
 
 
 def random_range(dtype, low=0, high=None):
@@ -51,5 +54,5 @@ def random_range(dtype, low=0, high=None):
         return span("random_", low, high, dtype)
     if dtype.is_complex:
         return 0, 1, False
-    top = largest(dtype) if not (low < 0 and dtype is dtypes.int64) else 2**63 - 1
+    top = largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
     return packed(low, top + 1 - low)

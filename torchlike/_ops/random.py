@@ -13,6 +13,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts, rng
+from torchlike._base.bits import X64
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import unseen
@@ -54,7 +55,7 @@ def numbers(words, shape, dtype, make):
 
 def uniform01(words, shape, dtype):
     """Samples of [0, 1), all multiples of 2**-(digits of ``dtype``)."""
-    dtype = np.dtype(dtype)
+    dtype = widest(dtype)
     if jnp.asarray(words).dtype != np.uint32:
         return jnp.asarray(words).reshape(shape).astype(dtype)
     n = math.prod(shape)
@@ -72,7 +73,7 @@ def uniform01(words, shape, dtype):
 
 def gaussian(words, shape, dtype):
     """Samples of the standard normal distribution; complex ones have variance 1 in all."""
-    dtype = np.dtype(dtype)
+    dtype = widest(dtype)
     if jnp.asarray(words).dtype != np.uint32:
         return jnp.asarray(words).reshape(shape).astype(dtype)
     if dtype.kind == "c":
@@ -126,6 +127,8 @@ def _integers(words, shape, low, span, wide):
 
     A span of 2**63 and more comes as the negative int64 of the same bits."""
     n = math.prod(shape)
+    if not X64:
+        return _integers32(bits(words, n), low, span).reshape(shape)
     low = jnp.asarray(low).astype(np.int64)
     if span is None:  # all 2**64 of them
         pair = bits(words, 2 * n).astype(np.uint64)
@@ -137,6 +140,17 @@ def _integers(words, shape, low, span, wide):
     else:
         offset = lax.shift_right_logical(bits(words, n).astype(np.uint64) * span, np.uint64(32))
     return (offset.astype(np.int64) + low).reshape(shape)
+
+
+def _integers32(random, low, span):
+    """The same of int32, by 32-bit arithmetic: the high half of the product of 32 random bits and the span."""
+    if span is None:
+        return lax.bitcast_convert_type(random, np.int32)
+    span, low = (jnp.asarray(x).astype(np.int32) for x in (span, low))
+    (a, b), (c, d) = ((x >> 16, x & 0xFFFF) for x in (random, lax.bitcast_convert_type(span, np.uint32)))
+    middle = a * d + (b * d >> 16)
+    high = a * c + (middle >> 16) + (b * c + (middle & 0xFFFF) >> 16)
+    return lax.bitcast_convert_type(high, np.int32) + low
 
 
 @op(
@@ -441,7 +455,7 @@ def multinomial(self, words, num_samples, replacement):
     ``weight / exponential`` are taken (exponential races)."""
     weights = self.astype(_computed(self.dtype))
     words = jnp.asarray(words)
-    if words.dtype == np.int64:
+    if jnp.issubdtype(words.dtype, jnp.signedinteger):
         return words.reshape(*self.shape[:-1], num_samples)
     if words.dtype != np.uint32:  # exponential samples
         race = self / words.reshape(self.shape).astype(self.dtype)

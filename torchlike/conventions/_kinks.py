@@ -171,7 +171,7 @@ def _differences(op: Op, case: Case) -> list[tuple[str, str, str, str, str]] | N
         if a is None:
             continue
         differ = ~np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True)
-        for i in np.flatnonzero(differ) if op.strides else [None] * bool(differ.any()):
+        for i in np.flatnonzero(differ) if op.pointwise else [None] * bool(differ.any()):
             x, y = (_table.numbers(v if i is None else v[i]) for v in (a, b))
             found.append((_point(arguments | chosen, i), name, x, y, source))
     return found
