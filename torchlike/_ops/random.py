@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts, rng
-from torchlike._base.bits import X64
+from torchlike._base.bits import X64, widest
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import unseen
