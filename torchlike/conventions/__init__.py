@@ -24,4 +24,7 @@ from torchlike.conventions._report import Report as Report
 from torchlike.conventions._report import Reports as Reports
 from torchlike.conventions._report import report as report
 
-__all__ = ["Derivation", "DescentFields", "Kink", "Kinks", "Report", "Reports", "derivation", "descent_fields", "from_jax", "kinks", "report", "to_jax"]
+__all__ = [
+    "Derivation", "DescentFields", "Kink", "Kinks", "Report", "Reports", "derivation", "descent_fields", "from_jax",
+    "kinks", "report", "to_jax",
+]  # fmt: skip

@@ -120,13 +120,14 @@ def _complex_steps(r: Report) -> list[tuple[str, str, str]]:
          f"W = {_shown(w)}; CW = {_shown(cw)}"),
         ("The first-order expansion", "f(z + t) = f(z) + W t + CW conj(t) + o(t)",
          f"t = {_shown(t)}: W t + CW conj(t) = {_shown(w * t + cw * np.conj(t))}; " + (
-             "f is differentiable here" if r.differentiable else "f is not differentiable here: W and CW are a choice")),
+             "f is differentiable here" if r.differentiable else
+             "f is not differentiable here: W and CW are a choice")),
         ("Holomorphic functions", "CW = 0: f(z + t) = f(z) + W t, as for a real derivative",
          "holds" if r.holomorphic else "not here"),
         ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_shown(v)}"),
-        ("PyTorch: the gradient is the direction in which L rises fastest", "L(z + t) = L(z) + Re(conj(g) t) for every "
-         "t; g = conj(v) CW + v conj(W)", f"g = {_shown(np.conj(v) * cw + v * np.conj(w))}; in reals: J^T [Re v, Im v] = "
-         f"{_pair(dx, dy, v)}"),
+        ("PyTorch: the gradient is the direction in which L rises fastest",
+         "L(z + t) = L(z) + Re(conj(g) t) for every t; g = conj(v) CW + v conj(W)",
+         f"g = {_shown(np.conj(v) * cw + v * np.conj(w))}; in reals: J^T [Re v, Im v] = {_pair(dx, dy, v)}"),
         ("JAX: the gradient is the linear form itself", "L(z + t) = L(z) + Re(g t) for every t; g = v W + conj(v CW)",
          f"g = {_shown(v * w + np.conj(v * cw))}; in reals: J^T [Re v, -Im v] = "
          f"{_pair(dx, dy, np.conj(v))} = [Re g, -Im g]"),
@@ -135,8 +136,12 @@ def _complex_steps(r: Report) -> list[tuple[str, str, str]]:
 
 
 def _pair(dx: complex, dy: complex, v: complex) -> str:
-    first, second = ((np.conj(v) * d).real for d in (dx, dy))
-    return f"[{number(first)}, {number(second)}]"
+    return f"[{number(_dot(v, dx))}, {number(_dot(v, dy))}]"
+
+
+def _dot(v: complex, d: complex) -> float:
+    """Re(conj(v) d), without the product of a zero and an infinite slope."""
+    return sum(a * b for a, b in ((v.real, d.real), (v.imag, d.imag)) if a)
 
 
 def _real_steps(r: Report) -> list[tuple[str, str, str]]:
@@ -146,8 +151,8 @@ def _real_steps(r: Report) -> list[tuple[str, str, str]]:
         ("The derivative, by forward mode", "f(x + t) = f(x) + f'(x) t + o(t)", f"f'(x) = {_shown(dx)}; " + (
             "f is differentiable here" if r.differentiable else "f is not differentiable here: f'(x) is a choice")),
         ("The cotangent v weighs the result", "L = Re(conj(v) f) in PyTorch; L = Re(v f) in JAX", f"v = {_shown(v)}"),
-        ("PyTorch", "g = Re(conj(v) f'(x))", f"g = {number((np.conj(v) * dx).real)}"),
-        ("JAX", "g = Re(v f'(x))", f"g = {number((v * dx).real)}"),
+        ("PyTorch", "g = Re(conj(v) f'(x))", f"g = {number(_dot(v, dx))}"),
+        ("JAX", "g = Re(v f'(x))", f"g = {number(_dot(v.conjugate(), dx))}"),
     ]  # fmt: skip
     return [*steps, _verdict(r, "PyTorch(v) = JAX(conj(v))")]
 
@@ -160,7 +165,10 @@ def _verdict(r: Report, formula: str) -> tuple[str, str, str]:
 def _draw_inputs(r: Report, ax: Any) -> None:
     z = _one(r.point)
     turn = np.exp(1j * np.linspace(0, 2 * np.pi, 200)) if r.w is not None else np.array([-1, 1])
-    arrows = {f"PyTorch: {_shown(r.pytorch)}": (_one(r.pytorch), _PYTORCH), f"JAX: {_shown(r.jax)}": (_one(r.jax), _JAX)}
+    arrows = {
+        f"PyTorch: {_shown(r.pytorch)}": (_one(r.pytorch), _PYTORCH),
+        f"JAX: {_shown(r.jax)}": (_one(r.jax), _JAX),
+    }
     size = max([1.0, *(abs(g) for g, _ in arrows.values() if np.isfinite(g))])
     circle = z + 0.5 * size * turn
     ax.plot(circle.real, circle.imag, color="0.7", label="steps t of one size")
@@ -178,10 +186,12 @@ def _draw_outputs(r: Report, ax: Any) -> None:
     f = _one(r.value)
     w, cw = (_one(r.w), _one(r.cw)) if r.w is not None else (_one(r.forward[0]), 0j)
     turn = np.exp(1j * np.linspace(0, 2 * np.pi, 200)) if r.w is not None else np.array([-1, 1])
-    image = w * turn + cw * np.conj(turn)
+    with np.errstate(invalid="ignore"):  # an infinite slope
+        image = w * turn + cw * np.conj(turn)
+    image = image[np.isfinite(image)]
     ax.plot((f + image).real, (f + image).imag, color="0.7", label="df(t) for |t| = 1")
-    size = float(max(np.nanmax(np.abs(image)), abs(w), abs(cw), 1e-3))
-    if r.w is not None:
+    size = float(np.max(np.abs(image), initial=1e-3))
+    if r.w is not None and len(image):
         t = np.exp(1j * _ANGLE)
         _arrow(ax, f, w * t, "C2", f"W t, W = {_shown(w)}")
         _arrow(ax, f + w * t, cw * np.conj(t), "C1", f"CW conj(t), CW = {_shown(cw)}")

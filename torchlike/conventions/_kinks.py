@@ -26,6 +26,7 @@ from torchlike.conventions._kink_table import Kink, Kinks, shipped, versions
 from torchlike.conventions._namesakes import KERNEL, alike, namesake, pulled
 from torchlike.conventions._points import Case, groups
 
+
 def kinks(*names: str, recompute: bool = False, progress: bool | None = None) -> Kinks:
     """The operators whose derivative differs between PyTorch and JAX at zeros, ties, bounds, infinities and NaN.
 
@@ -148,7 +149,9 @@ def _theirs(op: Op, arguments: dict, names: list[str], static: tuple, chosen: di
         gradients = _same_function(partial(found.call, **named), values, out)
         if gradients is not None:
             return found.name, gradients
-    return KERNEL, [np.asarray(rules.conj(jnp.asarray(g))) for g in pulled(_kernel(op, arguments, names, static), values)[1]]
+    return KERNEL, [
+        np.asarray(rules.conj(jnp.asarray(g))) for g in pulled(_kernel(op, arguments, names, static), values)[1]
+    ]
 
 
 def _kernel(op: Op, arguments: dict, names: list[str], static: tuple) -> Callable:

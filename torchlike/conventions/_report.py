@@ -8,8 +8,6 @@ JAX's is the transpose for Re(a b), v W + conj(v CW).
 
 from __future__ import annotations
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchlike._base.state import enable_grad, no_grad
+from torchlike._base.state import enable_grad
 from torchlike._core.conversion.convert import from_jax_array
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl import rules
