@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import jit as jit
     from torchlike import library as library
     from torchlike import linalg as linalg
+    from torchlike import masked as masked
     from torchlike import mps as mps
     from torchlike import mtia as mtia
     from torchlike import multiprocessing as multiprocessing
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
     from torchlike import signal as signal
+    from torchlike import sparse as sparse
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing

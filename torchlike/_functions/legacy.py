@@ -7,7 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor import immediate
 
 
@@ -60,7 +60,8 @@ class _TypedMeta(type):
     is_cuda = property(lambda cls: cls.place == "cuda")
 
     def __instancecheck__(cls, x):
-        return isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == cls.place
+        there = isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == cls.place
+        return there and x.layout is strided
 
     def __call__(cls, *args, device=None):
         if cls.place != "cpu":

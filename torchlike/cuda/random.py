@@ -5,8 +5,6 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import generator
-
-_GENERATOR: Any = generator.default_generator
 from torchlike.cuda._devices import demand, device_count, is_available
 from torchlike.interop.alias import missing_names
 
@@ -16,6 +14,8 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = missing_names(__name__)
+
+_GENERATOR: Any = generator.default_generator
 
 
 def manual_seed(seed: int) -> None:
