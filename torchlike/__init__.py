@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
     from torchlike import signal as signal
+    from torchlike import sparse as sparse
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing

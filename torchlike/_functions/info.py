@@ -4,6 +4,7 @@ import os
 
 import torchlike._base.device as devices
 from torchlike._base import promotion
+from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 
@@ -46,6 +47,16 @@ def is_nonzero(input):
 
 
 Tensor.is_nonzero = is_nonzero
+
+
+@function("_assert")
+def _assert(condition, message):
+    """Raise AssertionError with ``message`` unless ``condition``; what overrides functions is asked first."""
+    if condition.__class__ is not Tensor and core.asked((condition,)):
+        return core.hand_over(_assert, (condition,), (condition, message), {}, "torch._assert")
+    if not condition:
+        raise AssertionError(message)
+    return None
 
 
 def _operand(x):

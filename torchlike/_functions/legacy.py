@@ -7,7 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor import immediate
 
 
@@ -52,7 +52,8 @@ class _TypedMeta(type):
     dtype: dtypes.dtype
 
     def __instancecheck__(cls, x):
-        return isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == "cpu"
+        plain = isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == "cpu"
+        return plain and x.layout is strided
 
     def __call__(cls, *args, device=None):
         return _construct(cls.__name__, args, cls.dtype, device)

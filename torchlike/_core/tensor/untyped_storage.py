@@ -17,6 +17,7 @@ from torchlike._core.tensor.storage import Freed, Storage
 from torchlike._core.tensor.tensor import wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -206,6 +207,10 @@ class TypedStorage:
 
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
+    if isinstance(t._storage.value, SparseValue):
+        raise NotImplementedError(
+            "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
+        )
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
     if shown is None:
