@@ -21,13 +21,15 @@ _tensor storage
 version
 torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-futures
+futures _streams
 _jit_internal
-accelerator xpu onnx multiprocessing
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__
 amp interop.jax_functions
-random linalg fft signal sparse special backends cpu cuda distributed
+random linalg fft signal sparse special cpu cuda distributed
+backends
 _logging autograd nn masked
 func
+profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
