@@ -529,19 +529,19 @@ def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: in
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
-       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+       layout: OptLayout = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the lower triangle of a matrix."""
     if layout is not None:
         demand_strided("tril_indices", layout)
-    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device, requires_grad)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
-       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+       layout: OptLayout = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the upper triangle of a matrix."""
     if layout is not None:
         demand_strided("triu_indices", layout)
-    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device, requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: OptDtype = None, layout: OptLayout = None, device: DeviceLike = None,
