@@ -16,8 +16,8 @@ _REFUSED = (
     "PlaceholderObserver", "QConfigMapping", "convert", "default_dynamic_qconfig", "default_fake_quant",
     "default_observer", "default_per_channel_weight_observer", "default_qconfig", "default_weight_observer",
     "disable_fake_quant", "disable_observer", "enable_fake_quant", "enable_observer",
-    "float_qparams_weight_only_qconfig", "fuse_modules", "fuse_modules_qat", "get_default_qat_qconfig", "get_default_qconfig", "prepare", "prepare_qat",
-    "quantize", "quantize_dynamic", "quantize_qat",
+    "float_qparams_weight_only_qconfig", "fuse_modules", "fuse_modules_qat", "get_default_qat_qconfig",
+    "get_default_qconfig", "prepare", "prepare_qat", "quantize", "quantize_dynamic", "quantize_qat",
 )  # fmt: skip
 
 __all__ = ["DeQuantStub", "QConfig", "QuantStub", "QuantWrapper", *_REFUSED]  # noqa: PLE0604
