@@ -14,6 +14,7 @@ import torchlike._functions.like
 import torchlike._functions.linalg
 import torchlike._functions.lobpcg
 import torchlike._functions.loops
+import torchlike._functions.memory
 import torchlike._functions.operators
 import torchlike._functions.native
 import torchlike._functions.pointwise

@@ -175,12 +175,22 @@ def type_(self, dtype=None, non_blocking=False):
                 raise RuntimeError(f"Unimplemented backend {layout_name(self)}: type() of a compressed sparse tensor")
             place_name += "sparse."
         return f"torch.{place_name}{self.dtype.scalar_name}Tensor"
+    place = None
+    if isinstance(dtype, type) and hasattr(dtype, "tensor_type"):  # torch.FloatTensor
+        dtype = dtype.tensor_type
     if isinstance(dtype, str):
-        name = dtype.removeprefix("torch.").removeprefix("cuda.")
+        given = dtype
+        place, name = "cpu", dtype.removeprefix("torch.")
+        if name.startswith("cuda."):
+            place, name = "cuda", name.removeprefix("cuda.")
+        if not given.startswith("torch.") or name not in dtypes.TENSOR_TYPES:
+            raise ValueError(f"invalid type: {given!r}")
         if name in ("DoubleTensor", "LongTensor"):
             asked_for(name)
         dtype = dtypes.TENSOR_TYPES[name]
-    return _to(self, None, dtypes.as_dtype(dtype))
+    if not isinstance(dtype, dtypes.dtype | type):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
 
 
 @method()

@@ -13,6 +13,7 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
+from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import become, count_with, enter
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
@@ -125,14 +126,14 @@ class Tensor(TensorBase):
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
-        if self.layout is sparse_coo:
+        if LAYER.used and self.layout is sparse_coo:
             strides: tuple[int, ...] = (0,) * self.ndim
         else:
             strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
-        return 0 if self.layout is not strided else self._layout.offset
+        return 0 if LAYER.used and self.layout is not strided else self._layout.offset
 
     def dim(self) -> int:
         return self.ndim
@@ -154,7 +155,7 @@ class Tensor(TensorBase):
 
     @property
     def nbytes(self) -> int:
-        if self.layout is sparse_coo:
+        if LAYER.used and self.layout is sparse_coo:
             raise RuntimeError(
                 "nbytes is not defined for sparse tensors; add those of the indices and of the values, or multiply "
                 "numel() by element_size() for the size of the equivalent dense tensor"
@@ -162,10 +163,19 @@ class Tensor(TensorBase):
         return self.numel() * self.itemsize
 
     def data_ptr(self) -> int:
-        """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
+        """The address of the first element (0 when empty, freed or on meta). Aliases agree on it.
+
+        On the CPU what lies there can be read as long as the storage lives, and is the value as of this call; writing
+        there changes no tensor. On other devices it is a number that nobody can read.
+
+        >>> import ctypes, torchlike as torch
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> ctypes.c_float.from_address(x.data_ptr() + x.itemsize).value
+        2.0
+        """
         if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
             return 0
-        return self._storage.address + self._layout.offset * self.itemsize
+        return address(self._storage) + self._layout.offset * self.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
         if LAYER.used and self.layout is not strided:
