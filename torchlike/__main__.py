@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import NoReturn
 
+import torchlike
 from torchlike._decl.explain import describe, find
 from torchlike.interop.alias import install_as_torch
 
@@ -19,11 +20,13 @@ Script = tuple[CodeType, ModuleType, str]
 USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
+       python -m torchlike run --nproc N [OPTIONS] SCRIPT [ARGS ...]
        python -m torchlike explain NAME ...
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
-tracebacks are those of `python SCRIPT` and `python -m MODULE`. Processes that the program spawns are
-plain Python processes: there, `torch` is torchlike only after torchlike.install_as_torch().
+tracebacks are those of `python SCRIPT` and `python -m MODULE`. In processes that torch.multiprocessing spawns
+`torch` is torchlike too, in others only after torchlike.install_as_torch(). With --nproc N the script runs in N
+processes, for torch.distributed; the options are those of torchrun, and `run --nproc 1 --help` shows them.
 explain shows what the declaration of an operator says, such as `amax`.
 """
 
@@ -37,6 +40,8 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_module(name), rest)
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
+        case ["run", option, *_] if option.startswith("--"):
+            torchlike.distributed.run.main(arguments[1:])
         case ["explain", *names] if names:
             explain(names)
         case _:
@@ -57,6 +62,8 @@ def explain(names: list[str]) -> None:
 def run(prepare: Callable[[], Script], arguments: list[str]) -> None:
     """Execute a program as `__main__`, which it stays, as its atexit functions and pickles expect."""
     install_as_torch()
+    if "TORCHLIKE_SERVICE" in os.environ:  # a launcher has started this process
+        torchlike.distributed.distributed_c10d.join_launched()
     sys.argv[1:] = arguments
     try:
         code, program, sys.argv[0] = prepare()
