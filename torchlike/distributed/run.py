@@ -1,4 +1,4 @@
-"""``python -m torchlike run --nproc N SCRIPT`` and ``torch.distributed.run``: processes of one script, kept by a launcher.
+"""``torchlike run --nproc N SCRIPT`` and ``torch.distributed.run``: processes of one script, kept by a launcher.
 
 The launcher keeps jax's coordination service, so that the death of any rank is an error of the others that names it.
 """

@@ -1,4 +1,4 @@
-"""Gradients of the copies of a module in several processes: gathered in buckets as backward makes them, and averaged."""
+"""Gradients of the copies of a module in several processes: put in buckets as backward makes them, and averaged."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -170,9 +170,7 @@ class DistributedDataParallel(Module):
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
         if self.process_group is None:
-            raise RuntimeError(
-                "register_comm_hook: this process has no group; call torch.distributed.init_process_group"
-            )
+            raise RuntimeError("register_comm_hook: there is no group; call torch.distributed.init_process_group")
         if self._reducer is None:
             self._watch()
         assert self._reducer is not None
