@@ -95,7 +95,7 @@ def draw(name, generator, device=None):
                 f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
             )
         target = devices.jax_device(device)
-        if target != jax.devices()[0]:
+        if target is not devices.first():
             return fresh(jax.device_put(source.draw(), target))
     if state.capture is not None:
         return wrap(state.capture.input(source.draw(), source.draw))

@@ -118,11 +118,10 @@ def start(
             raise DistBackendError(f"{title}: {_runtime.connection.broken}")
         if compares() and group.size() > 1:
             _compare(group, number, name, [f"{kind}{static}", note, *(_kind(a) for a in arrays)])
-        arrival = _xla.Arrival(_xla.launch(kind, group.ranks, static, arrays))
+        arrival = _xla.Arrival(lambda: _xla.launch(kind, group.ranks, static, arrays))
 
     def arrive(seconds: float | None) -> Any:
-        if group.size() > 1:
-            _await(group, number, title, arrival, group.seconds() if seconds is None else seconds)
+        _await(group, number, title, arrival, group.seconds() if seconds is None else seconds)
         return finish(arrival.arrays)
 
     return Work(arrive, arrival.is_here)
@@ -139,22 +138,31 @@ def _kind(array: Any) -> str:
 def _await(group: ProcessGroup, number: int, title: str, arrival: _xla.Arrival, seconds: float) -> None:
     """Wait for a collective. DistBackendError names the ranks that did not take part."""
     begun, place = time.monotonic(), group.key("waits", number)
+    patience = min(PATIENCE, seconds / 4)
     quiet = min(SILENT, seconds / 3)
     if not arrival.wait(quiet):
-        _runtime.put(f"{place}/{group.ranks[group.rank()]}", b"")
-        arrival.wait(seconds - quiet)
-    elif arrival.error is not None:
-        _runtime.put(f"{place}/{group.ranks[group.rank()]}", b"")
+        _arrived(place, group)
+        arrival.wait(seconds - quiet - patience)
+    elif isinstance(arrival.error, jax.errors.JaxRuntimeError):
+        _arrived(place, group)
     here = arrival.is_here()
     if here and arrival.error is None:
         return
-    missing = _runtime.absent(place, group.ranks, min(PATIENCE, seconds))
+    if arrival.error is not None and not isinstance(arrival.error, jax.errors.JaxRuntimeError):
+        raise arrival.error
+    missing = _runtime.absent(place, group.ranks, patience)
     spent = time.monotonic() - begun
     reason = f" ({str(arrival.error).partition('%')[0][:200]})" if arrival.error is not None else ""
     who = f"{_runtime.named(missing)} died or did not take part" if missing else "the connection between ranks failed"
     text = f"{title}: after {spent:.1f} of {seconds:g} seconds {who}{reason}"
     _runtime.connection.broken = f"an earlier collective failed: {text}"
     raise DistBackendError(text) from arrival.error
+
+
+def _arrived(place: str, group: ProcessGroup) -> None:
+    """Let the others see that this process is at a collective."""
+    if group.size() > 1:
+        _runtime.put(f"{place}/{group.ranks[group.rank()]}", b"")
 
 
 def _compare(group: ProcessGroup, number: int, name: str, facts: list[str]) -> None:

@@ -16,6 +16,7 @@ from jax._src.lib import _jax
 from torchlike.distributed._rendezvous import World
 
 CHUNK = 1 << 20  # bytes of a value of the store: what gRPC takes in one message
+_LONG = 1 << 20  # seconds
 _LATE = re.compile(r"timed out task names:\n(.*?)\n\n", re.DOTALL)
 
 
@@ -98,21 +99,33 @@ def _start(world: World, timeout: float) -> None:
     """What ``jax.distributed.initialize`` does, but that a dead process does not end the others without a word."""
     if jax.config.jax_cpu_collectives_implementation in (None, "none"):
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    shared, seconds = distributed.global_state, max(1, round(timeout))
+    shared, seconds = distributed.global_state, max(1.0, timeout)
     if world.serves:
         shared.service = serve(world.address, world.size)
+    begun = threading.Event()
+
+    def enter() -> None:
+        client.connect()
+        begun.set()
+
     try:
-        shared.client = _jax.get_distributed_runtime_client(
-            world.address, world.rank, init_timeout=seconds, heartbeat_timeout=100, shutdown_on_destruction=False,
+        client = _jax.get_distributed_runtime_client(
+            world.address, world.rank, init_timeout=_LONG, heartbeat_timeout=100, shutdown_on_destruction=False,
             use_compression=True,
         )  # fmt: skip
-        shared.client.connect()
     except Exception as error:
-        shared.client = shared.service = None
-        raise DistNetworkError(
-            f"init_process_group: rank {world.rank} of {world.size} did not reach {world.address} within {seconds} "
-            f"seconds: is rank 0 started, and is the address right? ({_first_line(error)})"
-        ) from error
+        raise DistNetworkError(f"init_process_group: no way to {world.address} ({_first_line(error)})") from error
+    # in a thread, since jax ends the process where others do not come in time
+    threading.Thread(target=enter, daemon=True, name="torchlike-connect").start()
+    if not begun.wait(seconds):
+        others = named([rank for rank in range(world.size) if rank != world.rank])
+        connection.broken = (
+            f"init_process_group: rank {world.rank} of {world.size} met not all of {others} at {world.address} within "
+            f"{seconds:g} seconds: are all processes started, and is the address right?"
+        )
+        atexit.register(_leave)
+        raise DistNetworkError(connection.broken)
+    shared.client = client
     shared.process_id, shared.num_processes, shared.coordinator_address = world.rank, world.size, world.address
 
 
@@ -133,8 +146,7 @@ def _first_line(error: BaseException) -> str:
 def _leave() -> None:
     """At exit: who keeps the service waits for the others; what hangs in the backend is left behind."""
     world = connection.world
-    assert world is not None
-    if connection.broken:
+    if connection.broken or world is None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)  # jax would wait for the collective

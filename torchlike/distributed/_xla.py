@@ -128,7 +128,7 @@ def _program(kind: str, ranks: tuple[int, ...], static: tuple, count: int, alone
 
 
 def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) -> list[jax.Array]:
-    """Start a collective; gives this process's results, which come later.
+    """Run a collective; gives this process's results.
 
     Args:
         kind: "reduce" (op), "bucket" (op), "broadcast" (root), "gather" (a new first dimension), "exchange" and
@@ -179,52 +179,50 @@ def _local(y: jax.Array) -> jax.Array:
 
 
 class Arrival:
-    """Arrays that a collective will fill. XLA's waits have no end; this one has, in a thread of its own."""
+    """A collective that begins and ends in a thread of its own: XLA may wait for the others in both, without an end."""
 
-    def __init__(self, arrays: Sequence[jax.Array]) -> None:
-        self.arrays = list(arrays)
-        self.error: Exception | None = None
+    def __init__(self, begin: Callable[[], list[jax.Array]]) -> None:
+        self._begin = begin
         self._here = threading.Event()
-        self._asked = False
+        self.arrays: list[jax.Array] = []
+        self.error: Exception | None = None
+        _line.put(self)
 
     def is_here(self) -> bool:
         """Whether nothing is awaited."""
-        return self._here.is_set() or all(a.is_ready() for a in self.arrays)
+        return self._here.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Whether it is here within some seconds; ``error`` is then what went wrong."""
-        if not self._asked:
-            self._asked = True
-            _waiter.ask(self)
         return self._here.wait(seconds)
 
-    def finish(self) -> None:
+    def run(self) -> None:
         """Wait for ever."""
         try:
-            for array in self.arrays:
-                array.block_until_ready()
+            self.arrays = [array.block_until_ready() for array in self._begin()]
         except Exception as error:
             self.error = error
+        del self._begin
         self._here.set()
 
 
-class _Waiter:
-    """A thread that waits for one arrival after the other."""
+class _Line:
+    """A thread that runs one collective after the other, in the order in which they were called."""
 
     def __init__(self) -> None:
-        self._asked: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
         self._lock, self._started = threading.Lock(), False
 
-    def ask(self, arrival: Arrival) -> None:
+    def put(self, arrival: Arrival) -> None:
         with self._lock:
             if not self._started:
                 self._started = True
                 threading.Thread(target=self._run, daemon=True, name="torchlike-collectives").start()
-        self._asked.put(arrival)
+        self._waiting.put(arrival)
 
     def _run(self) -> None:
         while True:
-            self._asked.get().finish()
+            self._waiting.get().run()
 
 
-_waiter = _Waiter()
+_line = _Line()
