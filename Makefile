@@ -3,17 +3,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
+EXECUTION ?= immediate
 BIN := $(VENV)/bin
 # A file's tests stay in one process, which has the kernels that they share.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 comma := ,
 
-.PHONY: help demo test test-compilers test-all lint bench clean
+.PHONY: help demo test test-32 test-compilers test-all lint bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    train a small network on handwritten digits with an unmodified PyTorch script"
 	@echo "make test    lint, then the tests in both kinds of execution, every doctest and code block"
+	@echo "make test-32    the core tests with 32-bit numbers (JAX_ENABLE_X64=0), as on many a TPU"
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
 	@echo "make test-all    all of these, every case of an operator to second order and traced, formulas in both executions"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
@@ -29,13 +31,19 @@ $(VENV)/installed-%: pyproject.toml
 demo: $(VENV)/installed-examples
 	$(BIN)/python -m torchlike run examples/digits.py
 
-test: lint
+test: lint test-32
 	$(PYTEST) -m "not compilers" --doctest-modules tests torchlike
+
+# jax warns of each 64-bit type that it narrows, and torchlike once; every warning is an error in tests.
+test-32: $(VENV)/installed-test+examples+dev
+	JAX_ENABLE_X64=0 TORCHLIKE_EXECUTION=$(EXECUTION) $(PYTEST) \
+		-W "ignore:Explicitly requested dtype" -W "ignore:64 bits are asked for" tests/core
 
 test-compilers: $(VENV)/installed-test+examples+dev
 	$(PYTEST) -m compilers tests
 
 test-all: lint
+	$(MAKE) test-32 EXECUTION=recorded
 	TORCHLIKE_EVERY=1 $(PYTEST) --doctest-modules tests torchlike
 
 lint: $(VENV)/installed-test+examples+dev

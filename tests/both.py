@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from narrow_kit import narrowed
 from oracle import host
 
 import torchlike
@@ -20,7 +21,7 @@ def plain(x: Any) -> Any:
     if isinstance(x, torch.Tensor | torchlike.Tensor):
         numbers = host(x)
         numbers = numbers.tolist() if numbers.dtype.kind in "biu" else text(numbers)
-        return str(x.dtype), tuple(x.shape), numbers, x.requires_grad
+        return narrowed(str(x.dtype)), tuple(x.shape), numbers, x.requires_grad
     if isinstance(x, dict):
         return {k: plain(v) for k, v in x.items()}
     if isinstance(x, tuple | list):
@@ -31,7 +32,7 @@ def plain(x: Any) -> Any:
         return x.name().rpartition(":")[2]
     if isinstance(x, float | complex):
         return text(x)
-    return x if isinstance(x, bool | int | str | type(None)) else str(x)
+    return x if isinstance(x, bool | int | type(None)) else narrowed(str(x))
 
 
 def text(numbers: Any) -> Any:

@@ -32,8 +32,10 @@ import numpy as np
 import pytest
 import torch
 from jax._src.interpreters import mlir
+from narrow_kit import leave_out, narrow_pytorch
 
 import torchlike
+from torchlike._base.bits import X64
 from torchlike._base.rng import default_generator
 from torchlike._executor.recorded import cut
 
@@ -66,6 +68,9 @@ def _context() -> mlir.ir.Context:
 
 mlir.make_ir_context = _context
 
+if not X64:
+    narrow_pytorch()
+
 # Tests run in several processes, and small tensors gain nothing from more threads.
 torch.set_num_threads(1)
 
@@ -83,7 +88,8 @@ ONCE = frozenset((
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.
 FORMULAS = frozenset((
-    "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_distributions", "test_gradcheck",
+    "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_conventions_laboratory",
+    "test_distributions", "test_gradcheck",
     "test_gradcheck_forward",
     "test_kinks", "test_kinks_2", "test_pass_through",
 ))  # fmt: skip
@@ -112,6 +118,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
     order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}
     items.sort(key=order.__getitem__)
+    if not X64:
+        leave_out(items)
 
 
 def pytest_collection_finish() -> None:

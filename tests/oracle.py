@@ -20,6 +20,7 @@ import pytest
 import torch
 
 import torchlike
+from torchlike._base.bits import X64, narrowed
 
 TOLERANCE = {
     "float64": 1e-9,
@@ -36,6 +37,7 @@ _VIA_BITS = {"bfloat16": (torch.bfloat16, np.uint16), "float8_e4m3fn": (torch.fl
 def to_torch(array: Any) -> torch.Tensor:
     """A torch tensor of a numpy array, ml_dtypes included."""
     array = np.array(array)
+    array = array if X64 or array.dtype.kind not in "fc" else narrowed(array)  # its indices are int64
     via = _VIA_BITS.get(array.dtype.name)
     return torch.from_numpy(array) if via is None else torch.from_numpy(array.view(via[1])).view(via[0])
 

@@ -50,6 +50,8 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "affine_grid_generator": ([(1, 2, 3)], ((1, 2, 4, 4), False)),
     "index_put": ([(3, 4), _long([0, 2]), (2, 4)], (False, (1,))),
     "tile": ([(3, 4)], ((2, 1),)),
+    "segment_reduce": ([(5, 2), _long([2, 3]), None, None, None], ("max", 0, False)),
+    "_histogram_edges": ([(5,), 0.0, 1.0], (True, 4, 0)),
     "conv_tbc": ([(5, 2, 3), (3, 3, 4), (4,)], (1,)),
     "fractional_max_pool2d": ([(2, 3, 5, 5), (2, 3, 2)], ((2, 2), (3, 3))),
     "fractional_max_pool3d": ([(2, 3, 5, 5, 5), (2, 3, 3)], ((2, 2, 2), (3, 3, 3))),

@@ -169,7 +169,7 @@ def differentiable(op):
     return bool(wanted) and not refuses and not isinstance(out, tuple) and jnp.issubdtype(out.dtype, jnp.inexact)
 
 
-FORMULAS = [o for o in OPS if o.strides and o.formulas and not o.lists and differentiable(o)]
+FORMULAS = [o for o in OPS if o.pointwise and o.formulas and not o.lists and differentiable(o)]
 
 
 def gradients(op, plan, values, grad):

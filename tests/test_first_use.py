@@ -87,7 +87,9 @@ for name in names:
     parent, _, last = name.rpartition(".")
     before = vars(importlib.import_module(parent.replace("torchlike", "torch", 1))).get(last)
     module = importlib.import_module(name.replace("torchlike", "torch", 1))
-    assert module is importlib.import_module(name) and module.__name__ == name, name
+    assert module is importlib.import_module(name) and module.__spec__.name == name, name
+    private = any(p[0] == "_" and p not in ("_C", "_utils", "_tensor", "_jit_internal") for p in name.split("."))
+    assert module.__name__ == (name if private else name.replace("torchlike", "torch", 1)), module.__name__
     after = getattr(importlib.import_module(parent), last)
     assert after is (module if before is None else before), (name, before, after)
 print(len(names))

@@ -18,19 +18,23 @@ TOP = 6
 PUBLIC = """
 _utils
 _tensor storage
-version interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-futures
+version
+torch_version
+interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+futures _streams
 _jit_internal
-accelerator xpu onnx fx multiprocessing
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__
 amp interop.jax_functions
-random linalg fft signal special backends cpu cuda distributed
-_logging autograd nn
+random linalg fft signal sparse special cpu cuda distributed
+backends
+_logging autograd nn masked
 func
+profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-jit distributions hub
+jit distributions hub fx
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension utils.model_zoo

@@ -1,4 +1,4 @@
-"""Modules that programs import and ask: torch.fx, onnx, hub, multiprocessing, accelerator, xpu, cuda's streams."""
+"""Modules that programs import and ask: onnx, hub, multiprocessing, accelerator, xpu, cuda's streams."""
 
 import hashlib
 import os
@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 from both import agree
 from story_kit import said, story
 
@@ -30,20 +29,6 @@ def test_what_there_is_not(t):
 def test_a_context_of_no_stream(t):
     with t.cuda.stream(None):
         return t.ones(2)
-
-
-@pytest.mark.parametrize("name", ["Graph", "GraphModule", "Tracer", "Interpreter", "symbolic_trace", "Proxy", "Node"])
-def test_graphs_are_not_made(name):
-    with pytest.raises(NotImplementedError, match=rf"torch.fx.{name}: graphs of Python code are not made"):
-        getattr(torchlike.fx, name)(torchlike.nn.ReLU())
-    assert not isinstance(torchlike.nn.ReLU(), torchlike.fx.GraphModule)
-
-
-def test_marks_of_graphs():
-    assert torchlike.fx.wrap(len) is len and torchlike.fx.wrap("len") == "len"
-    with pytest.raises(RuntimeError, match="Must be either a callable or string name"):
-        torchlike.fx.wrap(3)
-    assert not set(torch.fx.__all__ if hasattr(torch.fx, "__all__") else ()) - set(dir(torchlike.fx))
 
 
 def test_onnx_is_not_written():

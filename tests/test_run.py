@@ -6,6 +6,7 @@ below them: what is compared is what the interpreter does, and a process then ta
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -15,14 +16,17 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch as pytorch
 
 import torchlike
-from torchlike.interop import alias
+from torchlike import torch_version, version
+from torchlike.interop import alias, search_path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 STAND_IN = {
     "__init__.py": """
         from torchlike import nn as nn
+        from torchlike import version as version
         from torchlike.interop.alias import install_as_torch as install_as_torch
         from torchlike.interop.alias import missing_names
         from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
@@ -48,7 +52,11 @@ def stand_in(tmp_path_factory) -> Path:
     write(folder / "torchlike", STAND_IN)
     real = REPOSITORY / "torchlike"
     shutil.copy(real / "__main__.py", folder / "torchlike")
+    (folder / "torchlike" / "_base").mkdir()
+    for name in ("version.py", "torch_version.py", "_base/__init__.py", "_base/home.py"):
+        shutil.copy(real / name, folder / "torchlike" / name)
     shutil.copytree(real / "interop", folder / "torchlike" / "interop")
+    (folder / "torchlike" / "interop" / "__init__.py").write_text("")  # which loads the border to jax
     return folder
 
 
@@ -84,7 +92,7 @@ WHERE_AM_I = """\
     import sys
     print(__name__, __doc__, __file__, __package__, __cached__, sorted(globals()))
     print(type(__loader__).__name__, __spec__ and __spec__.name, vars(sys.modules["__main__"]) is globals())
-    print(sys.argv, sys.path, sys.stdin.read())
+    print(sys.argv, [folder for folder in sys.path if not folder.endswith("children")], sys.stdin.read())
     import neighbour
 """
 
@@ -170,7 +178,7 @@ ALIASES = """\
     assert torch is torchlike and nn is torchlike.nn and F is torchlike.nn.functional
     assert sys.modules["torch.nn"] is torchlike.nn and torch.nn.functional.relu is F.relu
     assert DataLoader is sys.modules["torchlike.utils.data"].DataLoader
-    assert torch.utils.__spec__.name == torch.utils.__name__ == "torchlike.utils"
+    assert (torch.utils.__spec__.name, torch.utils.__name__) == ("torchlike.utils", "torch.utils")
     assert all(sys.modules[name].__spec__ is spec for name, spec in before.items())
     assert importlib.util.find_spec("torch") is not None
     assert importlib.util.find_spec("torch.utils.data") is not None
@@ -180,7 +188,7 @@ ALIASES = """\
             exec(statement, {"torch": torch})
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-    for statement in ["torch.foo", "torch.nn.Foo", "torch._foo", "torch.__foo__", "import torch.foo",
+    for statement in ["torch.foo", "torch.nn.Foo", "torch._foo", "torch.nn.Conv3d", "torch.__foo__", "import torch.foo",
                       "import torch.nn.foo", "from torch.foo.bar import baz", "import torch.broken"]:
         print(message(statement))
     print(message("from torch import foo").partition(" (")[0])
@@ -197,15 +205,16 @@ ALIASES = """\
 """
 
 ALIASES_PRINT = """\
-AttributeError: torchlike does not have torch.foo yet
-AttributeError: torchlike does not have torch.nn.Foo yet
+AttributeError: module 'torch' has no attribute 'foo'
+AttributeError: module 'torch.nn' has no attribute 'Foo'
 AttributeError: torchlike does not have torch._foo yet
-AttributeError: module 'torchlike' has no attribute '__foo__'
+AttributeError: torchlike does not have torch.nn.Conv3d yet
+AttributeError: module 'torch' has no attribute '__foo__'
 ModuleNotFoundError: torchlike does not have the module torch.foo yet
 ModuleNotFoundError: torchlike does not have the module torch.nn.foo yet
 ModuleNotFoundError: torchlike does not have the module torch.foo yet
 ModuleNotFoundError: No module named 'no_such_dependency'
-ImportError: cannot import name 'foo' from 'torchlike'
+ImportError: cannot import name 'foo' from 'torch'
 """
 
 
@@ -213,7 +222,7 @@ def test_torch_is_another_name_of_the_same_modules(tmp_path, stand_in):
     write(tmp_path, {"script.py": ALIASES})
     done = python("-m", "torchlike", "run", "script.py", cwd=tmp_path, path=stand_in)
     assert done.stdout == ALIASES_PRINT, done.stderr
-    assert "torchlike does not have torch.softmx yet. Did you mean: 'softmax'?" in done.stderr
+    assert "module 'torchlike' has no attribute 'softmx'. Did you mean: 'softmax'?" in done.stderr
 
 
 def test_refuses_to_stand_in_beside_pytorch(monkeypatch):
@@ -224,6 +233,127 @@ def test_refuses_to_stand_in_beside_pytorch(monkeypatch):
         alias.install_as_torch()
     assert sys.modules["torch"] is torch
     assert (sys.meta_path, dict(sys.modules)) == (finders, modules)
+
+
+IDENTITY = """\
+    import importlib.metadata, pickle, pickletools, re, subprocess, sys
+    import multiprocessing
+    import torch
+    import torch.nn as nn
+
+    def child(queue):
+        import torch
+        queue.put((torch.__name__, str(torch.__version__), torch.Tensor.__module__))
+
+    if __name__ == "__main__":
+        print(torch.__name__, torch.nn.functional.__name__, torch.torch is torch, torch.__version__ >= (2, 0))
+        kinds = [torch.Tensor, torch.Size, torch.dtype, torch.device, torch.Generator, torch.no_grad, nn.Linear,
+                 nn.Parameter, nn.MultiheadAttention, nn.ChannelShuffle, torch.optim.SGD, torch.optim.Optimizer,
+                 torch.optim.Adafactor, torch.optim.lr_scheduler.OneCycleLR, torch.utils.data.DataLoader,
+                 torch.utils.hooks.RemovableHandle, torch.distributions.Normal, torch.storage.UntypedStorage,
+                 torch.distributions.transforms.ComposeTransform, torch.autograd.Function, torch.amp.GradScaler,
+                 torch.autocast, torch.finfo, torch.nn.functional.relu, torch.cuda.is_available]
+        print([f"{kind.__module__}.{kind.__qualname__}" for kind in kinds])
+        found = importlib.metadata.version("torch"), torch.version.__version__
+        assert found == (str(torch.__version__),) * 2, found
+        dumped = pickle.dumps([nn.Linear(2, 3), torch.nn.functional.relu, torch.optim.SGD, torch.Size([2])])
+        texts = {a for op, a, _ in pickletools.genops(dumped) if isinstance(a, str) and a.startswith("torch")}
+        print(sorted(t for t in texts if not re.search("conversion|storage", t)), pickle.loads(dumped)[0])
+        code = "import torch, importlib.metadata as m; print(m.version('torch') == torch.__version__, torch.__name__)"
+        print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
+        for method in ("spawn", "fork"):
+            context = multiprocessing.get_context(method)
+            queue = context.SimpleQueue()
+            process = context.Process(target=child, args=(queue,))
+            process.start()
+            assert queue.get() == ("torch", str(torch.__version__), "torch")
+            process.join()
+            print(method, process.exitcode)
+"""
+
+
+def test_it_shows_pytorchs_names(tmp_path):
+    """Names of modules and classes, versions, pickles; in child processes too."""
+    write(tmp_path, {"script.py": IDENTITY})
+    ours = python("-m", "torchlike", "run", "script.py", cwd=tmp_path, path=REPOSITORY)
+    plain = python("script.py", cwd=tmp_path, path=tmp_path)
+    assert (ours.stdout, ours.returncode) == (plain.stdout, 0), ours.stderr
+
+
+UNDONE = """\
+    import os, sys
+    before = os.environ["PYTHONPATH"], list(sys.path), sys.excepthook, list(sys.meta_path)
+    import torchlike
+    import torchlike.nn
+    def shown():
+        kinds = torchlike.Tensor, torchlike.nn.Linear, torchlike.no_grad, torchlike.nn.functional.relu
+        return torchlike.__name__, torchlike.__version__, [kind.__module__ for kind in kinds]
+    names = shown()
+    torchlike.install_as_torch()
+    import torch.optim
+    assert shown() != names and torch.optim.SGD.__module__ == "torch.optim.sgd"
+    torchlike.uninstall_as_torch()
+    assert shown() == names and torchlike.optim.SGD.__module__ == "torchlike.optim.sgd", shown()
+    assert (os.environ["PYTHONPATH"], sys.path, sys.excepthook, sys.meta_path) == before
+    import torch
+    print(torch.__version__, torch.Tensor is torchlike.Tensor)
+"""
+
+
+def test_nothing_is_left_of_an_alias_that_was_taken_back(tmp_path):
+    write(tmp_path, {"script.py": UNDONE})
+    done = python("script.py", cwd=tmp_path, path=REPOSITORY)
+    assert done.stdout == f"{pytorch.__version__} False\n", done.stderr
+
+
+ERRORS = """\
+    import torch
+    def inner(x):
+        return x @ torch.ones(2, 3)
+    def outer(x):
+        try:
+            inner(x)
+        except RuntimeError as error:
+            raise ValueError("outer") from error
+    outer(torch.ones(2, 3))
+"""
+
+
+def test_tracebacks_have_the_users_lines(tmp_path):
+    write(tmp_path, {"script.py": ERRORS})
+    run = "-m", "torchlike", "run", "script.py"
+    short = python(*run, cwd=tmp_path, path=REPOSITORY).stderr
+    assert short.count("  File ") == 4 == short.count("script.py"), short
+    assert re.search(r"\nRuntimeError: mat1 and mat2 shapes cannot be multiplied \(2x3 and 2x3\).*\n\nThe above", short)
+    assert short.endswith("\nValueError: outer\n")
+    in_full = f"import os, runpy, sys; os.environ['TORCHLIKE_TRACEBACK'] = 'full'; sys.argv = {list(run[1:])}"
+    shown = "runpy.run_module('torchlike', run_name='__main__')"
+    full = python("-c", f"{in_full}; {shown}", cwd=tmp_path, path=REPOSITORY).stderr
+    assert "_executor" in full and full.endswith("\nValueError: outer\n")
+
+
+def test_the_metadata_of_the_stand_in():
+    """The folder that children search says the version that the package shows."""
+    found = importlib.metadata.distributions(name="torch", path=[search_path.FOLDER])
+    assert [each.version for each in found] == [version.STANDS_FOR]
+
+
+COMPARED = [
+    "2.13.0", "2.13", "2.13.0+cpu", "2.13.0+cu", "2.13.0+1", "2.13.0+cpu.1", "2.13.0.dev20260101", "2.13.0a0",
+    "2.13.0rc1", "2.13.0alpha2", "2.13.0a1.dev3", "2.13.0.post1", "2.13.0.post1.dev2", "2.13.0-1", "v2.13", "2.14",
+    "1!0.1", "parrot",
+]  # fmt: skip
+BESIDE = [(2, 13), (2, 13, 1), [2, 12], (2, "parrot"), 3, None, 2.0]
+ORDERS = ("__gt__", "__lt__", "__eq__", "__ge__", "__le__")
+
+
+@pytest.mark.parametrize("text", COMPARED)
+def test_versions_compare_as_pytorchs(text):
+    ours, theirs = torch_version.TorchVersion(text), pytorch.torch_version.TorchVersion(text)
+    for other in (*COMPARED, *BESIDE):
+        said = [[getattr(v, order)(other) for order in ORDERS] for v in (ours, theirs)]
+        assert said[0] == said[1], other
+    assert hash(ours) == hash(text) and ours + "!" == text + "!"
 
 
 PORTED = """\

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, ModuleType
 from typing import NoReturn
 
-import torchlike
-from torchlike._decl.explain import describe, find
+from torchlike.interop import tracebacks
 from torchlike.interop.alias import install_as_torch
 
 # The code, the module to run it in, and argv[0].
@@ -22,12 +22,15 @@ usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
        python -m torchlike run --nproc N [OPTIONS] SCRIPT [ARGS ...]
        python -m torchlike explain NAME ...
+       python -m torchlike conventions report|derive|kinks|diff ...
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
-tracebacks are those of `python SCRIPT` and `python -m MODULE`. In processes that torch.multiprocessing spawns
-`torch` is torchlike too, in others only after torchlike.install_as_torch(). With --nproc N the script runs in N
-processes, for torch.distributed; the options are those of torchrun, and `run --nproc 1 --help` shows them.
+tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchlike and jax are left out of
+tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
+With --nproc N the script runs in N processes, for torch.distributed; the options are those of torchrun, and
+`run --nproc 1 --help` shows them.
 explain shows what the declaration of an operator says, such as `amax`.
+conventions compares PyTorch's derivatives with JAX's; `conventions -h` says how.
 """
 
 
@@ -41,9 +44,11 @@ def main(arguments: list[str]) -> None:
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
         case ["run", option, *_] if option.startswith("--"):
-            torchlike.distributed.run.main(arguments[1:])
+            importlib.import_module("torchlike.distributed.run").main(arguments[1:])
         case ["explain", *names] if names:
             explain(names)
+        case ["conventions", *rest]:
+            importlib.import_module("torchlike.conventions._command").main(rest, importlib.import_module("torchlike"))
         case _:
             sys.stderr.write(USAGE)
             raise SystemExit(2)
@@ -51,10 +56,11 @@ def main(arguments: list[str]) -> None:
 
 def explain(names: list[str]) -> None:
     """Print the declarations of these operators; status 1 if one has none."""
-    unknown = [name for name in names if not find(name)]
+    declarations = importlib.import_module("torchlike._decl.explain")  # which `run` has no use for
+    unknown = [name for name in names if not declarations.find(name)]
     for name in names:
-        for op in find(name):
-            print(describe(op))
+        for op in declarations.find(name):
+            print(declarations.describe(op))
     if unknown:
         _refuse(f"torchlike declares no operator called {', '.join(unknown)}", 1)
 
@@ -63,14 +69,14 @@ def run(prepare: Callable[[], Script], arguments: list[str]) -> None:
     """Execute a program as `__main__`, which it stays, as its atexit functions and pickles expect."""
     install_as_torch()
     if "TORCHLIKE_SERVICE" in os.environ:  # a launcher has started this process
-        torchlike.distributed.distributed_c10d.join_launched()
+        importlib.import_module("torchlike.distributed.distributed_c10d").join_launched()
     sys.argv[1:] = arguments
     try:
         code, program, sys.argv[0] = prepare()
         sys.modules["__main__"] = program
         exec(code, program.__dict__)
     except BaseException:
-        _hide_this_file_in_tracebacks()
+        tracebacks.install()  # over a hook of the program's own
         raise
 
 
@@ -122,27 +128,6 @@ def _main_module(spec: ModuleSpec | None, path: str | None, loader: object) -> M
         __builtins__=sys.modules["builtins"],
     )
     return program
-
-
-def _hide_this_file_in_tracebacks() -> None:
-    """Have the interpreter report the error at hand as ever, less the frames that led to the program."""
-    show = sys.excepthook  # the program may have set its own
-
-    def trimmed(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-        trace = _after_this_file(trace)
-        show(kind, value.with_traceback(trace), trace)
-
-    sys.excepthook = trimmed
-
-
-def _after_this_file(trace: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback below the last frame of this file."""
-    below = trace
-    while trace is not None:
-        here = trace.tb_frame.f_code.co_filename == __file__
-        trace = trace.tb_next
-        below = trace if here else below
-    return below
 
 
 def _refuse(message: str, status: int) -> NoReturn:

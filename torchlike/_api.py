@@ -5,13 +5,17 @@ from math import e, inf, nan, pi  # noqa: E402,I001
 import torchlike._functions.amp
 import torchlike._functions.copy
 import torchlike._functions.differences
+import torchlike._functions.foreach
 import torchlike._functions.gamma
+import torchlike._functions.histograms
 import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
 import torchlike._functions.loops
+import torchlike._functions.memory
 import torchlike._functions.operators
+import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
@@ -19,6 +23,7 @@ import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
+import torchlike._functions.sparse
 import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm
@@ -33,7 +38,7 @@ import torchlike.interop.jax_tree
 import torchlike.nn.functional
 import torchlike.random  # noqa: F401
 from torchlike._base.device import device, set_default_device
-from torchlike._base.dtypes import ALIASES, dtype, finfo, get_default_dtype, iinfo
+from torchlike._base.dtypes import ALIASES, WIDE_NAMES, dtype, finfo, get_default_dtype, iinfo
 from torchlike._base.once import is_warn_always_enabled, set_warn_always
 from torchlike._base.promotion import can_cast, promote_types
 from torchlike._base.state import (
@@ -96,13 +101,18 @@ from torchlike._core.conversion.factories import (
 from torchlike._core.tensor.printing import prints_as_tensor, set_printoptions
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import MemoryFormat as memory_format
-from torchlike._core.tensor.tensor import Strided as layout
+from torchlike._core.tensor.tensor import MemoryLayout as layout
 from torchlike._core.tensor.tensor import (
     Tensor,
     channels_last,
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
@@ -117,7 +127,8 @@ Tensor.__repr__ = represented  # type: ignore[assignment]
 newaxis = None
 subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
-globals().update(ALIASES)
+_NAMES = {name: kind for name, kind in ALIASES.items() if name not in WIDE_NAMES}
+globals().update(_NAMES)
 globals().update(bind.FUNCTIONS)
 globals().update(TYPED)
 
@@ -134,8 +145,9 @@ __all__ = [
     "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
     "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
     "set_autocast_xla_dtype", "set_autocast_xla_enabled", "set_default_device", "set_default_dtype",
-    "set_grad_enabled", "set_printoptions", "set_warn_always", "strided", "tensor", "zeros",
-    *ALIASES, *bind.FUNCTIONS, *TYPED,
+    "set_grad_enabled", "set_printoptions", "set_warn_always", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "sparse_csr", "strided", "tensor", "zeros",
+    *_NAMES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip
 
 globals().update(publish("torch", {name: globals()[name] for name in __all__ if name not in bind.FUNCTIONS}))

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from torchlike._base import cache
+from torchlike._base import bits, cache
 
 
 class _Paused:
@@ -40,8 +40,10 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # of <malloc.h>
 
 def enable_x64():
     """PyTorch has int64 and float64; so does jax, when asked. ``JAX_ENABLE_X64=0`` is respected."""
-    if os.environ.get("JAX_ENABLE_X64", "1").lower() not in ("0", "false"):
+    if bits.X64:
         jax.config.update("jax_enable_x64", True)
+    else:
+        bits.silence_jax()
 
 
 def enable_cache():

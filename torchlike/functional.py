@@ -5,6 +5,7 @@ from torchlike._core.dispatch.bind import FUNCTIONS as _FUNCTIONS
 from torchlike._core.overrides.torch_function import ENTRIES as _ENTRIES
 
 _here = {name: f for name, f in _FUNCTIONS.items() if f in _ENTRIES and _ENTRIES[f].place == "torch.functional"}
+_here["broadcast_shapes"] = _FUNCTIONS["broadcast_shapes"]
 globals().update(_here)
 
 __all__ = list(_here)

@@ -4,7 +4,6 @@ Processes should be spawned: jax's threads do not survive a fork.
 """
 
 import multiprocessing
-import sys
 import traceback
 from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
@@ -12,7 +11,7 @@ from multiprocessing import connection as connection
 from multiprocessing import get_context, process, reduction
 from typing import Any
 
-from torchlike.interop.alias import install_as_torch, missing_names
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     *multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
@@ -73,22 +72,6 @@ def _run(fn: Callable, index: int, args: tuple, errors: Any) -> None:
         raise SystemExit(1) from None
 
 
-class _Installing(str):
-    """The name of a process in which `torch` means this package, from before the main script is imported there."""
-
-    def __reduce__(self) -> tuple:
-        return _installed, (str(self),)
-
-
-def _installed(name: str) -> str:
-    install_as_torch()
-    return name
-
-
-def _named(name: str) -> str:
-    return _Installing(name) if sys.modules.get("torch") is sys.modules[__name__.partition(".")[0]] else name
-
-
 class ProcessContext:
     """Processes that :func:`spawn` started. ``processes``: they."""
 
@@ -143,10 +126,7 @@ def start_processes(
     """
     context: Any = get_context(start_method)
     errors = [context.SimpleQueue() for _ in range(nprocs)]
-    processes = [
-        context.Process(target=_run, args=(fn, i, args, errors[i]), daemon=daemon, name=_named(f"Process-{i + 1}"))
-        for i in range(nprocs)
-    ]
+    processes = [context.Process(target=_run, args=(fn, i, args, errors[i]), daemon=daemon) for i in range(nprocs)]
     for process_ in processes:
         process_.start()
     started = ProcessContext(processes, errors)

@@ -67,8 +67,8 @@ def refuses(op):
 
 
 def pointwise(op):
-    elementwise = op.strides and all(a.is_tensor for a in op.dynamic)
-    return elementwise and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
+    alike = op.pointwise and all(a.is_tensor for a in op.dynamic)
+    return alike and {a.name for a in op.dynamic} <= {"self", "other", "exponent", "min", "max"}
 
 
 @pytest.mark.parametrize("op", [o for o in OPERATORS if not refuses(o)], ids=lambda o: o.full_name)

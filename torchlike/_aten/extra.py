@@ -259,6 +259,7 @@ _add("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", lambda self, indi
 _add(f"index_put_(Tensor(a!) self, {_PUT} -> Tensor(a!)", _index_put_, Tag.inplace)
 _add(f"index_put(Tensor self, {_PUT} -> Tensor", lambda self, *args: _index_put_(self.clone(), *args))
 _add("lift_fresh(Tensor(a) self) -> Tensor(a)", _same)
+_add("lift_fresh_copy(Tensor self) -> Tensor", lambda self: self.detach().clone())
 _add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
 _add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), *_RESHAPED)
 _add("_local_scalar_dense(Tensor self) -> Scalar", _item, Tag.data_dependent_output)

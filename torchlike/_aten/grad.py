@@ -48,13 +48,15 @@ def _declared(name: str) -> Callable[[Callable], Callable]:
 
 def _backward(declared: Any, text: str, sources: dict) -> None:
     """The operator of this schema, which is the derivative of ``declared``, by the kernel of that."""
-    order = [a.name for a in parse_schema(f"aten::{text}").arguments]
+    arguments = parse_schema(f"aten::{text}").arguments
+    order, lengths = [a.name for a in arguments], {a.name: a.N for a in arguments if a.N}
     results = declared.result_names or ("result", *(f"result{i}" for i in range(1, len(declared.schema.returns))))
 
     def backward(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(order, args, strict=False)) | kwargs
         named, dtype = {}, None
         for name, value in given.items():
+            value = (value,) * lengths[name] if value.__class__ is int and name in lengths else value
             source = sources.get(name, name)
             if source == "result.dtype":
                 dtype = value

@@ -1,5 +1,7 @@
 """Dispatch as a layer: each kind of operator call shown as aten calls, and recorded around what they returned."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torchlike._aten import lower
@@ -185,6 +187,14 @@ def _views(call: Call) -> Any:
 
 def _inplace(call: Call) -> Any:
     op, inputs, static = call.op, _plain(call.inputs, call.op), call.static
+    with rewritten(op, inputs, static), below_autograd():
+        lower.inplace(op, inputs, static)
+    return inputs[0]
+
+
+@contextmanager
+def rewritten(op: Any, inputs: tuple, static: tuple) -> Iterator[None]:
+    """Within, the first input is changed as by an in-place call, whose history it then gets."""
     target = inputs[0]
     record = _checked(op, inputs)
     plan = None
@@ -194,12 +204,11 @@ def _inplace(call: Call) -> Any:
         edges = [nodes.edge_of(inputs[i]) for i in plan.wanted]
         saved = [_before(inputs[i]) if inputs[i] is target else inputs[i] for i in plan.inputs]
     before = None if target._vc is UNTRACKED else target._vc.version
-    with below_autograd():
-        lower.inplace(op, inputs, static)
+    yield
     if target._vc is not UNTRACKED and target._vc.version == before:
         bump(target)
     if plan is None:
-        return target
+        return
     made = _node(op, plan, edges, saved)
     rebase(target, made, 0 if 0 in plan.wanted else None)
     if target._diff is not None and target._diff.base._view is None:
@@ -210,7 +219,6 @@ def _inplace(call: Call) -> Any:
         nodes.watch(made)
     if any(layer.has_dispatch(type(x)) for x in inputs):
         layer.count(made)
-    return target
 
 
 def _checked(op: Any, inputs: tuple) -> bool:

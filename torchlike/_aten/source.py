@@ -89,7 +89,7 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
     """(schema, maker, tags) of the operator itself, in place, with out= and with a number."""
     facts, tail = op.aten, op.aten.schema
     name, overload = op.schema.name, op.schema.overload
-    kind = (Tag.pointwise,) if op.strides else ()
+    kind = (Tag.pointwise,) if op.pointwise else ()
     yield op.full_name + tail, lambda: _compiled(op, "method", False, {}), kind
     if op.inplace is not None and tail.startswith("(Tensor self") and facts.inplace is not None:
         changed = _changing(f"{name}_.{facts.inplace}".rstrip("."), tail)

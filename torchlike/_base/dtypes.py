@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
+from .bits import NARROW, X64
+
 _set = object.__setattr__
 
 
@@ -79,7 +81,7 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self):
-        return _by_name, (self.name,)
+        return self.name  # of the module that the class shows, torch where this package stands in for it
 
     def __copy__(self) -> "dtype":
         return self
@@ -102,6 +104,7 @@ _SUBSTITUTE = {
 
 
 def _by_name(name: str) -> dtype:
+    """What pickles of old call."""
     return ALIASES[name]
 
 
@@ -192,6 +195,14 @@ for _part, _whole in ((float16, complex32), (float32, complex64), (float64, comp
     _set(_whole, "_complex", _whole)
 _set(bfloat16, "_complex", complex64)
 
+STORED = {name: ALIASES[name] for name in NARROW}
+"""The types of 64 bits as they lie in files, whatever they are read as."""
+
+if not X64:  # one object for both names: every table and test of a type holds for what stands for it
+    uint64, int64, float64, complex128 = uint32, int32, float32, complex64
+    for _wide, _narrow in NARROW.items():
+        FROM_NP[np.dtype(_wide)] = ALIASES[_wide] = ALIASES[_narrow]
+
 half, float, double = float16, float32, float64
 chalf, cfloat, cdouble = complex32, complex64, complex128
 short, int, long = int16, int32, int64
@@ -201,9 +212,12 @@ ALIASES.update(
     short=short, int=int, long=long, bit=bit,
 )  # fmt: skip
 
+WIDE_NAMES = () if X64 else ("uint64", "int64", "long", "float64", "double", "complex128", "cdouble")
+"""The names whose use is told of, since they stand for other types in 32-bit mode."""
+
 TENSOR_TYPES: dict[str, dtype] = {
     f"{t.scalar_name}Tensor": t for t in (bfloat16, bool, uint8, int8, float64, float32, float16, int32, int64, int16)
-}
+} | {"DoubleTensor": float64, "LongTensor": int64}
 """The legacy tensor types ("FloatTensor") and the dtype of each."""
 
 _PYTHON_TYPES = {

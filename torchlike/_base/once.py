@@ -2,6 +2,9 @@
 
 import warnings
 
+from .bits import NARROW, X64
+from .frames import warn
+
 _given: set[str] = set()
 _always = False
 
@@ -31,3 +34,12 @@ def set_warn_always(b: bool, /) -> None:
 def is_warn_always_enabled() -> bool:
     """Whether warnings that are given once per process are given every time."""
     return _always
+
+
+def asked_for(name: str) -> None:
+    """In 32-bit mode: say once that a type of 64 bits was asked for by name, and what it is here."""
+    if X64 or "64 bits" in _given:
+        return
+    _given.add("64 bits")
+    kinds = ", ".join(f"torch.{wide} is torch.{narrow}" for wide, narrow in NARROW.items())
+    warn(f"64 bits are asked for by {name}, but jax runs with 32 (JAX_ENABLE_X64=0): {kinds}")

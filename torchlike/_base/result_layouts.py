@@ -52,6 +52,11 @@ def elementwise(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return None if any([len(x.shape) > len(shape) for x in found]) else pointwise_strides(found, shape)
 
 
+def differences(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`elementwise`, of an operator that is none: it reads neighbours too."""
+    return elementwise(layouts, shape, static)
+
+
 def second_first(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """As :func:`elementwise`, with the second input asked first."""
     return elementwise((layouts[1], layouts[0], *layouts[2:]), shape, static)

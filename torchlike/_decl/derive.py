@@ -18,6 +18,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from torchlike._base import promotion
 from torchlike._base.dtypes import from_np
 from torchlike._base.jaxprs import jaxpr_as_fun
+from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
 from torchlike._decl.sums import wide_sums
@@ -93,8 +94,8 @@ class Kernel:
     plans: dict[Any, Plan | None]
     derived: dict[Any, Any]
     checked: Any = None
-    strides = False
     layout: Rule | None = None
+    pointwise = property(lambda self: self.layout is elementwise)
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
     schema: Any = None
@@ -281,7 +282,7 @@ def _elementwise(kernel: Kernel, values: Values) -> bool:
     """Whether each element of the one result is a function of those at its place, all real."""
     first = values[0]
     return (
-        kernel.strides
+        kernel.pointwise
         and all(v.shape == first.shape and v.dtype == first.dtype for v in values)
         and (first.dtype.kind != "c")
     )

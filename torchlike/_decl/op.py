@@ -70,7 +70,7 @@ class Op(Kernel):
 
     __slots__ = (
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
-        "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "strides", "layout",
+        "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
         "inexact", "aten",
     )  # fmt: skip
@@ -297,7 +297,7 @@ def op(
         policy: names of the arguments the dtype policy applies to (default: every tensor).
         autocast: what autocast does with the inputs, on every device or as ``{"cpu": ..., "cuda": ...}``: one of
             ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
-        strides: whether the result's strides follow the inputs' (pointwise operators).
+        strides: the operator is pointwise; its result has the memory order of its inputs.
         layout: the rule for the strides of other operators, from ``_base/result_layouts.py``; contiguous by default.
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
@@ -333,7 +333,7 @@ def op(
         runtime_arg = [a for a in schema.args if a.name in back or (_is_runtime(a) and a.name not in moved)]
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
-        new.nondiff, new.checked, new.strides = frozenset(nondiff), check, strides
+        new.nondiff, new.checked = frozenset(nondiff), check
         new.layout = layout or (elementwise if strides else None)
         new.aten = _aten(aten, schema)
         new.tangents, new.backward = jvp, _backwards(backward)
@@ -468,12 +468,7 @@ def view(
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
         new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
-        new.variants, new.numbers, new.nondiff, new.strides = (
-            frozenset(variants.split()),
-            frozenset(),
-            frozenset(),
-            False,
-        )
+        new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
         new.inexact, new.layout = (), None
         new.read, new.write, new.prepare = read, write, prepare

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
+from torchlike._base.bits import X64
 from torchlike._base.state import Context, state
 from torchlike._executor import recorded
 
-__all__ = ["get_execution", "set_execution"]
+__all__ = ["get_execution", "set_execution", "x64"]
 
 
 class set_execution(Context):
@@ -55,3 +58,39 @@ class set_execution(Context):
 def get_execution() -> str:
     """How operators run in this thread: ``"immediate"`` or ``"recorded"``."""
     return "immediate" if state.recorder is None else "recorded"
+
+
+class x64(Context):
+    """A context, or a decorator, in which JAX's own functions have 64-bit defaults, or not, in this thread.
+
+    ``import torchlike`` switches 64 bits on, since PyTorch has int64 and float64: ``jnp.ones(3)`` and
+    ``jax.random.normal`` give float64 then. Code written for JAX's 32-bit defaults keeps them in ``x64(False)``.
+    torchlike's operators need 64 bits, and refuse to run there.
+
+    Raises:
+        RuntimeError: ``x64(True)`` in a process with ``JAX_ENABLE_X64=0``, where torchlike's types have 32 bits.
+
+    >>> import jax.numpy as jnp, torchlike as torch
+    >>> with torch.x64(False):
+    ...     jnp.ones(3).dtype
+    dtype('float32')
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        if enabled and not X64:
+            raise RuntimeError("x64(True): torchlike was imported with JAX_ENABLE_X64=0; unset it before Python starts")
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        self._execution = get_execution()
+        if not self.enabled:  # what were recorded would be computed with whatever bits it is read with
+            recorded.switch("immediate")
+        self._jax = jax.enable_x64(self.enabled)
+        self._jax.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._jax.__exit__(None, None, None)
+        recorded.switch(self._execution)
+
+    def clone(self) -> x64:
+        return type(self)(self.enabled)

@@ -29,6 +29,7 @@ import jaxlib
 import numpy as np
 
 from torchlike._base import dtypes
+from torchlike._base.home import home
 from torchlike._decl import settings
 from torchlike._decl.derive import Kernel
 
@@ -77,7 +78,7 @@ def _spell_code(x: Any) -> str:
         return f"partial{_spell_all((x.func, x.args, x.keywords))}"
     if x.__class__ is _JITTED:  # it computes what its function does
         x = x.__wrapped__
-    module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "")
+    module, name = home(getattr(x, "__module__", None) or ""), getattr(x, "__qualname__", "")
     found = sys.modules.get(module) if module.partition(".")[0] in _SHARED else None
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base.bits import X64, demand_x64, narrowed
 from torchlike._base.state import state
-from torchlike._executor import level
+from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
@@ -82,6 +83,8 @@ def run(op: Kernel, static: Static, values: Values) -> Any:
             return kernel(*all_settled(values))
         if level.holds(values):
             return level.run(op, static, values)
+        if sparse.holds(values):
+            return sparse.LAYER.run(op, static, values)
         raise
 
 
@@ -142,6 +145,8 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
 
     ``jax.numpy.array`` would compile a program for each shape and dtype, and ``jax.device_put`` takes 30 us.
     """
+    array = array if X64 else narrowed(array)
+    demand_x64(jax.config.jax_enable_x64)
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)

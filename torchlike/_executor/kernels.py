@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from torchlike._base.bits import demand_x64
 from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
@@ -135,6 +136,7 @@ class Miss:
         return self._plain
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        demand_x64(jax.config.jax_enable_x64)
         if kwargs or not trace_state_clean() or not _simple(args):
             _refuse_abstract(args)
             return self.plain._cache_miss(*args, **kwargs)

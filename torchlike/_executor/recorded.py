@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from torchlike._base.bits import demand_x64
 from torchlike._base.frames import user_frame
 from torchlike._base.state import State, state
 from torchlike._executor.pending import Array, Kind, Pending, all_settled, pending, settled, trace_state_clean
@@ -171,6 +172,8 @@ class Recorder:
 
     def cut(self) -> None:
         """Run the trace and begin a new one."""
+        if self.calls:
+            demand_x64(jax.config.jax_enable_x64)
         if self.watched:
             self.examine()
         with self.lock:

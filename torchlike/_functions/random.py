@@ -5,14 +5,16 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.bits import X64
 from torchlike._base.layout import has_overlap
-from torchlike._core.conversion.factories import checked_size, size_of
+from torchlike._core.conversion.factories import checked_size, demand_strided, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.tensor import Tensor, preserve_format, value_of
+from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
@@ -65,6 +67,8 @@ def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, de
     >>> torch.rand(2, 3).shape
     torch.Size([2, 3])
     """
+    if layout is not None:
+        demand_strided("rand", layout)
     shape, dtype = size_of("rand", args, size), _chosen("rand", dtype, out)
     return _made(ops.rand, "rand", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
 
@@ -80,6 +84,8 @@ def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, d
     >>> torch.randn(2, dtype=torch.complex64).dtype
     torch.complex64
     """
+    if layout is not None:
+        demand_strided("randn", layout)
     shape, dtype = size_of("randn", args, size), _chosen("randn", dtype, out)
     return _made(ops.randn, "randn", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
 
@@ -107,6 +113,8 @@ def randint(
     >>> torch.randint(3, 4, (2,))
     tensor([3, 3])
     """
+    if layout is not None:
+        demand_strided("randint", layout)
     low, high, size = _bounds_and_size(args, low, high, size)
     shape = checked_size("randint", size)
     dtype = _chosen("randint", dtype, out, dtypes.int64)
@@ -163,6 +171,8 @@ def randperm(
     >>> torch.randperm(5).sum()
     tensor(10)
     """
+    if layout is not None:
+        demand_strided("randperm", layout)
     n = arguments.as_int("randperm", "n", n)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
@@ -199,9 +209,10 @@ def _span(name, low, high, dtype):
 
 
 def _packed(low, span):
-    if span == 2**64:
+    bits = 64 if X64 else 32
+    if span == 2**bits:
         return low, None, True
-    return low, span if span < 2**63 else span - 2**64, span >= 2**32
+    return low, span if span < 2 ** (bits - 1) else span - 2**bits, span >= 2**32
 
 
 # ----- like another tensor -----
@@ -233,6 +244,8 @@ def rand_like(
     memory_format=preserve_format,
 ):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
+    if layout is not None or LAYER.used:
+        demand_strided("rand_like", input.layout if layout is None else layout)
     return _alike(
         ops.rand,
         "rand_like",
@@ -260,6 +273,8 @@ def randn_like(
     memory_format=preserve_format,
 ):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
+    if layout is not None or LAYER.used:
+        demand_strided("randn_like", input.layout if layout is None else layout)
     return _alike(
         ops.randn,
         "randn_like",
@@ -291,6 +306,8 @@ def randint_like(
     """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input,
     low, high)``.
     """
+    if layout is not None or LAYER.used:
+        demand_strided("randint_like", input.layout if layout is None else layout)
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
     dtype = _like_dtype(dtype, input)
     low, span, wide = _span("random_", low, high, dtype)
@@ -430,7 +447,7 @@ def _random_range(dtype, low=0, high=None):
         return _span("random_", low, high, dtype)
     if dtype.is_complex:
         return 0, 1, False
-    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64) else 2**63 - 1
+    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
     return _packed(low, top + 1 - low)
 
 
@@ -497,6 +514,8 @@ def normal(
     >>> torch.normal(torch.arange(2.0), 0.0)
     tensor([0., 1.])
     """
+    if layout is not None:
+        demand_strided("normal", layout)
     tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
     if tensors == (False, False):
         if size is None:

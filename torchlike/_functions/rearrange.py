@@ -76,20 +76,24 @@ def stack(tensors, dim=0, *, out=None):
     return _joined(join.stack, tensors, dim, out)
 
 
+def source_of(self, src):
+    """What ``copy_`` copies: ``src`` on the device of ``self``, a number as a tensor."""
+    if isinstance(src, bool | int | float | complex | np.generic):
+        return fresh(place(np.array(fitting(self.dtype, src), self.dtype.np), self.device))
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if src.device != self.device:
+        src = move(src, self.device)
+    own, given = tuple(self.shape), tuple(src.shape)
+    if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
+        raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
+    return src
+
+
 @method()
 def copy_(self, src, non_blocking=False):
     """Take the values of ``src``, broadcast, cast and moved; recorded by autograd."""
-    if isinstance(src, Tensor):
-        if src.device != self.device:
-            src = move(src, self.device)
-        own, given = self._layout.shape, src._layout.shape
-        if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
-            raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
-    elif isinstance(src, bool | int | float | complex | np.generic):
-        src = fresh(place(np.array(fitting(self.dtype, src), self.dtype.np), self.device))
-    else:
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    return call_inplace(ops.copy.inplace, (self, src), (False,))
+    return call_inplace(ops.copy.inplace, (self, source_of(self, src)), (False,))
 
 
 def _fill(run, self, value, number, tensor):

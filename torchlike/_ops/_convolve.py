@@ -162,4 +162,4 @@ def transpose_gradients(grad, x, weight, stride, pairs, dilation, groups):
     """Gradients of ``transpose`` with respect to x and weight, both made of plain convolutions."""
     back, numbers = rules.conj(grad), (stride, pairs, dilation, groups)
     for_input = convolve(back, weight, *numbers)
-    return rules.conj(for_input), rules.conj(_for_weight(rules.conj(x), back, weight, *numbers))
+    return rules.conj(for_input), rules.conj(_for_weight(x, back, weight, *numbers))

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import direction
 from torchlike._ops._resample import mean_table, resample
@@ -50,7 +50,7 @@ def _divisor(windows, count_include_pad):
 
 def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     name = f"avg_pool{n}d"
-    if not (jnp.issubdtype(self.dtype, jnp.floating) or self.dtype == jnp.int64):
+    if not (jnp.issubdtype(self.dtype, jnp.floating) or self.dtype == int64.np):
         raise NotImplementedError(f"\"{name}\" not implemented for '{from_np(self.dtype).scalar_name}'")
     if divisor_override == 0:
         raise RuntimeError(f"divisor must be not zero (in {name})")
@@ -64,7 +64,7 @@ def _avg_pool(n, self, kernel_size, stride, padding, ceil_mode, count_include_pa
     exact = x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
     total = _window_sums(exact, windows)
     count = np.asarray(divisor_override or _divisor(windows, count_include_pad)).astype(total.dtype)
-    out = lax.div(total, jnp.broadcast_to(count, total.shape)) if total.dtype == jnp.int64 else total / count
+    out = lax.div(total, jnp.broadcast_to(count, total.shape)) if total.dtype == int64.np else total / count
     return out.reshape(*lead, *windows.out).astype(self.dtype)
 
 
@@ -217,7 +217,7 @@ def _adaptive_max_pool(n, self, output_size):
         flat, inside = flat * size[i] + at.reshape(shape), inside & used.reshape(shape)
     inner = tuple(range(2, x.ndim, 2))
     best = jnp.max(jnp.where(inside, x, -jnp.inf), inner, keepdims=True)
-    first = jnp.min(jnp.where((x == best) & inside, flat, np.iinfo(np.int64).max), inner)
+    first = jnp.min(jnp.where((x == best) & inside, flat, np.iinfo(int64.np).max), inner)
     last_nan = jnp.max(jnp.where((x != x) & inside, flat, -1), inner)
     index = jnp.where(last_nan >= 0, last_nan, first)
     shape = (*lead, *output_size)
@@ -278,7 +278,7 @@ def max_unpool(self, indices, output_size):
     """Zeros of ``output_size`` with the input's elements at their flat positions."""
     n = len(output_size)
     name = f"max_unpooling{n}d"
-    if indices.dtype != jnp.int64:
+    if indices.dtype != int64.np:
         raise RuntimeError(f"elements in indices should be type int64 but got: {from_np(indices.dtype).scalar_name}")
     if indices.shape != self.shape:
         raise RuntimeError(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import demand, is_reduced, scalar_name
@@ -38,7 +38,7 @@ def _check_shapes(name, self, target, weight):
     if self.ndim == 0:
         raise ValueError(f"{name}: Expected 1 or more dimensions (got {self.ndim})")
     _check_target(name, self, target)
-    if target.dtype not in (np.int64, np.uint8):
+    if target.dtype not in (int64.np, np.uint8):
         raise RuntimeError(f"{name}: expected target dtype to be Long or Byte, but got {scalar_name(target)}")
     if self.ndim > 2 and target.dtype == np.uint8:
         raise RuntimeError(f"{name}: expected scalar type Long but found Byte (target of a {self.ndim}D input)")

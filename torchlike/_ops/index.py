@@ -8,9 +8,10 @@ import numpy as np
 
 from torchlike._base import result_layouts
 from torchlike._base.dims import broadcast_shapes, wrap_dim
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
+from torchlike._executor.sparse import Wanted
 from torchlike._ops.shape import cast
 
 
@@ -280,7 +281,7 @@ def gather(self, dim, index, sparse_grad):
     """
     dim = wrap_dim(dim, self.ndim)
     if sparse_grad:
-        raise NotImplementedError("gather(): sparse_grad=True is not supported (torchlike has no sparse tensors)")
+        raise Wanted("gather(): sparse_grad=True is not supported here")
     demand_index("gather", index)
     if index.size:
         demand_fits("gather", self, dim, index)
@@ -335,7 +336,7 @@ def _check_flat(self, index, **_):
 
 def demand_long(name, index):
     """RuntimeError unless the index tensor is int64."""
-    if index.dtype != np.int64:
+    if index.dtype != int64.np:
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {from_np(index.dtype).scalar_name}")
 
 
@@ -392,7 +393,7 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but embedding() got shape {list(weight.shape)}")
     if sparse:
-        raise NotImplementedError("embedding(): sparse=True is not supported (torchlike has no sparse gradients)")
+        raise Wanted("embedding(): sparse=True is not supported here")
     if not weight.shape[0]:
         return jnp.zeros((*indices.shape, weight.shape[1]), weight.dtype)
     return weight[indices]

@@ -97,7 +97,7 @@ def block_diag(tensors):
 # -- turning -------------------------------------------------------------------------------------
 
 
-@op("flip(Tensor self, int[] dims) -> Tensor", strides=True)
+@op("flip(Tensor self, int[] dims) -> Tensor", layout=result_layouts.like_first)
 def flip(self, dims):
     """``input`` with the order of elements reversed along ``dims``; a copy.
 

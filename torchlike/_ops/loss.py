@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts
+from torchlike._base.dtypes import int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._elementwise import broadcast, demand, kind, scalar_name
@@ -516,7 +517,7 @@ def _outside_classes(name, self, target, lowest):
 def multilabel_margin_loss(self, target, reduction):
     """Targets of a row are listed up to the first -1; each pair (target, other class) has a margin of 1."""
     x, single = _rows("multilabel_margin_loss", self)
-    if target.dtype != np.int64:
+    if target.dtype != int64.np:
         raise RuntimeError(f"multilabel_margin_loss: expected scalar type Long but found {scalar_name(target)}")
     if target.shape != self.shape:
         raise RuntimeError(
@@ -547,7 +548,7 @@ def multilabel_margin_loss(self, target, reduction):
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     x, single = _rows("multi_margin_loss", self)
-    if target.dtype != np.int64:
+    if target.dtype != int64.np:
         raise RuntimeError(f"multi_margin_loss: expected scalar type Long but found {scalar_name(target)}")
     if target.ndim > 1 or target.size != x.shape[0]:
         raise RuntimeError(

@@ -1,5 +1,6 @@
 """Matrix products."""
 
+import math
 import warnings
 from functools import partial
 
@@ -301,7 +302,8 @@ def _last_saved(self, other):
 
 def _rows_of(x, width):
     """A stack of vectors as a matrix; PyTorch's forward did that."""
-    return unseen(lambda x: x.reshape(-1, width), x) if x.ndim != 2 else x
+    rows = math.prod(x.shape[:-1])
+    return unseen(lambda x: x.reshape(rows, width), x) if x.ndim != 2 else x
 
 
 def _matmul_other(grad, self, other_aval):
@@ -314,7 +316,7 @@ def _matmul_other(grad, self, other_aval):
     if a == 1 and b == 2:
         return _right(aten.unsqueeze(grad, 0), unseen(lambda x: x[None], self))
     if b == 2:
-        return _right(jnp.reshape(grad, (-1, shape[1])), _rows_of(self, self.shape[-1]))
+        return _right(jnp.reshape(grad, (math.prod(grad.shape[:-1]), shape[1])), _rows_of(self, self.shape[-1]))
     if a == 1 or b == 1:
         return _adjoint(grad, self, other_aval, 1)
     whole, grads, lefts = _stacks(grad, self)
@@ -333,7 +335,7 @@ def _matmul_self(grad, other, self_aval):
         made = _left(aten.unsqueeze(grad, 0), other)
         return later(lambda made: aten["squeeze.dim"](made, 0), made)
     if b == 2:
-        made = _left(jnp.reshape(grad, (-1, other.shape[1])), other)
+        made = _left(jnp.reshape(grad, (math.prod(grad.shape[:-1]), other.shape[1])), other)
         return later(lambda made: aten.view(made, list(shape)), made) if a > 2 else made
     if a == 1 or b == 1:
         return _adjoint(grad, other, self_aval, 0)

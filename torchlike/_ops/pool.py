@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base import result_layouts
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 
 # Windows with more elements than this are reduced by jax instead of one slice after another.
@@ -152,7 +152,7 @@ def _max_apart(x, windows):
     best = jnp.max(padded, inner)
     flat, inside = _grid(windows, padded.shape)
     level = windows.between(best)
-    first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(jnp.int64).max), inner)
+    first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(int64.np).max), inner)
     last_nan = jnp.max(jnp.where(padded != padded, flat, -1), inner)
     return best, jnp.where(last_nan >= 0, last_nan, first)
 
@@ -167,7 +167,7 @@ def _max_patches(x, windows):
     best = jnp.max(padded, inner)
     flat, inside = _grid(windows, padded.shape)
     level = windows.between(best)
-    first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(jnp.int64).max), inner)
+    first = jnp.min(jnp.where((padded == level) & inside, flat, jnp.iinfo(int64.np).max), inner)
     last_nan = jnp.max(jnp.where(padded != padded, flat, -1), inner)
     return best, jnp.where(last_nan >= 0, last_nan, first)
 

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base import result_layouts, rng
+from torchlike._base.bits import X64, widest
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._decl.words import unseen
@@ -47,7 +48,7 @@ def bits(words, n):
 
 def uniform01(words, shape, dtype):
     """Samples of [0, 1), all multiples of 2**-(digits of ``dtype``)."""
-    dtype = np.dtype(dtype)
+    dtype = widest(dtype)
     n = math.prod(shape)
     if dtype.kind == "c":
         part = uniform01(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
@@ -63,7 +64,7 @@ def uniform01(words, shape, dtype):
 
 def gaussian(words, shape, dtype):
     """Samples of the standard normal distribution; complex ones have variance 1 in all."""
-    dtype = np.dtype(dtype)
+    dtype = widest(dtype)
     if dtype.kind == "c":
         part = gaussian(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
         return lax.complex(part[0], part[1]) * part.dtype.type(math.sqrt(0.5))
@@ -115,6 +116,8 @@ def _integers(words, shape, low, span, wide):
 
     A span of 2**63 and more comes as the negative int64 of the same bits."""
     n = math.prod(shape)
+    if not X64:
+        return _integers32(bits(words, n), low, span).reshape(shape)
     low = jnp.asarray(low).astype(np.int64)
     if span is None:  # all 2**64 of them
         pair = bits(words, 2 * n).astype(np.uint64)
@@ -126,6 +129,17 @@ def _integers(words, shape, low, span, wide):
     else:
         offset = lax.shift_right_logical(bits(words, n).astype(np.uint64) * span, np.uint64(32))
     return (offset.astype(np.int64) + low).reshape(shape)
+
+
+def _integers32(random, low, span):
+    """The same of int32, by 32-bit arithmetic: the high half of the product of 32 random bits and the span."""
+    if span is None:
+        return lax.bitcast_convert_type(random, np.int32)
+    span, low = (jnp.asarray(x).astype(np.int32) for x in (span, low))
+    (a, b), (c, d) = ((x >> 16, x & 0xFFFF) for x in (random, lax.bitcast_convert_type(span, np.uint32)))
+    middle = a * d + (b * d >> 16)
+    high = a * c + (middle >> 16) + (b * c + (middle & 0xFFFF) >> 16)
+    return lax.bitcast_convert_type(high, np.int32) + low
 
 
 @op(

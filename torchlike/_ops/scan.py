@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes
+from torchlike._base.result_layouts import differences
 from torchlike._decl.op import op
 from torchlike._ops._axes import axis_of, cast, is_floating, put_along, refuse
 from torchlike._ops._elementwise import widely
@@ -132,7 +133,7 @@ def cummin(self, dim):
     dtype="promote",
     node="SubBackward",
     variants="function method out",
-    strides=True,
+    layout=differences,
     saved={"alpha": lambda: 1},
 )
 def diff(self, n, dim, prepend, append):

@@ -6,7 +6,7 @@ import numpy as np
 
 from torchlike._base import result_layouts
 from torchlike._base.dims import wrap_dim
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._elementwise import widely
@@ -424,7 +424,7 @@ def index_copy(self, dim, index, source):
 
 def _fill_slices(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
-    if index.dtype != np.int64:
+    if index.dtype != int64.np:
         raise IndexError(f"index_fill_(): Expected dtype int64 for index, but got {from_np(index.dtype).name}.")
     if index.ndim > 1:
         raise RuntimeError(f"Index has to be a vector/scalar (index_fill_ got {index.ndim} dimensions)")

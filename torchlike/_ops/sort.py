@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from torchlike._base.dtypes import from_np
+from torchlike._base.dtypes import from_np, int64
+from torchlike._base.result_layouts import like_first
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
@@ -41,7 +42,7 @@ def _sorted(x, dim, descending):
 
 @reduction("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
     aten={"out": "values"},
-           vjp={"self": _scatter}, nondiff=(1,), strides=True,
+           vjp={"self": _scatter}, nondiff=(1,), layout=like_first,
            saved="dim indices self_sym_sizes")  # fmt: skip
 def sort(self, dim, descending):
     """The elements along ``dim`` in order, and where each came from. NaN is largest; the sort is stable.
@@ -55,13 +56,13 @@ def sort(self, dim, descending):
 
 @reduction("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False)"
            " -> (Tensor values, Tensor indices)", aten={"out": "values_stable"},
-           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", strides=True,
+           vjp={"self": _scatter}, nondiff=(1,), node="SortBackward1", layout=like_first,
            saved="dim indices self_sym_sizes")  # fmt: skip
 def sort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)
 
 
-@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, strides=True,
+@reduction("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor", vjp={}, layout=like_first,
            variants="function method")  # fmt: skip
 def argsort(self, dim, descending):
     """The indices that sort along ``dim``. NaN is largest; the sort is stable.
@@ -74,12 +75,12 @@ def argsort(self, dim, descending):
 
 
 @reduction("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor", vjp={},
-           variants="function method", strides=True)  # fmt: skip
+           variants="function method", layout=like_first)  # fmt: skip
 def argsort_stable(self, stable, dim, descending):
     return _sorted(self, dim, descending)[1]
 
 
-@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", strides=True,
+@op("msort(Tensor self) -> Tensor", node="SortBackward", variants="function method out", layout=like_first,
     saved={"dim": lambda: 0, "self_sym_sizes": "self_sym_sizes", "~self": "self"})  # fmt: skip
 def msort(self):
     """The elements sorted along the first dimension.
@@ -170,7 +171,7 @@ def _check_sequence(sequence, values, sorter):
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
             f"{list(sequence.shape)} and got sorter tensor {list(sorter.shape)}"
         )
-    if sorter is not None and sorter.dtype != jnp.int64:
+    if sorter is not None and sorter.dtype != int64.np:
         raise RuntimeError(
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{from_np(sorter.dtype).scalar_name}"

@@ -69,7 +69,7 @@ def _numbers(arg: Any, position: int) -> tuple:
 
 
 def _arrays(op: Op, tensors: list[str]) -> Iterator[list[dict[str, np.ndarray]]]:
-    if op.strides:
+    if op.pointwise:
         yield [
             _grid(tensors, (ALONE, PAIRED, GROUPED)[min(len(tensors), 3) - 1]),
             _grid(tensors, COMPLEX if len(tensors) < 3 else COMPLEX[:4]),

@@ -1,14 +1,14 @@
 """torch.distributions.bernoulli."""
 
 import math
-from numbers import Number
 from typing import Any
 
 from torchlike._base.state import no_grad
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.exp_family import ExponentialFamily
-from torchlike.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.distributions.utils import broadcast_all
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Bernoulli"]
@@ -16,7 +16,7 @@ __all__ = ["Bernoulli"]
 __getattr__ = missing_names(__name__)
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(Odds, ExponentialFamily):
     """1 with probability ``probs``, or with log-odds ``logits``, and else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # type: ignore[assignment]
@@ -25,42 +25,19 @@ class Bernoulli(ExponentialFamily):
     _mean_carrier_measure = 0  # type: ignore[assignment]
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
-        shape = () if isinstance(given, Number) else self._param.size()
-        super().__init__(shape, validate_args=validate_args)
+        super().__init__(self._given(probs, logits), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._scalars(Bernoulli, _instance, batch_shape, "probs", "logits", "_param")
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
-
     mean = property(lambda self: self.probs)  # type: ignore[assignment]
     variance = property(lambda self: self.probs * (1 - self.probs))  # type: ignore[assignment]
-    param_shape = property(lambda self: self._param.size())
 
     @property
     def mode(self) -> Any:
         mode = (self.probs >= 0.5).to(self.probs)
         mode[self.probs == 0.5] = math.nan
         return mode
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of 1."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with no_grad():

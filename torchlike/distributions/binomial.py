@@ -4,9 +4,9 @@ from typing import Any
 
 from torchlike._base.state import no_grad
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
-from torchlike.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Binomial"]
@@ -14,7 +14,7 @@ __all__ = ["Binomial"]
 __getattr__ = missing_names(__name__)
 
 
-class Binomial(Distribution):
+class Binomial(Odds, Distribution):
     """Numbers of successes among ``total_count`` trials of probability ``probs``, or of log-odds ``logits``."""
 
     arg_constraints = {  # type: ignore[assignment]
@@ -25,23 +25,10 @@ class Binomial(Distribution):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        self.total_count, shown = broadcast_all(total_count, given)
-        self.total_count = self.total_count.type_as(shown)
-        if probs is not None:
-            self.probs = shown
-        else:
-            self.logits = shown
-        self._param = shown
-        super().__init__(shown.size(), validate_args=validate_args)
+        super().__init__(self._given(probs, logits, total_count), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._scalars(Binomial, _instance, batch_shape, "total_count", "probs", "logits", "_param")
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -49,21 +36,10 @@ class Binomial(Distribution):
 
     mean = property(lambda self: self.total_count * self.probs)  # type: ignore[assignment]
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))  # type: ignore[assignment]
-    param_shape = property(lambda self: self._param.size())
 
     @property
     def mode(self) -> Any:
         return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of a success."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of a success."""
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)

@@ -1,13 +1,13 @@
 """torch.distributions.continuous_bernoulli."""
 
 import math
-from numbers import Number
 from typing import Any
 
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.exp_family import ExponentialFamily
-from torchlike.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from torchlike.interop.alias import missing_names
 
 __all__ = ["ContinuousBernoulli"]
@@ -15,7 +15,7 @@ __all__ = ["ContinuousBernoulli"]
 __getattr__ = missing_names(__name__)
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(Odds, ExponentialFamily):
     """Numbers of [0, 1] with density proportional to probs^x (1 - probs)^(1 - x).
 
     Near probs = 1/2, between ``lims``, its formulas are replaced by their series.
@@ -30,27 +30,18 @@ class ContinuousBernoulli(ExponentialFamily):
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
+        shape = self._given(probs, logits)
         if probs is not None:
-            (self.probs,) = broadcast_all(probs)
             if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(self.probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
+            self._param = self.probs = clamp_probs(self.probs)
         self._lims = lims
-        super().__init__(() if isinstance(given, Number) else self._param.size(), validate_args=validate_args)
+        super().__init__(shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._scalars(ContinuousBernoulli, _instance, batch_shape, "probs", "logits", "_param")
         new._lims = self._lims
         return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
 
     def _outside_unstable_region(self) -> Any:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
@@ -80,7 +71,6 @@ class ContinuousBernoulli(ExponentialFamily):
         return self._chosen(exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x * x) * x)
 
     stddev = property(lambda self: torch.sqrt(self.variance))  # type: ignore[assignment]
-    param_shape = property(lambda self: self._param.size())
 
     @property
     def variance(self) -> Any:
@@ -89,11 +79,6 @@ class ContinuousBernoulli(ExponentialFamily):
         exact = cut * (cut - 1.0) / torch.pow(1.0 - 2.0 * cut, 2) + 1.0 / torch.pow(log_odds, 2)
         x = torch.pow(self.probs - 0.5, 2)
         return self._chosen(exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of ``probs``."""
-        return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
     def probs(self) -> Any:

@@ -1,13 +1,13 @@
 """torch.distributions.geometric."""
 
-from numbers import Number
 from typing import Any
 
 from torchlike._base.state import no_grad
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.distribution import Distribution
-from torchlike.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.distributions.utils import broadcast_all
 from torchlike.interop.alias import missing_names
 
 __all__ = ["Geometric"]
@@ -15,22 +15,14 @@ __all__ = ["Geometric"]
 __getattr__ = missing_names(__name__)
 
 
-class Geometric(Distribution):
+class Geometric(Odds, Distribution):
     """Numbers of failures before the first success, of probability ``probs`` or log-odds ``logits``."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # type: ignore[assignment]
     support = constraints.nonnegative_integer  # type: ignore[assignment]
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        shown = self.logits if probs is None else self.probs
-        super().__init__(() if isinstance(given, Number) else shown.size(), validate_args=validate_args)
+        super().__init__(self._given(probs, logits), validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             value = self.probs
             raise ValueError(
@@ -39,21 +31,11 @@ class Geometric(Distribution):
             )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._scalars(Geometric, _instance, batch_shape, "probs", "logits")
+        return self._scalars(Geometric, _instance, batch_shape, "probs", "logits", "_param")
 
     mean = property(lambda self: 1.0 / self.probs - 1.0)  # type: ignore[assignment]
     mode = property(lambda self: torch.zeros_like(self.probs))  # type: ignore[assignment]
     variance = property(lambda self: (1.0 / self.probs - 1.0) / self.probs)  # type: ignore[assignment]
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of a success."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of a success."""
-        return logits_to_probs(self.logits, is_binary=True)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         tiny = torch.finfo(self.probs.dtype).tiny

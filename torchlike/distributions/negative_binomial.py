@@ -4,10 +4,11 @@ from typing import Any
 
 from torchlike._base.state import no_grad
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import F, torch
 from torchlike.distributions.distribution import Distribution
 from torchlike.distributions.gamma import Gamma
-from torchlike.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.distributions.utils import lazy_property
 from torchlike.interop.alias import missing_names
 
 __all__ = ["NegativeBinomial"]
@@ -15,7 +16,7 @@ __all__ = ["NegativeBinomial"]
 __getattr__ = missing_names(__name__)
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(Odds, Distribution):
     """Numbers of successes, of probability ``probs``, before ``total_count`` failures."""
 
     arg_constraints = {  # type: ignore[assignment]
@@ -27,40 +28,17 @@ class NegativeBinomial(Distribution):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        self.total_count, shown = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(shown)
-        if probs is not None:
-            self.probs = shown
-        else:
-            self.logits = shown
-        self._param = shown
-        super().__init__(shown.size(), validate_args=validate_args)
+        super().__init__(self._given(probs, logits, total_count), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._scalars(NegativeBinomial, _instance, batch_shape, "total_count", "probs", "logits", "_param")
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
-
     mean = property(lambda self: self.total_count * torch.exp(self.logits))  # type: ignore[assignment]
     variance = property(lambda self: self.mean / torch.sigmoid(-self.logits))  # type: ignore[assignment]
-    param_shape = property(lambda self: self._param.size())
 
     @property
     def mode(self) -> Any:
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of a success."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of a success."""
-        return logits_to_probs(self.logits, is_binary=True)
 
     @lazy_property
     def _gamma(self) -> Any:

@@ -1,14 +1,14 @@
 """torch.distributions.relaxed_bernoulli."""
 
-from numbers import Number
 from typing import Any
 
 from torchlike.distributions import constraints
+from torchlike.distributions._odds import Odds
 from torchlike.distributions._torch import torch
 from torchlike.distributions.distribution import Distribution
 from torchlike.distributions.transformed_distribution import TransformedDistribution
 from torchlike.distributions.transforms import SigmoidTransform
-from torchlike.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from torchlike.distributions.utils import broadcast_all, clamp_probs
 from torchlike.interop.alias import missing_names
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
@@ -16,7 +16,7 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 __getattr__ = missing_names(__name__)
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(Odds, Distribution):
     """The logit of :class:`RelaxedBernoulli`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # type: ignore[assignment]
@@ -26,35 +26,12 @@ class LogitRelaxedBernoulli(Distribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = logits if probs is None else probs
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.logits if probs is None else self.probs
-        super().__init__(() if isinstance(given, Number) else self._param.size(), validate_args=validate_args)
+        super().__init__(self._given(probs, logits), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._scalars(LogitRelaxedBernoulli, _instance, batch_shape, "probs", "logits", "_param")
         new.temperature = self.temperature
         return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of 1."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return logits_to_probs(self.logits, is_binary=True)
-
-    param_shape = property(lambda self: self._param.size())
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)

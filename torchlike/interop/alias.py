@@ -8,10 +8,16 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-_OURS = __name__.partition(".")[0]
-_ALIAS = "torch"
+from torchlike._base.home import ALIAS
+from torchlike._base.home import OURS as _OURS
+from torchlike._base.home import THEIRS as _ALIAS
+from torchlike.interop import renaming, search_path, tracebacks
+from torchlike.interop.their_names import is_theirs
+from torchlike.torch_version import TorchVersion
+from torchlike.version import STANDS_FOR, TORCHLIKE
+
 _BESIDE = "functorch"  # a package that comes with PyTorch, here a part of this one
 
 
@@ -19,7 +25,11 @@ def install_as_torch() -> None:
     """Make `import torch`, and every `import torch.x.y`, give this package's own modules.
 
     So does `import functorch`. The modules are the same objects under both names, so `torch.nn is torchlike.nn`
-    and classes compare as usual. A second call does nothing; `uninstall_as_torch` takes it back.
+    and classes compare as usual. They show PyTorch's names and version (`torch.__name__`, `__version__`,
+    `nn.Linear.__module__`, what pickles say), as does `importlib.metadata.version("torch")`. Processes that this one
+    starts, by `multiprocessing` or as `python -m ...`, find the same, through the variable PYTHONPATH. Tracebacks of
+    uncaught errors leave out frames of this package and of jax, unless TORCHLIKE_TRACEBACK=full. A second call does
+    nothing; `uninstall_as_torch` takes it back.
 
     Raises:
         RuntimeError: PyTorch itself has been imported already. Code that holds its modules would mix the two.
@@ -37,9 +47,23 @@ def install_as_torch() -> None:
             f"expected a process that has not imported it. Call install_as_torch() before the first "
             f"`import {_ALIAS}`, or run the script with `python -m {_OURS} run SCRIPT`."
         )
-    if _FINDER not in sys.meta_path:
-        sys.meta_path.insert(0, _FINDER)
+    if _FINDER in sys.meta_path:
+        return
+    sys.meta_path.insert(0, _FINDER)
+    ALIAS.installed = True
+    search_path.install()
+    tracebacks.install()
     _alias_all()
+    for name, module in list(sys.modules.items()):
+        if module is not None and _is_or_under(name, _OURS):
+            renaming.rename(module, name)
+    ours.__dict__[_ALIAS] = ours  # torch.torch, as some programs write
+    _set_version(TorchVersion(STANDS_FOR), STANDS_FOR)
+
+
+def _set_version(package: str, module: str) -> None:
+    sys.modules[_OURS].__dict__["__version__"] = package
+    sys.modules[f"{_OURS}.version"].__dict__["__version__"] = module
 
 
 def uninstall_as_torch() -> None:
@@ -51,6 +75,12 @@ def uninstall_as_torch() -> None:
     if _FINDER not in sys.meta_path:
         return
     sys.meta_path.remove(_FINDER)
+    renaming.restore()
+    ALIAS.installed = False
+    search_path.uninstall()
+    tracebacks.uninstall()
+    sys.modules[_OURS].__dict__.pop(_ALIAS, None)
+    _set_version(TORCHLIKE, TORCHLIKE)
     for name in [name for name in sys.modules if _is_or_under(name, _ALIAS) or _is_or_under(name, _BESIDE)]:
         del sys.modules[name]
 
@@ -62,15 +92,18 @@ def missing_names(module_name: str) -> Callable[[str], NoReturn]:
     `hasattr`, `getattr` with a default and `from torch import x` (ImportError) work as everywhere.
 
     >>> import torchlike as torch
-    >>> torch.no_such_name
+    >>> torch.segment_reduce_v2
     Traceback (most recent call last):
-    AttributeError: torchlike does not have torch.no_such_name yet
+    AttributeError: module 'torchlike' has no attribute 'segment_reduce_v2'
+    >>> torch._C._jit_pass_inline
+    Traceback (most recent call last):
+    AttributeError: torchlike does not have torch._C._jit_pass_inline yet
     """
     public = _ALIAS + module_name[len(_OURS) :]
 
     def __getattr__(name: str) -> NoReturn:
-        if name.startswith("__") and name.endswith("__"):
-            message = f"module {module_name!r} has no attribute {name!r}"
+        if name.startswith("__") and name.endswith("__") or is_theirs(public, name) is False:
+            message = f"module {(public if ALIAS.installed else module_name)!r} has no attribute {name!r}"
         else:
             message = f"{_OURS} does not have {public}.{name} yet"
         # name and obj let the interpreter suggest a name that is spelt nearly so.
@@ -90,7 +123,7 @@ class _AliasFinder(MetaPathFinder):
         elif _is_or_under(fullname, _BESIDE):
             wanted = f"{_OURS}.{fullname}"
         else:
-            return None
+            return self._of_ours(fullname, path, target) if _is_or_under(fullname, _OURS) else None
         try:
             module = importlib.import_module(wanted)
         except ModuleNotFoundError as error:
@@ -104,6 +137,25 @@ class _AliasFinder(MetaPathFinder):
         origin = getattr(module, "__file__", None)
         package = hasattr(module, "__path__")
         return ModuleSpec(fullname, _AliasLoader(module), origin=origin, is_package=package)
+
+    def _of_ours(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """What the other finders find, to be known under both names once it is loaded."""
+        finders = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(name, path, target) for finder in finders)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            if ALIAS.installed:
+                _alias(name, module)
+                renaming.rename(module, name)
+
+        loader.exec_module = exec_module
+        return spec
 
 
 class _AliasLoader(Loader):
@@ -129,9 +181,13 @@ def _alias_all() -> None:
     """
     for name, module in list(sys.modules.items()):
         if module is not None and _is_or_under(name, _OURS):
-            sys.modules[_ALIAS + name[len(_OURS) :]] = module
-        if module is not None and _is_or_under(name, f"{_OURS}.{_BESIDE}"):
-            sys.modules[name[len(_OURS) + 1 :]] = module
+            _alias(name, module)
+
+
+def _alias(name: str, module: ModuleType) -> None:
+    sys.modules[_ALIAS + name[len(_OURS) :]] = module
+    if _is_or_under(name, f"{_OURS}.{_BESIDE}"):
+        sys.modules[name[len(_OURS) + 1 :]] = module
 
 
 def _is_or_under(name: str, package: str) -> bool:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from torchlike._base.home import ALIAS
 from torchlike.interop.alias import missing_names
+from torchlike.interop.renaming import show
 
 
 def on_first_use(
@@ -45,6 +47,8 @@ def on_first_use(
 
     def __getattr__(name: str) -> Any:
         value = found(name)
+        if ALIAS.installed:
+            show(value, package)
         if name != "__all__":  # which may grow
             setattr(sys.modules[package], name, value)
         return value

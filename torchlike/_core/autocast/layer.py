@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from torchlike._base.dtypes import FROM_NP, dtype, float32, float64
+from torchlike._base.dtypes import FROM_NP, dtype, float32
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state, switch_grad
 from torchlike._core.autocast.settings import Settings
@@ -19,7 +19,7 @@ from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.cast import to_copy
 
-_FLOATING = frozenset(d for d in FROM_NP.values() if d.is_floating_point) - {float64}  # what is ever cast
+_FLOATING = frozenset(d for d in FROM_NP.values() if d.is_floating_point and d.itemsize < 8)  # what is ever cast
 _TYPES = {"xla": frozenset(("xla", "tpu"))}  # of devices, by what autocast calls them
 _NUMBER = 2  # in KIND
 

@@ -114,4 +114,6 @@ def _structure(op: Op) -> Any:
     name = op.schema.name
     if name not in RETURN_TYPES:
         RETURN_TYPES[name] = named_results(name, op.result_names)
+    if "out" in op.variants and name + "_out" not in RETURN_TYPES:
+        named_results(name + "_out", op.result_names)
     return RETURN_TYPES[name]

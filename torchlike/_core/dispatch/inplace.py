@@ -23,14 +23,14 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
-from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.dispatch.layers import SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.mutation import current, write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
-from torchlike._executor import immediate
+from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     try:
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
+        if sparse.holds(values):
+            return SPARSE(Call(op, INPLACE, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)

@@ -11,7 +11,7 @@ from torchlike._core.autograd.node import requires_grad
 from torchlike._core.dispatch.dispatch import call, walk
 from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.dispatch.layers import Call, Form
-from torchlike._core.tensor.arguments import KIND
+from torchlike._core.tensor.arguments import KIND, RETURN_TYPES
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import reshape, write
 from torchlike._core.tensor.tensor import Tensor, value_of
@@ -43,7 +43,7 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     _demand_no_overlap(op, tensors, outs)
     made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
     (walk if state.active or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
-    return out if op.returns is None else op.returns(outs)
+    return out if op.returns is None else RETURN_TYPES.get(f"{op.returns.__name__}_out", op.returns)(outs)
 
 
 def _differentiable(op: Kernel, inputs: Inputs, static: Static) -> bool:
@@ -86,7 +86,7 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
     """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
     for o in outs:
         demand_distinct(op.name, o)
-        for x in tensors if op.strides else ():
+        for x in tensors if op.pointwise else ():
             if x._storage is o._storage and x is not o:
                 demand_same_or_apart(op.name, o, x)
 

@@ -119,7 +119,8 @@ def is_operator(of: str, name: str) -> bool:
 
 def is_function(of: str, name: str, found: Any) -> bool:
     """Whether a name of a namespace is a function that can be overridden."""
-    if not isinstance(found, FunctionType) or (name.startswith("_") and f"_{name}" not in _PRIVATE):
+    private = name.startswith("_") and f"_{name}" not in _PRIVATE and not name.startswith("_foreach_")
+    if not isinstance(found, FunctionType) or private:
         return False
     if of == "torch":
         return name not in ASIDE and "autocast" not in name  # which asks for and sets a state, too

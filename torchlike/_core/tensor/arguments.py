@@ -15,6 +15,7 @@ from jax.export import is_symbolic_dim
 import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
 from torchlike._core.tensor.size import Size
+from torchlike._core.tensor.struct_sequence import struct_sequence
 from torchlike._core.tensor.tensor import Tensor, value_of
 
 if TYPE_CHECKING:
@@ -169,10 +170,7 @@ def as_operand(function: str, name: str, x: Any) -> Any:
 
 
 def named_results(name: str, fields: Any) -> Any:
-    """A named tuple class that prints as PyTorch's ``torch.return_types.<name>``."""
-
-    def __new__(cls: Any, values: Iterable[Any], hidden: Any = None) -> Any:
-        return tuple.__new__(cls, values)
+    """The class of results with names that prints as PyTorch's ``torch.return_types.<name>``."""
 
     def __reduce__(self: Any) -> Any:
         return return_type, (name, tuple(self))
@@ -181,10 +179,8 @@ def named_results(name: str, fields: Any) -> Any:
         inner = ",\n".join(f"{f}={v!r}" for f, v in zip(fields, self, strict=True))
         return f"torch.return_types.{name}(\n{inner})"
 
-    body: dict[str, Any] = {f: property(lambda self, i=i: self[i]) for i, f in enumerate(fields)}
-    body |= {"__new__": __new__, "__repr__": __repr__, "__slots__": (), "n_fields": len(fields)}
-    body |= {"__reduce__": __reduce__, "__module__": "torch.return_types"}
-    made = RETURN_TYPES[name] = type(name, (tuple,), body)
+    made = RETURN_TYPES[name] = struct_sequence(f"torch.return_types.{name}", fields)
+    made.__repr__, made.__reduce__ = __repr__, __reduce__
     return made
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from torchlike._base.frames import is_users
+from torchlike._base.home import home
 
 if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
@@ -79,6 +80,7 @@ _CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state",
 
 
 def _below(name: str, roots: Iterable[str]) -> bool:
+    name = home(name)
     return any(name == root or name.startswith(root + ".") for root in roots)
 
 

@@ -4,13 +4,15 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.device import device as Device
+from torchlike._base.home import OURS as _OURS
+from torchlike._base.home import THEIRS as _THEIRS
+from torchlike._base.home import home
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
-
-_OURS, _THEIRS = __name__.partition(".")[0], "torch"
+from torchlike.interop.renaming import is_private, moved
 
 STORAGE_NAMES = {dtype: name for name, dtype in STORAGES.items()}
 
@@ -24,23 +26,11 @@ _RENAMED = {
 }
 
 
-# Where PyTorch has what stands elsewhere here.
-_MOVED = {
-    (f"{_OURS}.nn.modules.attention", "MultiheadAttention"): f"{_OURS}.nn.modules.activation",
-    (f"{_OURS}.nn.modules.pixelshuffle", "ChannelShuffle"): f"{_OURS}.nn.modules.channelshuffle",
-    (f"{_OURS}.optim._adafactor", "*"): f"{_OURS}.optim",
-    (f"{_OURS}.optim._muon", "*"): f"{_OURS}.optim",
-    (f"{_OURS}.optim._lr_base", "*"): f"{_OURS}.optim.lr_scheduler",
-    (f"{_OURS}.optim._lr_compose", "*"): f"{_OURS}.optim.lr_scheduler",
-    (f"{_OURS}.optim._lr_cycle", "*"): f"{_OURS}.optim.lr_scheduler",
-}
-
-
 def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
     """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
     if isinstance(x, dtypes.dtype):
         return _THEIRS, x.name
-    if isinstance(x, MemoryFormat | Strided):
+    if isinstance(x, MemoryFormat):
         return _THEIRS, repr(x).removeprefix("torch.")
     try:
         renamed = _RENAMED.get(x)
@@ -50,16 +40,14 @@ def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
         module, _, last = renamed.rpartition(".")
         return module, last
     module = getattr(x, "__module__", None) or ""
-    module = _MOVED.get((module, name or x.__qualname__), _MOVED.get((module, "*"), module))
+    module = home(module)
+    module = moved(module, name or x.__qualname__) or module
     if module == "torch.return_types":
         return module, x.__qualname__
     parts = module.split(".")
-    if parts[0] != _OURS or any(part.startswith("_") and part not in _SHARED for part in parts):
+    if parts[0] != _OURS or is_private(module):
         return None
     return ".".join([_THEIRS, *parts[1:]]), name or x.__qualname__
-
-
-_SHARED = {"_C", "_utils", "_tensor"}  # modules of this library that PyTorch has under the same name
 
 
 def our_module(module: str) -> str:

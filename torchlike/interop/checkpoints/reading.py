@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 import torchlike._base.dtypes as dtypes
+from torchlike._base.bits import NARROW, X64, narrowed
 from torchlike._base.device import device as Device
 from torchlike._core.conversion.loaded import LoadedStorage
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
@@ -53,10 +54,10 @@ class Storages:
         key = str(key)
         if key not in self.made:
             self._make(key, dtype, str(location), count * dtype.itemsize)
-        return TypedStorage(wrap_storage=self.made[key], dtype=dtype)
+        return TypedStorage(wrap_storage=self.made[key], dtype=dtypes.ALIASES[dtype.name])
 
     def _make(self, key: str, dtype: Any, location: str, nbytes: int) -> None:
-        host = self.swapped(np.frombuffer(self.read(key, nbytes), np.uint8), dtype)
+        host = self.here(np.frombuffer(self.read(key, nbytes), np.uint8), dtype)
         # It is sent to its place before it is put anywhere: a device that is not there need not be.
         new = LoadedStorage(host, Device("cpu"))
         placed = self.place(new, location)
@@ -64,12 +65,14 @@ class Storages:
         if isinstance(placed, LoadedStorage):
             self.loaded[key] = placed
 
-    def swapped(self, host: np.ndarray, dtype: Any) -> np.ndarray:
-        """Bytes of the file in the order of this machine."""
-        if not self.swap or dtype.itemsize == 1:
+    def here(self, host: np.ndarray, dtype: Any) -> np.ndarray:
+        """Bytes of the file in the order of this machine, and as wide as numbers are here."""
+        if self.swap and dtype.itemsize > 1:
+            part = dtype._real if dtype.is_complex else dtype
+            host = host.view(part.np).byteswap()
+        if X64 or dtype.name not in NARROW:
             return host
-        part = dtype._real if dtype.is_complex else dtype
-        return host.view(part.np).byteswap()
+        return narrowed(host.view(dtype.np)).view(np.uint8)
 
 
 def _unpickler(file: Any, storages: Storages, module: Any, arguments: dict[str, Any]) -> Any:
@@ -172,10 +175,11 @@ def _refill(file: IO[Any], storages: Storages, key: str) -> None:
     if dtype is None:
         raise pickle.UnpicklingError(f"load(): the file has a storage {key} that nothing refers to")
     data = file.read(count * dtype.itemsize)
-    if len(data) != storages.made[key].nbytes():
+    host = storages.here(np.frombuffer(data, np.uint8), dtype)
+    if host.nbytes != storages.made[key].nbytes():
         raise pickle.UnpicklingError(f"load(): storage {key} has {len(data)} bytes: the file is damaged")
     if key in storages.loaded:
-        storages.loaded[key].refill(storages.swapped(np.frombuffer(data, np.uint8), dtype))
+        storages.loaded[key].refill(host)
 
 
 def sequence_pickle(file: IO[Any]) -> bytes:

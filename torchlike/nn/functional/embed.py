@@ -38,10 +38,10 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         max_norm: first scale the rows that are read down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide gradients by how often their row occurs in ``input``.
+        sparse: whether the gradient of ``weight`` is of layout ``torch.sparse_coo``, with the rows that were read only.
 
     Raises:
         IndexError: an index outside [0, V).
-        NotImplementedError: ``sparse=True``.
 
     >>> import torchlike as torch
     >>> torch.nn.functional.embedding(torch.tensor([2, 0]), torch.eye(3))

@@ -125,8 +125,7 @@ def _instance_norm(input, weight, bias, running_mean, running_var, use_input_sta
     return call(ops.batch_norm_eval, (input.contiguous(), weight, bias, running_mean, running_var, eps), ())
 
 
-@function()
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True):
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
     """Normalize over the last dimensions, whose sizes are ``normalized_shape``.
 
     Args:
@@ -139,6 +138,12 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn
     if normalized_shape.__class__ is not tuple:
         normalized_shape = arguments.as_ints("layer_norm", "normalized_shape", normalized_shape)
     return call(ops.layer_norm, (input, weight, bias, eps), (normalized_shape,))[0]
+
+
+@function("layer_norm")
+def _layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True):
+    """See :func:`torch.nn.functional.layer_norm`."""
+    return layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from torchlike._base.home import home
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.dispatch import refresh
@@ -183,7 +184,7 @@ def _user_level() -> int:
     """The ``stacklevel`` at which a warning of our caller names the nearest line that is not ours."""
     ours = __name__.partition(".")[0]
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == ours:
+    while frame.f_back is not None and home(frame.f_globals.get("__name__", "")).partition(".")[0] == ours:
         frame, level = frame.f_back, level + 1
     return level
 

@@ -1,0 +1,107 @@
+"""``torch.masked`` against PyTorch: values, dtypes, gradients and errors of each function under several masks."""
+
+import pytest
+import torch
+from both import agree, agree_error
+from story_kit import story
+
+import torchlike
+
+REDUCED = "sum prod amax amin argmax argmin mean median var std logsumexp norm".split()
+ALONG = "cumsum cumprod softmax log_softmax softmin normalize".split()
+DTYPES = "float64 float16 int64 uint8 bool complex64".split()
+
+
+def made(t, dtype=None):
+    x = t.tensor([[1.0, 2, 3], [4, 6, 5]], dtype=t.float64)
+    return (x if dtype is None else x.to(getattr(t, dtype))), t.tensor([[True, False, True], [False, False, False]])
+
+
+def call(t, name, x, dim, **named):
+    first = {"norm": (2.0, dim), "normalize": (2.0, dim)}.get(name, (dim,))
+    return getattr(t.masked, name)(x, *first, **named)
+
+
+def test_the_names():
+    assert {n for n in dir(torch.masked) if not n.startswith("_") and "ask" not in n} == set(torchlike.masked.__all__)
+
+
+@pytest.mark.parametrize("name", REDUCED + ALONG)
+def test_values_and_shapes(name):
+    def run(t):
+        x, mask = made(t)
+        found = [call(t, name, x, d, mask=m) for d in (0, 1) for m in (mask, mask[0], mask.int(), None)]
+        if name not in ALONG:
+            found += [call(t, name, x, 1, mask=mask, keepdim=True), call(t, name, x, -1, mask=~mask)]
+        if name not in [*ALONG, "median", "argmax", "argmin"]:
+            found += [call(t, name, x, d, mask=mask) for d in (None, (0, 1), ())]
+        return *found, call(t, name, x.float(), 1, mask=mask, dtype=t.float64)
+
+    agree(run)
+
+
+@pytest.mark.parametrize("name", [n for n in REDUCED + ALONG if not n.startswith("arg")])
+def test_gradients(name):
+    def run(t):
+        x, mask = made(t)
+        x.requires_grad_()
+        out = [call(t, name, x, 1, mask=m) for m in (~mask, mask[0], None)]
+        return t.autograd.grad([(o * o * o).sum() for o in out], x)
+
+    agree(run)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REDUCED + ALONG)
+def test_dtypes(name, dtype):
+    def run(t):
+        x, _ = made(t, dtype)
+        mask = t.tensor([[True, False, True], [False, True, False]])
+        try:
+            out = call(t, name, x, 1, mask=mask)
+            return (out.float().round(decimals=2), str(out.dtype)) if dtype == "float16" else out
+        except Exception as error:
+            return type(error).__name__
+
+    agree(run)
+
+
+@story
+def test_pairs_corrections_and_limits(t):
+    x, mask = made(t)
+    m = t.masked
+    return (
+        m.logaddexp(x, x + 1, input_mask=mask, other_mask=~mask), m.logaddexp(x, x), m.var(x, 1, True, mask=mask),
+        m.var(x, 1, correction=2, mask=mask), m.std(x, (0, 1), correction=0, mask=mask),
+        m.norm(x, float("-inf"), 1, mask=mask),
+        m.norm(x, float("inf"), 1, mask=mask), m.norm(x, 0, 1, mask=mask), m.normalize(x, 1, 0, eps=10.0, mask=mask),
+        [getattr(m, n)(t.tensor(3.0), mask=t.tensor(False)) for n in ("sum", "amax", "mean", "var")],
+        m.argmax(x, mask=mask),
+    )  # fmt: skip
+
+
+ERRORS = [
+    (lambda t, x, k: t.masked.sum(x[0], 0, mask=k), "mask dimensionality higher than of the input"),
+    (lambda t, x, k: t.masked.sum(x, mask=t.ones(3, 2).bool()), "expanded size|expand"),
+    (lambda t, x, k: t.masked.sum(x, 5), "Dimension out of range"),
+    (lambda t, x, k: t.masked.prod(x, (1, 1)), "multiple times"),
+    (lambda t, x, k: t.masked.amax(x > 2, 1, mask=k), "identity of amax on torch.bool"),
+    (lambda t, x, k: t.masked.mean(x.int(), 1), "Could not infer output dtype. Input dtype"),
+    (lambda t, x, k: t.masked.mean(x, 1, dtype=t.int64), "Could not infer output dtype. Optional dtype"),
+    (lambda t, x, k: t.masked.median(x.int(), 1, mask=k), "no fully masked out rows"),
+    (lambda t, x, k: t.masked.var(x, 1, True, correction=2), "Only one of unbiased and correction"),
+    (lambda t, x, k: t.masked.amax(t.ones(0, 3), 0), "non-zero size"),
+    (lambda t, x, k: t.masked.cumsum(x > 2, 1, mask=k), "cumsum_out_cpu"),
+    (lambda t, x, k: t.masked.softmax(x.int(), 1, mask=k), "softmax"),
+]
+
+
+@pytest.mark.parametrize("n", range(len(ERRORS)))
+def test_errors(n):
+    f, match = ERRORS[n]
+    agree_error(lambda t: f(t, *made(t)), match)
+
+
+def test_masked_tensors_are_refused_by_name():
+    with pytest.raises(AttributeError, match="masked_tensor"):
+        torchlike.masked.masked_tensor  # noqa: B018

@@ -1,0 +1,357 @@
+"""PyTorch's own operators below its layers: public under ``torch`` as they are under ``torch.ops.aten``."""
+
+import functools
+import inspect
+
+import torchlike._base.dtypes as dtypes
+from torchlike._aten.packets import ops
+from torchlike._aten.source import SOURCE, Overload
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.out import put
+from torchlike._core.tensor.tensor import value_of
+from torchlike._decl.op import REGISTRY
+from torchlike._functions._install import FUNCTIONS, function
+from torchlike._functions.indexing import index_put
+from torchlike._functions.linalg import matrix_norm
+from torchlike._ops.upsample import interpolate
+
+
+def _written(out, results):
+    """The results, or ``out`` with their values."""
+    if out is None:
+        return results
+    pairs = zip(results, out, strict=True) if isinstance(results, tuple) else [(results, out)]
+    for r, o in pairs:
+        put(o, value_of(r.to(o.dtype)))
+    return out
+
+
+def _native(text, public=True, out=False):
+    """Register a function as the aten operator of this schema, and under its name in ``torch``."""
+
+    def register(f):
+        SOURCE.add(Overload(text, lambda: _with_self(f)))
+        name = text[: text.index("(")].partition(".")[0]
+        if public:
+            function(name)(_with_out(f) if out else f)
+        return f
+
+    return register
+
+
+def _with_self(f):
+    """``f`` whose first argument may be called ``self``, as in schemas."""
+    first = next(iter(inspect.signature(f).parameters))
+
+    @functools.wraps(f)
+    def renamed(*args, **kwargs):
+        if "self" in kwargs:
+            kwargs[first] = kwargs.pop("self")
+        return f(*args, **kwargs)
+
+    return renamed
+
+
+def _with_out(f):
+    @functools.wraps(f)
+    def written(*args, out=None, **kwargs):
+        return _written(out, f(*args, **kwargs))
+
+    del written.__wrapped__  # whose signature has no out
+    return written
+
+
+# -- normalisations ----------------------------------------------------------------------------------------
+
+_AFFINE = "Tensor input, Tensor? weight, Tensor? bias"
+_THREE = "-> (Tensor, Tensor, Tensor)"
+
+
+@function("native_batch_norm")
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
+    """(normalized, mean, 1 / sqrt(variance + eps)) of a batch [N, C, ...]; the running statistics move towards them.
+
+    Without ``training`` the running statistics are used, and the other results are empty.
+
+    >>> import torchlike as torch
+    >>> torch.native_batch_norm(torch.tensor([[1.], [3.]]), None, None, None, None, True, 0.1, 0.0)[0]
+    tensor([[-1.],
+            [ 1.]])
+    """
+    aten = ops.aten.native_batch_norm.default
+    normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    dtype = input.dtype if weight is None else weight.dtype
+    return _written(out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
+
+
+@_native(
+    f"_native_batch_norm_legit({_AFFINE}, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, "
+    f"float momentum, float eps) {_THREE}",
+    public=False,
+)
+def _legit(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+@_native(
+    f"_native_batch_norm_legit.no_stats({_AFFINE}, bool training, float momentum, float eps) {_THREE}", public=False
+)
+def _no_statistics(input, weight, bias, training, momentum, eps):
+    return native_batch_norm(input, weight, bias, None, None, training, momentum, eps)
+
+
+@function("_native_batch_norm_legit")
+def _native_batch_norm_legit(input, weight, bias, *rest, out=None, **named):
+    """:func:`native_batch_norm`, also without running statistics."""
+    few = len(rest) + len(named) == 3
+    return _written(out, (_no_statistics if few else _legit)(input, weight, bias, *rest, **named))
+
+
+@_native(
+    f"_native_batch_norm_legit_no_training({_AFFINE}, Tensor running_mean, Tensor running_var, float momentum, "
+    f"float eps) {_THREE}"
+)
+def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps):
+    """:func:`native_batch_norm` without training."""
+    return native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+@_native(
+    f"_batch_norm_with_update({_AFFINE}, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    public=False,
+)
+def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps):
+    results = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *results, input.new_empty((0,), dtype=dtypes.uint8)
+
+
+@function("native_layer_norm")
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """(normalized, mean, 1 / sqrt(variance + eps)) over the last dimensions.
+
+    >>> import torchlike as torch
+    >>> torch.native_layer_norm(torch.tensor([1., 3.]), [2], None, None, 0.0)[0]
+    tensor([-1.,  1.])
+    """
+    normal, mean, rstd = ops.aten.native_layer_norm.default(input, normalized_shape, weight, bias, eps)
+    dtype = input.dtype if weight is None else weight.dtype
+    return normal, mean.to(dtype), rstd.to(dtype)
+
+
+@function("native_group_norm")
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """(normalized, mean, 1 / sqrt(variance + eps)) over groups of the ``C`` channels of [N, C, ...].
+
+    >>> import torchlike as torch
+    >>> torch.native_group_norm(torch.tensor([[1., 3.]]), None, None, 1, 2, 1, 1, 0.0)[0]
+    tensor([[-1.,  1.]])
+    """
+    normal, *_ = ops.aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)
+    wide = input if input.dtype is dtypes.float64 else input.to(dtypes.float32)
+    var, mean = FUNCTIONS["var_mean"](wide.reshape(N, group, -1), -1, correction=0)  # which have gradients of their own
+    dtype = input.dtype if weight is None else weight.dtype
+    return normal, mean.to(dtype), (var + eps).rsqrt().to(dtype)
+
+
+# -- softmax and its relatives ------------------------------------------------------------------------------
+
+
+def _shared(name):
+    """Public as aten has it."""
+
+    @function(name)
+    def shared(*args, **kwargs):
+        if "input" in kwargs:
+            kwargs["self"] = kwargs.pop("input")
+        return getattr(ops.aten, name)(*args, **kwargs)
+
+    shared.__name__ = shared.__qualname__ = name
+    shared.__doc__ = f"``torch.ops.aten.{name}``."
+
+
+for _name in "_softmax _log_softmax _safe_softmax _softmax_backward_data _log_softmax_backward_data".split():
+    _shared(_name)
+
+
+@_native("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", public=False)
+def _native_dropout_backward(grad_output, mask, scale):
+    return grad_output * (mask.to(grad_output.dtype) * scale)
+
+
+# -- pooling and resampling -----------------------------------------------------------------------------------
+
+
+def _aa(mode):
+    name = f"_upsample_{mode}2d_aa"
+
+    @_native(
+        f"{name}(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) "
+        "-> Tensor",
+        public=False,
+    )
+    def sized(input, output_size, align_corners, scales_h=None, scales_w=None):
+        factors = None if scales_h is None or scales_w is None else (float(scales_h), float(scales_w))
+        return _resampled(mode, input, tuple(output_size), factors, align_corners)
+
+    @_native(
+        f"{name}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+        public=False,
+    )
+    def scaled(input, output_size, align_corners, scale_factors):
+        if output_size is None:
+            factors = tuple(map(float, scale_factors))
+            output_size = tuple([int(n * f) for n, f in zip(input.shape[2:], factors, strict=True)])
+        else:
+            factors = None
+        return _resampled(mode, input, tuple(output_size), factors, align_corners)
+
+
+def _resampled(mode, input, size, factors, align_corners):
+    return call(interpolate[mode, 2], (input,), (size, factors, bool(align_corners), True))
+
+
+for _mode in ("bilinear", "bicubic"):
+    _aa(_mode)
+
+# -- places ----------------------------------------------------------------------------------------------------
+
+
+@_native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor")
+def _unsafe_masked_index(input, mask, indices, fill):
+    """``input[indices]`` where the mask is True, elsewhere ``fill``; no index is checked."""
+    taken = input[_clamped(input, indices)]
+    return taken.masked_fill(~mask, fill)
+
+
+@_native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor")
+def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
+    """``input`` with the ``values`` where the mask is True added at the ``indices``; no index is checked."""
+    values = values.masked_fill(~mask, 0)
+    if not input.numel():
+        return input.clone()
+    return index_put(input, _clamped(input, indices), values, True)
+
+
+def _clamped(input, indices):
+    return tuple(
+        [slice(None) if i is None else i.clamp(-input.shape[d], input.shape[d] - 1) for d, i in enumerate(indices)]
+    )
+
+
+# -- joining ---------------------------------------------------------------------------------------------------
+
+
+@_native("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", out=True)
+def _chunk_cat(tensors, dim, num_chunks):
+    """Tensors, filled with zeros along ``dim`` to ``num_chunks`` equal parts, with the first parts of all together.
+
+    The result is [..., num_chunks, size], where ... are the dimensions before ``dim``.
+    """
+    tensors = list(tensors)
+    if num_chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, but got {num_chunks}")
+    if not tensors:
+        raise RuntimeError("_chunk_cat expects a non-empty input tensor list")
+    first = tensors[0]
+    for t in tensors:
+        if t.dtype is not first.dtype:
+            raise RuntimeError(f"_chunk_cat expects tensors with the same dtype, but got {first.dtype} and {t.dtype}")
+        if not t.numel():
+            raise RuntimeError("_chunk_cat expects non-empty tensor, but got one of shape " + str(list(t.shape)))
+    if dim < -first.ndim or dim >= first.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-first.ndim}, {first.ndim - 1}], but got {dim})"
+        )
+    dim = dim % first.ndim
+    for t in tensors:
+        if t.ndim <= dim or tuple(t.shape[:dim]) != tuple(first.shape[:dim]):
+            raise RuntimeError(
+                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors, but got "
+                f"{list(first.shape)} and {list(t.shape)} with dim={dim}"
+            )
+    return FUNCTIONS["cat"]([_parts(t, dim, num_chunks) for t in tensors], dim + 1)
+
+
+def _parts(t, dim, n):
+    short = -t.shape[dim] % n
+    if short:
+        t = FUNCTIONS["cat"]([t, t.new_zeros((*t.shape[:dim], short, *t.shape[dim + 1 :]))], dim)
+    return t.reshape((*t.shape[:dim], n, -1))
+
+
+function("_segment_reduce")(FUNCTIONS["segment_reduce"])
+
+# -- norms that PyTorch keeps for old programs -----------------------------------------------------------------
+
+
+@_native("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", public=False)
+def _nuclear(input, keepdim=False):
+    return matrix_norm(input, "nuc", (0, 1), keepdim)
+
+
+@_native("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", public=False)
+def _nuclear_dim(input, dim, keepdim=False):
+    return matrix_norm(input, "nuc", tuple(dim), keepdim)
+
+
+@function("nuclear_norm")
+def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
+    """The sum of the singular values of matrices, over the two dimensions ``dim`` (of a matrix, without it).
+
+    >>> import torchlike as torch
+    >>> torch.nuclear_norm(torch.eye(2))
+    tensor(2.)
+    """
+    if isinstance(dim, bool):
+        dim, keepdim = None, dim
+    if dim is None and input.ndim != 2:
+        raise RuntimeError(
+            f"Expected a tensor with 2 dimensions, but got a tensor with {input.ndim} dimensions instead."
+        )
+    return _written(out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
+
+
+@_native("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)
+def frobenius_norm(input, dim, keepdim=False):
+    """The root of the sum of squares over one or two dimensions (all, for none).
+
+    >>> import torchlike as torch
+    >>> torch.frobenius_norm(torch.tensor([3., 4.]), 0)
+    tensor(5.)
+    """
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) > 2:
+        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
+    op = REGISTRY["linalg_vector_norm"]
+    return call(op, (input,), op.exactly((2.0, dims or None, bool(keepdim), None)))
+
+
+# -- truths, parts and shapes -----------------------------------------------------------------------------------
+
+
+@_native("_is_all_true(Tensor self) -> Tensor")
+def _is_all_true(input):
+    """``all`` of a bool tensor."""
+    return input.all()
+
+
+@_native("_is_any_true(Tensor self) -> Tensor")
+def _is_any_true(input):
+    """``any`` of a bool tensor."""
+    return input.any()
+
+
+@_native("_shape_as_tensor(Tensor self) -> Tensor")
+def _shape_as_tensor(input):
+    """The sizes, as int64."""
+    return FUNCTIONS["tensor"](list(input.shape), dtype=dtypes.int64)
+
+
+@_native("_stack(Tensor[] tensors, int dim=0) -> Tensor", out=True)
+def _stack(tensors, dim=0):
+    """``stack``."""
+    return FUNCTIONS["stack"](tensors, dim)
+
+
+__all__ = ["frobenius_norm", "native_batch_norm", "native_group_norm", "native_layer_norm", "nuclear_norm"]

@@ -1,0 +1,239 @@
+"""torch.fx.experimental.proxy_tensor: graphs of the aten calls that a function makes, its backward included."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torchlike._aten.packets import OpOverload, ops
+from torchlike._aten.python_dispatch import modes_set_to
+from torchlike._base.state import state
+from torchlike._core.conversion.factories import empty_strided
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.levels.inspection import batch_of
+from torchlike.fx._qualified import PACKAGE
+from torchlike.fx._symbolic_trace import PH, Tracer
+from torchlike.fx.graph_module import GraphModule
+from torchlike.fx.node import Argument
+from torchlike.fx.passes.shape_prop import _extract_tensor_metadata
+from torchlike.fx.proxy import Proxy
+from torchlike.interop.alias import missing_names
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parameter import Parameter
+from torchlike.utils._python_dispatch import TorchDispatchMode
+from torchlike.utils._pytree import tree_map
+
+__all__ = ["PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx"]
+
+__getattr__ = missing_names(__name__)
+
+
+class PythonKeyTracer(Tracer):
+    """The tracer of :func:`make_fx`: modules are looked into, and their parameters become constants of the graph."""
+
+    def __init__(self) -> None:
+        super().__init__(autowrap_modules=())
+
+    def call_module(self, m: Module, forward: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The module is run."""
+        return forward(*args, **kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+        """What the module has."""
+        return attr_val
+
+    def create_arg(self, a: Any) -> Argument:
+        """As :meth:`torch.fx.Tracer.create_arg`; parameters become attributes of the root too."""
+        if isinstance(a, Parameter):
+            for name, p in self.root.named_parameters():
+                if a is p:
+                    return self.create_node("get_attr", name, (), {})
+            name = self.get_fresh_qualname("_param_constant")
+            setattr(self.root, name, a)
+            return self.create_node("get_attr", name, (), {})
+        return super().create_arg(a)
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Adds a step for each aten call to the graph of a tracer.
+
+    Args:
+        tracer: a :class:`PythonKeyTracer`. tracing_mode: "real" or "fake".
+        decompositions: functions by operator that are run, and traced, in its place.
+    """
+
+    def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", decompositions: dict | None = None) -> None:
+        super().__init__()
+        self.tracer, self.tracing_mode, self.decompositions = tracer, tracing_mode, decompositions or {}
+        # By identity of the tensor, and of its storage and view, which aliases of it share. Both are kept, so that
+        # nothing else comes to have their identity.
+        self.proxies: dict[Any, tuple[Tensor, Any, Proxy]] = {}
+
+    def track(self, value: Any, proxy: Proxy) -> None:
+        """Have ``proxy`` stand for a tensor, or its items for those of a list."""
+        if isinstance(value, Tensor):
+            kept = (value, (value._storage, value._view), proxy)
+            self.proxies[id(value)] = self.proxies[_place(value)] = kept
+            _describe(proxy, value)
+        elif isinstance(value, tuple | list):
+            for i, item in enumerate(value):
+                if isinstance(item, Tensor | tuple | list):
+                    self.track(item, proxy[i])
+
+    def proxy_of(self, value: Any) -> Any:
+        """What stands for a tensor; itself for everything else."""
+        if not isinstance(value, Tensor):
+            return value
+        found = self.proxies.get(id(value)) or self.proxies.get(_place(value))
+        return value if found is None else found[2]
+
+    def __torch_dispatch__(self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        rule = self.decompositions.get(func)
+        if rule is not None:
+            with self:
+                out = rule(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        self._refuse(func, args, kwargs)
+        if func is ops.aten._local_scalar_dense.default and isinstance(self.proxy_of(args[0]), Proxy):
+            raise RuntimeError(
+                f"It appears that you're trying to get value out of a tracing tensor with {func}: control flow, or a "
+                "number, depends on a value, which a graph does not have. Compute it with tensors (torch.where)"
+            )
+        target = ops.aten.lift_fresh_copy.default if func is ops.aten.lift_fresh.default else func
+        proxied = tree_map(self.proxy_of, (args, kwargs))
+        name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
+        proxy = self.tracer.create_proxy("call_function", target, proxied[0], proxied[1], name=name)
+        out = func(*args, **kwargs)
+        self.track(out, proxy)
+        return out
+
+    def _refuse(self, func: OpOverload, args: tuple, kwargs: dict) -> None:
+        """Raise for a call under torch.func.vmap or jvp, which a graph could only have with numbers in it."""
+        batched = [a for a in _flat((args, kwargs)) if isinstance(a, Tensor) and batch_of(a) is not None]
+        if func.namespace == PACKAGE or batched:
+            raise NotImplementedError(
+                f"make_fx: {func} under torch.func.vmap, jvp or jacrev is no aten call of PyTorch's; trace the "
+                "function without them (torch.func.grad and torch.autograd.grad are traced)"
+            )
+
+
+def _place(tensor: Tensor) -> tuple[int, int]:
+    """The same for all aliases of a tensor."""
+    return id(tensor._storage), id(tensor._view)
+
+
+def _describe(proxy: Proxy, value: Tensor) -> None:
+    """Note shape, strides and dtype in ``meta``: "val" is a tensor without numbers."""
+    with disable_proxy_modes_tracing():
+        proxy.node.meta.setdefault("tensor_meta", _extract_tensor_metadata(value))
+        meta = empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device="meta")
+        proxy.node.meta.setdefault("val", meta)
+
+
+def get_innermost_proxy_mode() -> ProxyTorchDispatchMode | None:
+    """The mode of the innermost :func:`make_fx` that runs in this thread, or None."""
+    modes = [mode for mode in state.dispatch_modes if isinstance(mode, ProxyTorchDispatchMode)]
+    return modes[-1] if modes else None
+
+
+get_proxy_mode = get_innermost_proxy_mode
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing() -> Iterator[None]:
+    """A context in which :func:`make_fx` does not see what is called."""
+    with modes_set_to(tuple(mode for mode in state.dispatch_modes if not isinstance(mode, ProxyTorchDispatchMode))):
+        yield
+
+
+def dispatch_trace(
+    root: Module | Callable, tracer: Tracer, concrete_args: tuple[Any, ...] | None = None
+) -> GraphModule:
+    """The GraphModule of what ``tracer`` traces of ``root``."""
+    graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
+    name = type(root).__name__ if isinstance(root, Module) else root.__name__
+    return GraphModule(tracer.root, graph, name)
+
+
+def make_fx(
+    f: Callable,
+    decomposition_table: dict[OpOverload, Callable] | None = None,
+    tracing_mode: str = "real",
+    _allow_non_fake_inputs: bool = False,
+    *,
+    pre_dispatch: bool = False,
+    record_module_stack: bool = False,
+    _allow_fake_constant: bool = False,
+    _error_on_data_dependent_ops: bool = True,
+) -> Callable[..., GraphModule]:
+    """A function of example arguments that gives the graph of the aten calls that ``f`` makes of them.
+
+    Args:
+        f: a function of tensors; containers of them are taken apart. Derivatives that it computes are seen as calls.
+        decomposition_table: functions by operator (``torch.ops.aten...``) to be traced in its place.
+        tracing_mode: "real" or "fake": the graph is of the shapes of the example either way; the numbers are computed
+            in both cases here.
+        pre_dispatch, record_module_stack: refused.
+
+    Raises:
+        NotImplementedError: tracing_mode="symbolic", pre_dispatch or record_module_stack.
+        RuntimeError, from the call: control flow depends on a value.
+
+    >>> import torchlike as torch
+    >>> from torchlike.fx.experimental.proxy_tensor import make_fx
+    >>> traced = make_fx(lambda x: torch.relu(x) + 1)(torch.ones(2))
+    >>> print(traced.code.strip())
+    def forward(self, x_1):
+        relu = torch.ops.aten.relu.default(x_1);  x_1 = None
+        add = torch.ops.aten.add.Tensor(relu, 1);  relu = None
+        return add
+    """
+    if tracing_mode not in ("real", "fake", "symbolic"):
+        raise AssertionError(f"tracing_mode must be real/fake/symbolic, got {tracing_mode}")
+    for name, given in (("tracing_mode='symbolic'", tracing_mode == "symbolic"), ("pre_dispatch=True", pre_dispatch),
+                        ("record_module_stack=True", record_module_stack)):  # fmt: skip
+        if given:
+            raise NotImplementedError(f"make_fx({name}): graphs are of the aten calls of one shape")
+
+    def traced(*args: Any) -> GraphModule:
+        tracer = PythonKeyTracer()
+        mode = ProxyTorchDispatchMode(tracer, tracing_mode, decomposition_table)
+
+        def run(*proxies: Any) -> Any:
+            for value, proxy in zip(_flat(args), _flat(proxies), strict=True):
+                if isinstance(value, Tensor):
+                    mode.track(value, proxy)
+            with mode:
+                out = f(*args)
+            return tree_map(mode.proxy_of, out)
+
+        function = _named_like(run, f, len(args))
+        return dispatch_trace(function, tracer, tree_map(lambda _: PH, args))
+
+    return traced
+
+
+def _flat(tree: Any) -> list[Any]:
+    found: list[Any] = []
+    tree_map(found.append, tree)
+    return found
+
+
+def _named_like(run: Callable, f: Any, count: int) -> Any:
+    """``run`` with the parameters of ``f``, which name the placeholders; arg0, arg1... where it has no such."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    plain = code is not None and not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    if plain and not inspect.ismethod(f) and code.co_kwonlyargcount == 0:
+        names = list(code.co_varnames[: code.co_argcount])
+    else:
+        names = [f"arg{i}" for i in range(count)]
+    scope: dict[str, Any] = {"_run": run}
+    parameters = ", ".join(names)
+    exec(f"def function({parameters}):\n    return _run({parameters})", scope)
+    function = scope["function"]
+    function.__name__ = getattr(f, "__name__", type(f).__name__)
+    return function

@@ -1,0 +1,126 @@
+"""torch.fx.passes.infra.pass_manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from torchlike.fx.graph_module import GraphModule
+from torchlike.fx.passes.infra.pass_base import PassResult
+from torchlike.interop.alias import missing_names
+from torchlike.nn.modules.module import Module
+
+__all__ = ["PassManager", "pass_result_wrapper", "this_before_that_pass_constraint"]
+
+__getattr__ = missing_names(__name__)
+
+
+def pass_result_wrapper(fn: Callable) -> Callable:
+    """A function that changes a module in place, as one that returns a PassResult."""
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def run(gm: GraphModule) -> PassResult:
+        result = fn(gm)
+        return PassResult(gm, True) if result is None else result if isinstance(result, PassResult) else PassResult(
+            result, True
+        )  # fmt: skip
+
+    if not hasattr(fn, "__name__"):
+        run.__name__ = type(fn).__name__
+    return run
+
+
+def this_before_that_pass_constraint(this: Callable, that: Callable) -> Callable[[Callable, Callable], bool]:
+    """The constraint that one pass runs before another."""
+    return lambda a, b: not (a is that and b is this)
+
+
+class PassManager:
+    """Runs passes one after the other.
+
+    Args:
+        passes: functions that return PassResults. constraints: functions of two passes, whether the first may run
+            before the second. steps: how often all are run, unless nothing changes.
+        run_checks_after_each_pass: lint after each pass. suppress_check_failures: do not raise if the constraints fail.
+    """
+
+    def __init__(
+        self,
+        passes: list[Callable] | None = None,
+        constraints: list[Callable] | None = None,
+        steps: int | None = None,
+        run_checks_after_each_pass: bool = False,
+        suppress_check_failures: bool = False,
+    ) -> None:
+        self.passes, self.constraints, self.steps = list(passes or []), list(constraints or []), steps or 1
+        self._validated = False
+        self.run_checks_after_each_pass, self.suppress_check_failures = (
+            run_checks_after_each_pass, suppress_check_failures,
+        )  # fmt: skip
+
+    def add_pass(self, _pass: Callable) -> None:
+        """Add a pass."""
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint: Callable) -> None:
+        """Add a constraint."""
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def validate_constraints(self) -> None:
+        """Raise RuntimeError if the order of the passes breaks a constraint."""
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            for i, a in enumerate(self.passes):
+                for b in self.passes[i + 1 :]:
+                    if not constraint(a, b):
+                        raise RuntimeError(
+                            f"pass schedule constraint violated. Expected {b} before {a} but found it after"
+                        )
+        self._validated = True
+
+    def solve_constraints(self) -> None:
+        """Order the passes by the constraints; RuntimeError if there is no such order."""
+        rest, done = list(self.passes), []
+        while rest:
+            free = [p for p in rest if all(c(p, q) for c in self.constraints for q in rest if q is not p)]
+            if not free:
+                raise RuntimeError(f"Circular dependency detected within the following passes: {rest}")
+            done.append(free[0])
+            rest.remove(free[0])
+        self.passes, self._validated = done, True
+
+    def add_checks(self, check: Callable) -> None:
+        """Call ``check`` of the module after each pass, if checks are run."""
+        self.check = check  # type: ignore[method-assign]
+
+    def check(self, module: Module) -> None:
+        """Called after each pass, if checks are run."""
+
+    def __call__(self, module: Module) -> PassResult:
+        if not self._validated:
+            self.solve_constraints()
+        self.check(module)
+        changed = False
+        for _ in range(self.steps):
+            step = False
+            for fn in self.passes:
+                result: Any = fn(module)
+                if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
+                    raise TypeError(
+                        f"The result of the pass {fn} should be type PassResult: wrap it with pass_result_wrapper()"
+                    )
+                module, step = result.graph_module, step or result.modified
+                if isinstance(module, GraphModule):
+                    module.recompile()
+                if self.run_checks_after_each_pass:
+                    self.check(module)
+            changed = changed or step
+            if not step:
+                break
+        return PassResult(module, changed)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""A folder for the search path of child processes: `import torch` there finds this package, as in their parent."""

@@ -1,0 +1,26 @@
+"""Which public names PyTorch has, so that a misspelt one is told from one that is missing here."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+
+@functools.cache
+def their_names() -> dict[str, frozenset[str]]:
+    """Names by module, and by class for the classes that many programs use; written by docs/make_names.py."""
+    lines = Path(__file__).with_suffix(".txt").read_text().splitlines()
+    return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
+
+
+def is_theirs(place: str, name: str) -> bool | None:
+    """Whether PyTorch has the name ``name`` in a public module; None where that is not known.
+
+    >>> from torchlike.interop.their_names import is_theirs
+    >>> is_theirs("torch.nn", "Linear"), is_theirs("torch.nn", "Linaer"), is_theirs("torch._C", "Node")
+    (True, False, None)
+    """
+    names = their_names().get(place)
+    if names is None or name.startswith("_"):
+        return None
+    return name in names or f"{place}.{name}" in their_names()
