@@ -67,7 +67,7 @@ x = x * (dist.get_rank() + 1)
 dist.all_reduce(x)
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
 rank = os.environ["RANK"]
-print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), torch.__name__, sys.argv[1:], flush=True)
+print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), torch.__file__.split("/")[-2], sys.argv[1:], flush=True)
 if os.environ["RANK"] == "1" and attempt == "0":
     sys.exit(3)
 dist.barrier()
@@ -95,7 +95,7 @@ def work(rank, size, port):
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
     x = torch.ones(2) * (rank + 1)
     dist.all_reduce(x)
-    print("rank", rank, x.tolist(), torch.__name__, flush=True)
+    print("rank", rank, x.tolist(), torch.__file__.split("/")[-2], flush=True)
     dist.destroy_process_group()
 if __name__ == "__main__":
     import sys

@@ -304,6 +304,8 @@ def from_ufunc(t: Tensor, array: Any, context: Any = None, return_scalar: bool =
 
 def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
+    if isinstance(t._storage.value, SparseValue):
+        raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
     return array_of(t)
 
 

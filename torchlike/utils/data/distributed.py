@@ -5,28 +5,17 @@ import math
 from collections.abc import Iterator, Sized
 from typing import TypeVar
 
-import numpy as np
-
 import torchlike.distributed as distributed
-from torchlike.utils.data.sampler import Sampler
+from torchlike._base.rng import Generator
+from torchlike.utils.data.sampler import Order, Sampler
 
 __all__ = ["DistributedSampler"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-def _shuffled(n: int, seed: int) -> list[int]:
-    """The permutation of PyTorch's generator, by the method of Fisher and Yates from the front."""
-    order = list(range(n))
-    draws = np.random.RandomState(seed & 0xFFFFFFFF).randint(0, 1 << 32, max(0, n - 1), np.uint32).tolist()
-    for i, draw in enumerate(draws):
-        j = i + draw % (n - i)
-        order[i], order[j] = order[j], order[i]
-    return order
-
-
 class DistributedSampler(Sampler[T_co]):
-    """Every ``num_replicas``-th index, from ``rank`` on, of an order that all replicas agree on: PyTorch's for a seed.
+    """Every ``num_replicas``-th index, from ``rank`` on, of an order that all replicas agree on.
 
     Args:
         num_replicas, rank: how many share the dataset, and which of them this is; by default the processes of
@@ -75,7 +64,7 @@ class DistributedSampler(Sampler[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         n = len(self.dataset)
         if self.shuffle:
-            order: list = _shuffled(n, self.seed + self.epoch)
+            order = Order(Generator().manual_seed(self.seed + self.epoch)).permutation(n).tolist()
         else:
             order = list(range(n))
         whole = itertools.islice(itertools.cycle(order), self.total_size)
