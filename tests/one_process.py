@@ -186,6 +186,14 @@ def test_collectives_that_are_refused(name):
         call(torchlike, d)
 
 
+@pytest.mark.parametrize("op, dtype", [("AVG", "int64"), ("AVG", "bool"), ("BOR", "float32"), ("BAND", "bfloat16")])
+def test_operators_without_meaning(op, dtype):
+    """PyTorch's gloo finds out in a thread of its own."""
+    x = torchlike.ones(2, dtype=getattr(torchlike, dtype))
+    with started(torchlike) as d, pytest.raises(RuntimeError, match=f"{op} needs .*, got torch.{dtype}"):
+        d.all_reduce(x, getattr(d.ReduceOp, op))
+
+
 def test_an_operator_in_words():
     with started(torchlike) as d, pytest.raises(TypeError, match="'op' must be torch.distributed.ReduceOp, not str"):
         d.all_reduce(torchlike.ones(2), op="sum")

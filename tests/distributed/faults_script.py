@@ -68,8 +68,9 @@ def mismatches():
         d.send(t.ones(3), 1)
         tell("barrier", lambda: d.barrier(timeout=datetime.timedelta(seconds=1)))
     else:
+        time.sleep(1.5)
         tell("another message", lambda: d.recv(t.ones(2), 0))
-        time.sleep(2)
+        time.sleep(3)
 
 
 globals()[sys.argv[1]]()

@@ -66,8 +66,8 @@ dist.init_process_group(os.environ.get("BACKEND"))
 x = x * (dist.get_rank() + 1)
 dist.all_reduce(x)
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
-rank = os.environ["RANK"]
-print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), torch.__file__.split("/")[-2], sys.argv[1:], flush=True)
+rank, where = os.environ["RANK"], torch.__file__.split("/")[-2]
+print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), where, sys.argv[1:], flush=True)
 if os.environ["RANK"] == "1" and attempt == "0":
     sys.exit(3)
 dist.barrier()
