@@ -51,6 +51,8 @@ from torchlike._functions.generator import Generator as Generator
 from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from torchlike.interop.lazy import on_first_use
 
+_TensorMeta = type(TensorBase)
+
 __getattr__, __dir__ = on_first_use(__name__)
 
 __all__ = [

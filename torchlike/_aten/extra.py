@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.packets import ops
@@ -58,6 +58,15 @@ for _text in (
 ):  # fmt: skip
     _filled = _OPTIONS.replace("dtype=None", "dtype=4") if "rand(" not in _text and "randn(" not in _text else _OPTIONS
     _add(_text.replace("@", _filled) + " -> Tensor", _function(_text[: _text.index("(")].split(".")[0]), _SEEDED)
+
+
+def _no_sparse_reduction(self: Any, other: Any, reduce: str) -> NoReturn:
+    raise NotImplementedError(
+        f"aten::_sparse_mm_reduce_impl(reduce={reduce!r}): products of sparse matrices with another reduction than sum are "
+        "not in torchlike"
+    )
+
+
 _add(f"empty.memory_format(SymInt[] size, {_LIKE}) -> Tensor", _function("empty"))
 for _name in ("zeros", "ones", "empty"):
     _add(f"{_name}_like(Tensor self, {_LIKE}) -> Tensor", _function(f"{_name}_like"))
@@ -263,6 +272,12 @@ _add("lift_fresh_copy(Tensor self) -> Tensor", lambda self: self.detach().clone(
 _add("detach(Tensor(a) self) -> Tensor(a)", lambda self: Tensor.detach(self))
 _add("detach_(Tensor(a!) self) -> Tensor(a!)", lambda self: Tensor.detach_(self), *_RESHAPED)
 _add("_local_scalar_dense(Tensor self) -> Scalar", _item, Tag.data_dependent_output)
+_add("_pin_memory(Tensor self, Device? device=None) -> Tensor", lambda self, device=None: self.pin_memory(device))
+_add(
+    "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    lambda self, mat1, mat2, beta=1, alpha=1: self.addmm(mat1, mat2, beta=beta, alpha=alpha),
+)
+_add("_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)", _no_sparse_reduction)
 _add("sym_size(Tensor self) -> SymInt[]", lambda self: list(self._layout.shape))
 _add("sym_stride(Tensor self) -> SymInt[]", lambda self: list(self._layout.strides))
 _add("sym_numel(Tensor self) -> SymInt", lambda self: math.prod(self._layout.shape))

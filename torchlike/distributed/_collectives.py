@@ -32,6 +32,9 @@ class ReduceOp(Enum):
     BXOR = 7
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # where PyTorch keeps the values
+
+
 _NOT_COMPLEX = (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from torchlike._base.home import ALIAS
 from torchlike._base.home import OURS as _OURS
 from torchlike._base.home import THEIRS as _ALIAS
-from torchlike.interop import renaming, search_path, tracebacks
+from torchlike.interop import renaming, search_path, tracebacks, unbuilt
 from torchlike.interop.their_names import is_theirs
 from torchlike.torch_version import TorchVersion
 from torchlike.version import STANDS_FOR, TORCHLIKE
@@ -50,6 +50,7 @@ def install_as_torch() -> None:
     if _FINDER in sys.meta_path:
         return
     sys.meta_path.insert(0, _FINDER)
+    sys.meta_path.append(unbuilt.FINDER)
     ALIAS.installed = True
     search_path.install()
     tracebacks.install()
@@ -75,6 +76,7 @@ def uninstall_as_torch() -> None:
     if _FINDER not in sys.meta_path:
         return
     sys.meta_path.remove(_FINDER)
+    sys.meta_path.remove(unbuilt.FINDER)
     renaming.restore()
     ALIAS.installed = False
     search_path.uninstall()

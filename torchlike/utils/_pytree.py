@@ -57,6 +57,11 @@ _KINDS: dict[type, _Kind] = {
     ),
     deque: _Kind(lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
 }
+SUPPORTED_NODES = _KINDS
+"""The types that come apart; tuples with names do too."""
+_dict_flatten, _dict_unflatten = _KINDS[dict]
+_list_flatten, _list_unflatten = _KINDS[list]
+_tuple_flatten, _tuple_unflatten = _KINDS[tuple]
 _NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
 _RESULTS = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
 
@@ -73,6 +78,9 @@ def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable
     if cls in _KINDS:
         raise ValueError(f"{cls} is already registered as pytree node")
     _KINDS[cls] = _Kind(flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node  # its old name
 
 
 def is_namedtuple_instance(obj: object) -> bool:
