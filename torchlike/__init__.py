@@ -91,6 +91,7 @@ __getattr__, __dir__ = on_first_use(
         "Event": "_streams",
         "GradScaler": "amp",
         "OutOfMemoryError": "cuda",
+        "PyTorchFileReader": "_C",
         "Stream": "_streams",
         "classes": "_classes",
         "get_device_module": "_streams",

@@ -62,8 +62,8 @@ for _text in (
 
 def _no_sparse_reduction(self: Any, other: Any, reduce: str) -> NoReturn:
     raise NotImplementedError(
-        f"aten::_sparse_mm_reduce_impl(reduce={reduce!r}): products of sparse matrices with another reduction than sum are "
-        "not in torchlike"
+        f"aten::_sparse_mm_reduce_impl(reduce={reduce!r}): products of sparse matrices with another reduction than sum "
+        "are not in torchlike"
     )
 
 

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from torchlike.interop.their_names import is_theirs
+from torchlike.interop.their_names import is_theirs, their_names
 
 _OURS, _THEIRS = __name__.partition(".")[0], "torch"
 PLACES = tuple([
@@ -60,9 +60,11 @@ class Finder(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         place = _THEIRS + fullname[len(_OURS) :] if fullname.startswith(f"{_OURS}.") else ""
-        if not any(place == part or place.startswith(f"{part}.") for part in PLACES):
+        part = next((part for part in PLACES if place == part or place.startswith(f"{part}.")), None)
+        private = part is not None and any(p.startswith("_") for p in place.split("."))
+        if part is None or not (private or place in their_names() or place == part):
             return None
-        return ModuleSpec(fullname, self, is_package=True)
+        return ModuleSpec(fullname, Finder(), is_package=True)  # each its own loader: the alias wraps it
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None

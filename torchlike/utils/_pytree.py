@@ -225,6 +225,39 @@ def tree_structure(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
     return tree_flatten(tree, is_leaf)[1]
 
 
+@dataclasses.dataclass(frozen=True)
+class MappingKey:
+    """A step of a path: into a mapping."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What stands at the key."""
+        return mapping[self.key]
+
+
+@dataclasses.dataclass(frozen=True)
+class SequenceKey:
+    """A step of a path: into a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What stands at the index."""
+        return sequence[self.idx]
+
+
+def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
+    values, keys = _dict_flatten(d)
+    return [(MappingKey(k), v) for k, v in zip(keys, values, strict=True)], keys
+
+
 def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:
     """Whether ``tree`` is no container, or one that ``is_leaf`` takes whole."""
     return (is_leaf is not None and is_leaf(tree)) or _kind_of(tree) is None

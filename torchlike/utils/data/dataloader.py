@@ -355,3 +355,6 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
     def __del__(self) -> None:
         for worker in getattr(self, "_workers", ()):
             worker.close()
+
+
+_MultiProcessingDataLoaderIter = _ThreadedDataLoaderIter  # what programs ask for where there are workers
