@@ -22,7 +22,7 @@ from torchlike.export._piece import Piece
 from torchlike.export._program import LoadedProgram, Plan, Slot
 from torchlike.export.exported_program import ExportedProgram
 from torchlike.nn.parameter import Parameter
-from torchlike.utils._pytree import TreeSpec
+from torchlike.utils._pytree import LeafSpec, TreeSpec
 from torchlike.version import __version__
 
 VERSION = 1
@@ -202,6 +202,6 @@ def _is_key(key: Any) -> bool:
 
 def _unpacked_spec(packed: Any) -> TreeSpec:
     if packed is None:
-        return TreeSpec(None, None, ())
+        return LeafSpec()
     children = tuple(_unpacked_spec(c) for c in packed["children"])
     return TreeSpec(_CONTAINERS[packed["type"]], packed["context"], children)

@@ -20,7 +20,7 @@ _OURS, _THEIRS = __name__.partition(".")[0], "torch"
 PLACES = tuple([
     f"torch.distributed.{part}"
     for part in ("_composable", "_functional_collectives", "_shard", "_tensor", "algorithms", "checkpoint",
-                 "device_mesh", "elastic", "fsdp", "optim", "pipelining", "rpc", "tensor")
+                 "device_mesh", "elastic", "fsdp", "optim", "pipelining", "tensor")
 ])  # fmt: skip
 """The modules that stand with everything below them, where there is no module of ours."""
 

@@ -38,6 +38,9 @@ class _Kind(NamedTuple):
     flatten: Callable[[Any], tuple[list, Any]]
     unflatten: Callable[[Iterable, Any], Any]
 
+    flatten_fn = property(lambda self: self.flatten)
+    unflatten_fn = property(lambda self: self.unflatten)
+
 
 def _of_dict(make: Callable[[Any, list], Any]) -> _Kind:
     return _Kind(
@@ -83,6 +86,11 @@ def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable
 _register_pytree_node = register_pytree_node  # its old name
 
 
+def _get_node_type(tree: object) -> type:
+    found = _kind_of(tree)
+    return type(tree) if found is None else found[0]
+
+
 def is_namedtuple_instance(obj: object) -> bool:
     """Whether ``obj`` is a named tuple."""
     return isinstance(obj, tuple) and type(obj) is not tuple and hasattr(obj, "_fields")
@@ -109,6 +117,11 @@ class TreeSpec:
     type: Any
     context: Any
     children: tuple["TreeSpec", ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "children", tuple(self.children))
+
+    children_specs = property(lambda self: list(self.children))
 
     @property
     def num_leaves(self) -> int:
@@ -176,7 +189,14 @@ class TreeSpec:
         return f"TreeSpec({self.type.__name__}, {self.context}, [{inner}])"
 
 
-_LEAF = TreeSpec(None, None, ())
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, ())
+
+
+_LEAF = LeafSpec()
 
 
 def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list, TreeSpec]:
