@@ -164,3 +164,9 @@ def test_complex_gradients_of_a_transposed_convolution(t):
 def test_gradients_of_an_empty_product(t):
     a, b = t.ones(2, 3, 0, requires_grad=True), t.ones(0, 4, requires_grad=True)
     return t.autograd.grad((a @ b).sum(), [a, b])
+
+
+@story
+def test_histc_rounds_each_step(t):
+    x = (t.arange(200.0).sin() * 8).bfloat16()
+    return t.histc(x, 100), t.histc(x, 30, -5, 5), t.histc(x.half(), 100), t.histc(x.double(), 37)
