@@ -38,6 +38,7 @@ jit distributions hub fx
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension utils.model_zoo
+_command
 """
 FLOORS = {unit: floor for floor, line in enumerate(PUBLIC.split("\n")) for unit in line.split()}
 WHOLE = len(PUBLIC)  # the package itself, and its command
