@@ -21,6 +21,7 @@ with _setup.PAUSED:
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
     from torchlike._executor.execution import x64 as x64
+    from torchlike._functions.generator import set_rng as set_rng
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
