@@ -88,7 +88,8 @@ ONCE = frozenset((
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.
 FORMULAS = frozenset((
-    "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_distributions", "test_gradcheck",
+    "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_conventions_laboratory",
+    "test_distributions", "test_gradcheck",
     "test_gradcheck_forward",
     "test_kinks", "test_kinks_2", "test_pass_through",
 ))  # fmt: skip

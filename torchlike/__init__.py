@@ -13,15 +13,20 @@ from torchlike import _setup as _setup  # settings of jax; first
 
 # isort: split
 with _setup.PAUSED:
+    from torchlike import __config__ as __config__
+    from torchlike import __future__ as __future__
     from torchlike import version as version
     from torchlike._api import *  # noqa: F403
     from torchlike._base.dtypes import WIDE_NAMES
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
     from torchlike._executor.execution import x64 as x64
+    from torchlike._functions.generator import set_rng as set_rng
     from torchlike.interop.alias import install_as_torch as install_as_torch
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
+    from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
+    from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
 
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import accelerator as accelerator
@@ -47,15 +52,19 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import library as library
     from torchlike import linalg as linalg
     from torchlike import masked as masked
+    from torchlike import mps as mps
+    from torchlike import mtia as mtia
     from torchlike import multiprocessing as multiprocessing
     from torchlike import nn as nn
     from torchlike import onnx as onnx
     from torchlike import optim as optim
     from torchlike import overrides as overrides
+    from torchlike import profiler as profiler
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
     from torchlike import signal as signal
+    from torchlike import sparse as sparse
     from torchlike import special as special
     from torchlike import storage as storage
     from torchlike import testing as testing
@@ -76,6 +85,16 @@ __version__ = version.__version__
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
+        **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
+        **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),
+        "AcceleratorError": "cuda",
+        "Event": "_streams",
+        "GradScaler": "amp",
+        "OutOfMemoryError": "cuda",
+        "Stream": "_streams",
+        "classes": "_classes",
+        "get_device_module": "_streams",
+        "while_loop": "_higher_order_ops",
         "Future": "futures",
         "ScriptFunction": "jit",
         "ScriptModule": "jit",

@@ -21,11 +21,13 @@ USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
        python -m torchlike explain NAME ...
+       python -m torchlike conventions report|derive|kinks|diff ...
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
 tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchlike and jax are left out of
 tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
 explain shows what the declaration of an operator says, such as `amax`.
+conventions compares PyTorch's derivatives with JAX's; `conventions -h` says how.
 """
 
 
@@ -40,6 +42,8 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_script(script), rest)
         case ["explain", *names] if names:
             explain(names)
+        case ["conventions", *rest]:
+            importlib.import_module("torchlike.conventions._command").main(rest, importlib.import_module("torchlike"))
         case _:
             sys.stderr.write(USAGE)
             raise SystemExit(2)

@@ -12,7 +12,9 @@ import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
+import torchlike._functions.lobpcg
 import torchlike._functions.loops
+import torchlike._functions.memory
 import torchlike._functions.operators
 import torchlike._functions.native
 import torchlike._functions.pointwise
@@ -22,6 +24,7 @@ import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
+import torchlike._functions.sparse
 import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm
@@ -99,13 +102,18 @@ from torchlike._core.conversion.factories import (
 from torchlike._core.tensor.printing import prints_as_tensor, set_printoptions
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import MemoryFormat as memory_format
-from torchlike._core.tensor.tensor import Strided as layout
+from torchlike._core.tensor.tensor import MemoryLayout as layout
 from torchlike._core.tensor.tensor import (
     Tensor,
     channels_last,
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from torchlike._decl.settings import set_default_dtype
@@ -138,7 +146,8 @@ __all__ = [
     "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
     "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",
     "set_autocast_xla_dtype", "set_autocast_xla_enabled", "set_default_device", "set_default_dtype",
-    "set_grad_enabled", "set_printoptions", "set_warn_always", "strided", "tensor", "zeros",
+    "set_grad_enabled", "set_printoptions", "set_warn_always", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "sparse_csr", "strided", "tensor", "zeros",
     *_NAMES, *bind.FUNCTIONS, *TYPED,
 ]  # fmt: skip
 

@@ -12,8 +12,9 @@ from torchlike._core.autograd.fields import mark
 from torchlike._core.conversion.convert import place
 from torchlike._core.conversion.loaded import over_storage
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.sparse.construction import from_compressed, from_coordinates
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import Tensor, alias, fresh
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, sparse_coo, sparse_csc, sparse_csr
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 STORAGES = {
@@ -64,6 +65,18 @@ def _rebuild_tensor_v3(
 ) -> Tensor:
     """As :func:`_rebuild_tensor_v2`, over a storage of bytes."""
     return _rebuilt(storage, dtype, storage_offset, size, stride, requires_grad, metadata)
+
+
+def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
+    """A sparse tensor of its parts: indices, values and size, or those of a compressed one; they are checked."""
+    if layout is sparse_coo:
+        indices, values, size, *rest = data
+        coalesced = bool(rest and rest[0])
+        return from_coordinates(indices, values, size, None, None, False, True, coalesced)
+    if layout not in (sparse_csr, sparse_csc):
+        raise NotImplementedError(f"a file holds a tensor of layout {layout}, which is not supported")
+    compressed, plain, values, size = data
+    return from_compressed(layout, compressed, plain, values, size, None, None, False, True)
 
 
 def _rebuilt(

@@ -5,9 +5,14 @@ from typing import Any
 import jax
 
 import torchlike._base.device as devices
+from torchlike._streams import Stream
 from torchlike.interop.alias import missing_names
 
-__all__ = ["current_accelerator", "current_device_index", "device_count", "is_available", "synchronize"]
+__all__ = [
+    "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
+    "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated", "memory_allocated",
+    "memory_stats", "set_device_idx", "set_device_index", "set_stream", "synchronize",
+]  # fmt: skip
 
 __getattr__ = missing_names(__name__)
 
@@ -49,6 +54,81 @@ def current_device_index() -> int:
     """The index of the accelerator that is used: the first. RuntimeError without one."""
     _demand()
     return 0
+
+
+def set_device_index(device: Any, /) -> None:
+    """Accepted for the first accelerator. RuntimeError without one, NotImplementedError for others."""
+    _demand()
+    index = device if isinstance(device, int) else devices.as_device(device).index or 0
+    if index > 0:
+        raise NotImplementedError(f'torch.accelerator.set_device_index({index}): write "cuda:{index}" instead')
+
+
+def current_device_idx() -> int:
+    """:func:`current_device_index` by its name of old."""
+    return current_device_index()
+
+
+def set_device_idx(device: Any, /) -> None:
+    """:func:`set_device_index` by its name of old."""
+    set_device_index(device)
+
+
+class device_index:  # noqa: N801
+    """A context of :func:`set_device_index`; None changes nothing."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            set_device_index(self.idx)
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+def _known(device: Any) -> dict[str, int]:
+    _demand()
+    index = device if isinstance(device, int) else 0 if device is None else devices.as_device(device).index or 0
+    return dict(jax.local_devices()[index].memory_stats() or {})
+
+
+def empty_cache() -> None:
+    """Nothing to do: XLA manages device memory. RuntimeError without an accelerator."""
+    _demand()
+
+
+def memory_allocated(device: Any = None, /) -> int:
+    """Bytes in use. RuntimeError without an accelerator."""
+    return _known(device).get("bytes_in_use", 0)
+
+
+def max_memory_allocated(device: Any = None, /) -> int:
+    """The peak of bytes in use. RuntimeError without an accelerator."""
+    return _known(device).get("peak_bytes_in_use", 0)
+
+
+def memory_stats(device: Any = None, /) -> dict[str, int]:
+    """What XLA's allocator counts. RuntimeError without an accelerator."""
+    return _known(device)
+
+
+def get_memory_info(device: Any = None, /) -> tuple[int, int]:
+    """(free, total) bytes. RuntimeError without an accelerator."""
+    known = _known(device)
+    total = known.get("bytes_limit", 0)
+    return total - known.get("bytes_in_use", 0), total
+
+
+def current_stream(device: Any = None, /) -> Stream:
+    """The one stream. RuntimeError without an accelerator."""
+    _demand()
+    return Stream(current_accelerator() if device is None else device)
+
+
+def set_stream(stream: Stream, /) -> None:
+    """Nothing to do: there is one. RuntimeError without an accelerator."""
+    _demand()
 
 
 def synchronize(device: Any = None, /) -> None:

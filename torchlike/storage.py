@@ -1,6 +1,65 @@
-"""``torch.storage``: the memory of tensors, as bytes or as elements."""
+"""``torch.storage``: the memory of tensors, as bytes or as elements, and the storage classes of old."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
-from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
+from torchlike._utils import STORAGES
 
-__all__ = ["TypedStorage", "UntypedStorage", "_load_from_bytes"]
+__all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES]
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Whether ``obj`` is a storage.
+
+    >>> import torchlike as torch
+    >>> torch.is_storage(torch.ones(2).untyped_storage()), torch.is_storage(torch.ones(2))
+    (True, False)
+    """
+    return isinstance(obj, TypedStorage | UntypedStorage)
+
+
+class _LegacyMeta(type):
+    """``isinstance(s, torch.FloatStorage)`` asks for the element type of a storage on the CPU."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, TypedStorage) and x.dtype is cls.dtype and x.device.type == "cpu"
+
+    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
+        if wrap_storage is None and args and isinstance(args[0], TypedStorage | UntypedStorage | Tensor):
+            raise TypeError(
+                f"torch.{cls.__name__}: expected nothing, a size, a sequence or wrap_storage=, got {type(args[0])}"
+            )
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device="cpu")
+
+
+def _from_buffer(cls: Any, *args: Any, **kwargs: Any) -> TypedStorage:
+    """A storage with the bytes of a buffer, as :meth:`UntypedStorage.from_buffer`."""
+    made = UntypedStorage.from_buffer(*args, dtype=cls.dtype, **kwargs)
+    return TypedStorage(wrap_storage=made, dtype=cls.dtype)
+
+
+def _legacy(name: str, kind: dtypes.dtype) -> Any:
+    body = {"dtype": kind, "from_buffer": classmethod(_from_buffer), "__module__": "torch"}
+    body["__doc__"] = f"Makes a :class:`TypedStorage` of {kind} on the CPU."
+    return _LegacyMeta(name, (TypedStorage,), body)
+
+
+for _name, _kind in STORAGES.items():
+    globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
+
+Storage = LEGACY[dtypes.float32]
+
+
+def storage_type(self: Tensor) -> Any:
+    """The class of old that :meth:`Tensor.storage` is an instance of."""
+    return LEGACY.get(self.dtype, TypedStorage)
+
+
+Tensor.storage_type = storage_type

@@ -8,7 +8,7 @@ from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
 from torchlike._core.autograd.backward import GradientEdge
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryLayout, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 Number: TypeAlias = int | float | bool
@@ -27,7 +27,7 @@ _TensorOrTensorsOrGradEdge: TypeAlias = Tensor | Sequence[Tensor] | GradientEdge
 _Number: tuple[type, ...] = (int, float, bool)
 _dtype: TypeAlias = dtype
 _device: TypeAlias = device
-_layout: TypeAlias = Strided
+_layout: TypeAlias = MemoryLayout
 _size: TypeAlias = Size | list[int] | tuple[int, ...]
 _symsize: TypeAlias = Size | Sequence[int]
 _int, _float, _bool, _complex, _str, _bytes = int, float, bool, complex, str, bytes

@@ -9,7 +9,7 @@ from torchlike._base.device import device as Device
 from torchlike._base.dtypes import dtype
 
 if TYPE_CHECKING:
-    from torchlike._core.tensor.tensor import Strided, Tensor
+    from torchlike._core.tensor.tensor import MemoryLayout, Tensor
 
 # Inputs of an operator: tensors, numbers, None for an argument that is left out.
 Inputs: TypeAlias = tuple[Any, ...]
@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[int, ...]
 # What stands for a device in a call, and other options of it that may be left out.
 DeviceLike: TypeAlias = Device | str | int | None
 OptDtype: TypeAlias = dtype | None
-OptLayout: TypeAlias = "Strided | None"
+OptLayout: TypeAlias = "MemoryLayout | None"
 OptTensor: TypeAlias = "Tensor | None"
 Number: TypeAlias = bool | int | float | complex
 # One tensor (or edge of the graph), or several.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from torchlike._executor import level
+from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract, infer
 from torchlike._executor.pending import Pending, all_settled
 
@@ -36,6 +36,8 @@ def translate(op: Kernel, static: Static, values: Values, error: Exception) -> A
         return op.kernels[static](*all_settled(values))  # recorded, before execution became immediate
     if level.holds(values):
         return level.run(op, static, values)
+    if sparse.holds(values):
+        return sparse.LAYER.run(op, static, values)
     if isinstance(error, ValueError) and "incompatible devices" in str(error):
         found = sorted({str(d) for v in values if isinstance(v, jax.Array) for d in v.devices()})
         raise RuntimeError(

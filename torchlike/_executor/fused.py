@@ -13,7 +13,7 @@ import jax
 
 from torchlike._base.state import state
 from torchlike._base.threads import alone
-from torchlike._executor import level
+from torchlike._executor import level, sparse
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Array, Pending, kind_of, pending, settled
@@ -46,6 +46,8 @@ def run(function: Callable[..., Any], static: Static, *trees: Any) -> Any:
             return kernel(*jax.tree.map(settled, trees))
         if any(type(x) is Abstract for x in jax.tree.leaves(trees)):
             return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *trees))
+        if sparse.holds(jax.tree.leaves(trees)):
+            sparse.refuse(f"array for {function.__name__}() over several tensors at once")
         if level.holds(jax.tree.leaves(trees)):
             raise NotImplementedError(
                 f"{function.__name__}() over several tensors at once is not supported inside of vmap; call it outside, "

@@ -17,7 +17,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torchlike._base.bits import X64, demand_x64, narrowed
 from torchlike._base.state import state
-from torchlike._executor import level
+from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
@@ -83,6 +83,8 @@ def run(op: Kernel, static: Static, values: Values) -> Any:
             return kernel(*all_settled(values))
         if level.holds(values):
             return level.run(op, static, values)
+        if sparse.holds(values):
+            return sparse.LAYER.run(op, static, values)
         raise
 
 

@@ -36,24 +36,30 @@ KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of m
 
 WELL = {"xla_cpu_use_fusion_emitters": False}
 QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
-_LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY}
+EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
+_LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
 
 
 def jit(
-    function: Callable[..., Any], name: Identity = None, donated: Indices = (), closed: ClosedJaxpr | None = None
+    function: Callable[..., Any],
+    name: Identity = None,
+    donated: Indices = (),
+    closed: ClosedJaxpr | None = None,
+    exact: bool = False,
 ) -> Any:
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
     Args:
         name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
         closed: the jaxpr that it is traced to for arguments of certain kinds, if that is known.
+        exact: compile it in one way only, in which sums of products are rounded once: always the same bits.
     """
     if _CACHE is None:
         return jax.jit(function, donate_argnums=donated)
-    miss = Miss(function, name, donated, closed)
+    miss = Miss(function, name, donated, closed, exact)
     new = compiling.pjit(function, miss, _CACHE, donated)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
     new.results = miss.results
@@ -117,12 +123,17 @@ class _ByNumpy:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "calls", "_plain", "_text", "_last")
+    __slots__ = ("function", "name", "donated", "closed", "exact", "calls", "_plain", "_text", "_last")
 
     def __init__(
-        self, function: Callable[..., Any], name: Identity, donated: Indices, closed: ClosedJaxpr | None = None
+        self,
+        function: Callable[..., Any],
+        name: Identity,
+        donated: Indices,
+        closed: ClosedJaxpr | None = None,
+        exact: bool = False,
     ) -> None:
-        self.function, self.name, self.donated, self.closed = function, name, donated, closed
+        self.function, self.name, self.donated, self.closed, self.exact = function, name, donated, closed, exact
         self.calls: dict = {}
         self._plain: Any = None
         self._text: str | None = None
@@ -142,6 +153,8 @@ class Miss:
             return self.plain._cache_miss(*args, **kwargs)
         call = Call(args)
         parts = 1 + len(call.leaves) // FEW
+        if self.exact:
+            return self._first(self._code(call, "exactly", args), call, args)
         if call.size > LARGE * parts:
             return self._first(self._code(call, "well", args), call, args)
         key = call.tree, call.kinds

@@ -21,9 +21,12 @@ from torchlike._core.conversion.device_moves import move
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.sparse.shapes import copied
+from torchlike._core.sparse.value import Compressed, Coo, layout_name, value
 from torchlike._core.tensor.memory_format import demand_format, formatted
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.mutation import grad_of
+from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import UNTRACKED, Outer, Storage, Version
 from torchlike._core.tensor.tensor import (
     Tensor,
@@ -34,6 +37,8 @@ from torchlike._core.tensor.tensor import (
     device_of,
     dtype_of,
     preserve_format,
+    sparse_coo,
+    strided,
 )
 from torchlike._core.tensor.untyped_storage import typed_storage, untyped_storage
 from torchlike._executor.level import LevelValue
@@ -42,7 +47,13 @@ from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
 from torchlike._ops.view import is_conj, is_neg
 from torchlike._tensor import _rebuild_from_type_v2
-from torchlike._utils import STORAGES, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3
+from torchlike._utils import (
+    STORAGES,
+    _rebuild_meta_tensor_no_storage,
+    _rebuild_sparse_tensor,
+    _rebuild_tensor_v2,
+    _rebuild_tensor_v3,
+)
 
 
 @both()
@@ -63,6 +74,8 @@ def contiguous(self, memory_format=contiguous_format):
     """The tensor itself if its strides are those of ``memory_format``, else a copy that has them."""
     if memory_format is not contiguous_format:
         demand_format("contiguous", memory_format)
+    if self.layout is not strided:
+        raise RuntimeError("unsupported memory format option Contiguous: a sparse tensor has no memory format")
     if self.is_contiguous(memory_format):
         return self
     if memory_format is preserve_format:
@@ -157,13 +170,27 @@ def type_(self, dtype=None, non_blocking=False):
     """The name of the tensor's type, or the tensor as another type."""
     if dtype is None:
         place_name = "" if self.device.type == "cpu" else self.device.type + "."
+        if self.layout is not strided:
+            if self.layout is not sparse_coo:
+                raise RuntimeError(f"Unimplemented backend {layout_name(self)}: type() of a compressed sparse tensor")
+            place_name += "sparse."
         return f"torch.{place_name}{self.dtype.scalar_name}Tensor"
+    place = None
+    if isinstance(dtype, type) and hasattr(dtype, "tensor_type"):  # torch.FloatTensor
+        dtype = dtype.tensor_type
     if isinstance(dtype, str):
-        name = dtype.removeprefix("torch.").removeprefix("cuda.")
+        given = dtype
+        place, name = "cpu", dtype.removeprefix("torch.")
+        if name.startswith("cuda."):
+            place, name = "cuda", name.removeprefix("cuda.")
+        if not given.startswith("torch.") or name not in dtypes.TENSOR_TYPES:
+            raise ValueError(f"invalid type: {given!r}")
         if name in ("DoubleTensor", "LongTensor"):
             asked_for(name)
         dtype = dtypes.TENSOR_TYPES[name]
-    return _to(self, None, dtypes.as_dtype(dtype))
+    if not isinstance(dtype, dtypes.dtype | type):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
 
 
 @method()
@@ -237,7 +264,7 @@ def _copied(t, memo):
             return mark(new, True) if requires_grad(t) else new
     key = "storage", id(t._storage)
     if key not in memo:
-        memo[key] = Storage(t._storage.value)
+        memo[key] = Storage(t._storage.value if value(t) is None else copied(t)._storage.value)
         memo[key].strides = t._storage.strides
     new = alias(t, type(t))
     new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
@@ -257,6 +284,14 @@ def _demand_copy(t, new, method):
         )
 
 
+def _parts_of(v):
+    """What a pickle keeps of a sparse tensor."""
+    if isinstance(v, Coo):
+        return v.indices, v.values, Size(v.shape), v.coalesced
+    assert isinstance(v, Compressed)
+    return v.compressed, v.plain, v.values, Size(v.shape)
+
+
 @method()
 def __reduce_ex__(self, protocol):
     warn_if_has_hooks(self)
@@ -269,8 +304,9 @@ def __reduce_ex__(self, protocol):
 
 def _reduced(t):
     """The function and the arguments that make a tensor like ``t``, of class Tensor, over its storage."""
-    value = t._storage.value
-    if isinstance(value, jax.core.Tracer):
+    if (parts := value(t)) is not None:
+        return _rebuild_sparse_tensor, (t.layout, _parts_of(parts))
+    if isinstance(t._storage.value, jax.core.Tracer):
         raise pickle.PicklingError("a tensor that jax traces cannot be pickled or saved: its value is not known")
     size, stride = tuple(t.shape), t.stride()
     if t.is_meta:

@@ -22,8 +22,8 @@ class Generator(rng.Generator):
     Args:
         device: whose tensors it fills, the CPU by default. RuntimeError if it is absent.
 
-    The numbers are a function of seed and counter alone: equal on every device and in every run, and
-    not the numbers that PyTorch draws from the same seed.
+    On the CPU its eager draws are the numbers that PyTorch draws from the same seed (docs/porting.md, "Random numbers",
+    names the exceptions), and its state is PyTorch's.
 
     >>> import torchlike as torch
     >>> g = torch.Generator().manual_seed(3)
@@ -38,12 +38,12 @@ class Generator(rng.Generator):
     __slots__ = ()
 
     def get_state(self):
-        """Seed and counter, as a uint8 tensor of 16 elements."""
+        """The state, a uint8 tensor: on the CPU of PyTorch's 5,056 bytes, elsewhere 16 of seed and counter."""
         with jax.ensure_compile_time_eval():  # the numbers are known, whatever jax is tracing
             return fresh(uploaded(super().get_state()))
 
     def set_state(self, new_state):
-        """Go back to a state that :meth:`get_state` gave; returns the generator.
+        """Go back to a state that :meth:`get_state` gave, in PyTorch too; returns the generator.
 
         TypeError if it is not a uint8 tensor, RuntimeError if it has another length.
         """
@@ -82,9 +82,16 @@ class _Words(np.ndarray):
 KIND[_Words] = 2
 
 
-def draw(name, generator, device=None):
-    """The words of the next draw, on ``device`` unless that is where jax works anyway."""
+def draw(name, generator, device=None, sample=None):
+    """What an operator needs of the next draw: the numbers, made by ``sample(engine)`` on the host, or random words.
+
+    The numbers are PyTorch's, an array of another dtype than uint32; words are four uint32, from which a kernel makes
+    numbers of its own. Words it is where numbers have to be made by a program (in captures, ``vmap``, jax's
+    transforms, on accelerators), where the generator's stream is the counter's, and where ``sample`` is None or
+    gives None. They are of ``device`` unless that is where jax works anyway.
+    """
     source = _source(name, generator)
+    target = None
     if device is not None and device.type == "meta":
         return fresh(Abstract((4,), np.uint32))  # jax would ignore abstract inputs that a kernel does not read
     if device is not None:
@@ -95,13 +102,31 @@ def draw(name, generator, device=None):
                 f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
             )
         target = devices.jax_device(device)
-        if target != jax.devices()[0]:
-            return fresh(jax.device_put(source.draw(), target))
+        if target == jax.devices()[0]:
+            target = None
+    if sample is not None and from_torch(source, device):
+        with source._lock:
+            numbers = sample(source.engine)
+        if numbers is not None:
+            return numbers.view(_Words) if target is None else fresh(jax.device_put(numbers, target))
+    if target is not None:
+        return fresh(jax.device_put(source.draw(), target))
     if state.capture is not None:
         return wrap(state.capture.input(source.draw(), source.draw))
     if _KEYS.current is not None or not trace_state_clean():
         return _words_of_key(name, generator)
     return source.draw().view(_Words)
+
+
+def from_torch(generator, device):
+    """Whether eager draws are PyTorch's numbers: calls run at once, so that each can be given numbers made now."""
+    if (default_generator if generator is None else generator).stream != "torch":
+        return False
+    if device is None or device.type != "cpu" or state.capture is not None or _KEYS.current is not None:
+        return False
+    if not trace_state_clean():
+        return False
+    return not any(level.maps for level in state.levels)
 
 
 class _Keys(threading.local):
@@ -185,6 +210,24 @@ def get_rng_state():
 def set_rng_state(new_state):
     """Put the default generator into a state that :func:`get_rng_state` gave."""
     default_generator.set_state(new_state)
+
+
+def set_rng(stream):
+    """Choose where eager draws on the CPU take their numbers, by the default generator and by those made from now on.
+
+    Args:
+        stream: "torch", the default: PyTorch's numbers, made on the host. "threefry": numbers that are a function of
+            seed and counter alone, made by the device, the same on every device and in compiled functions.
+
+    The stream starts over from the last seed if it is another one than before. ValueError for another name.
+
+    >>> import torchlike
+    >>> torchlike.set_rng("threefry")
+    >>> torchlike.get_rng_state().shape
+    torch.Size([16])
+    >>> torchlike.set_rng("torch")
+    """
+    default_generator.stream = stream
 
 
 @contextlib.contextmanager

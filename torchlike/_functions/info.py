@@ -4,6 +4,8 @@ import os
 
 import torchlike._base.device as devices
 from torchlike._base import promotion
+from torchlike._base.dtypes import int64
+from torchlike._core.conversion.factories import tensor
 from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
@@ -115,6 +117,65 @@ def are_deterministic_algorithms_enabled():
 
 
 _deterministic = [False, False]
+_DEBUG_MODES = ("default", "warn", "error")
+
+
+@function()
+def is_deterministic_algorithms_warn_only_enabled():
+    """The ``warn_only`` that ``use_deterministic_algorithms`` was last given."""
+    return _deterministic[1]
+
+
+@function()
+def get_deterministic_debug_mode():
+    """0, 1 ("warn") or 2 ("error"): what the two settings of ``use_deterministic_algorithms`` amount to."""
+    return 0 if not _deterministic[0] else 1 if _deterministic[1] else 2
+
+
+@function()
+def set_deterministic_debug_mode(debug_mode):
+    """``use_deterministic_algorithms`` by one number or word: 0 "default", 1 "warn", 2 "error".
+
+    >>> import torchlike as torch
+    >>> torch.set_deterministic_debug_mode("warn")
+    >>> torch.get_deterministic_debug_mode()
+    1
+    >>> torch.set_deterministic_debug_mode(0)
+    """
+    if not isinstance(debug_mode, int | str):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str) and debug_mode not in _DEBUG_MODES:
+        said = "expected one of `default`, `warn`, `error`"
+        raise RuntimeError(f"invalid value of debug_mode, {said}, but got {debug_mode}")
+    level = _DEBUG_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if level not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {level}")
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+@function()
+def get_num_interop_threads():
+    """As ``get_num_threads``: XLA has one pool."""
+    return os.cpu_count() or 1
+
+
+@function()
+def set_num_interop_threads(n):
+    """Accepted and ignored: XLA decides how many threads to use. RuntimeError unless ``n`` is positive."""
+    if isinstance(n, bool) or not isinstance(n, int) or n <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+
+
+@function()
+def compiled_with_cxx11_abi():
+    """True: the only way in which jaxlib is built."""
+    return True
+
+
+@function()
+def _shape_as_tensor(self):
+    """The lengths of the dimensions as a tensor of int64."""
+    return tensor(self.shape, dtype=int64)
 
 
 @function()

@@ -7,7 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, alias
+from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor import immediate
 
 
@@ -47,20 +47,50 @@ Tensor.__new__ = _new
 
 
 class _TypedMeta(type):
-    """``isinstance(x, torch.FloatTensor)`` asks for the dtype of a tensor on the CPU."""
+    """``isinstance(x, torch.FloatTensor)`` asks for the dtype and the device of a tensor."""
 
     dtype: dtypes.dtype
+    place: str
+
+    @property
+    def tensor_type(cls):
+        """The name by which :meth:`Tensor.type` takes it."""
+        return f"{cls.__module__}.{cls.__name__}"
+
+    is_cuda = property(lambda cls: cls.place == "cuda")
 
     def __instancecheck__(cls, x):
-        return isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == "cpu"
+        there = isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == cls.place
+        return there and x.layout is strided
 
     def __call__(cls, *args, device=None):
+        if cls.place != "cpu":
+            device = _there(cls, device)
         return _construct(cls.__name__, args, cls.dtype, device)
 
 
-TYPED = {
-    name: _TypedMeta(
-        name, (), {"dtype": kind, "__module__": "torch", "__doc__": f"Makes tensors of {kind} on the CPU."}
-    )
-    for name, kind in dtypes.TENSOR_TYPES.items()
-}
+def _there(cls, device):
+    """The device of a tensor type that is not the CPU's. TypeError where jax has none."""
+    try:
+        devices.jax_device(devices.device(cls.place))
+    except RuntimeError:
+        raise TypeError(
+            f"type {cls.tensor_type} not available. Torch not compiled with {cls.place.upper()} enabled: jax has none "
+            "in this process"
+        ) from None
+    return cls.place if device is None else device
+
+
+def tensor_types(module, place):
+    """The legacy tensor types of a device, by name; ``module`` is where they are found."""
+    return {
+        name: _TypedMeta(
+            name,
+            (),
+            {"dtype": kind, "place": place, "__module__": module, "__doc__": f"Makes tensors of {kind} on {place}."},
+        )
+        for name, kind in dtypes.TENSOR_TYPES.items()
+    }
+
+
+TYPED = tensor_types("torch", "cpu")

@@ -1,13 +1,25 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
 from torchlike._core.conversion import convert, factories
-from torchlike._core.conversion.factories import constant, filled, finish, number_of, size_of, strided
+from torchlike._core.conversion.buffers import asarray, frombuffer
+from torchlike._core.conversion.factories import (
+    constant,
+    demand_strided,
+    filled,
+    finish,
+    number_of,
+    size_of,
+    strided,
+    without_entries,
+)
 from torchlike._core.dispatch.observers import flagged, seen, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, preserve_format
+from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor.level import LevelValue
+from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import function, method
 from torchlike._transforms.levels.vmap import alike
 
@@ -26,9 +38,23 @@ def _made(like, shape, make, device, requires_grad):
     return finish(make(tuple(shape)), None, device, requires_grad)
 
 
+def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
+    """Zeros in another layout than ``torch.strided``; a hybrid tensor's stay hybrid."""
+    kind, device = _asked(name, t, dtype, device)
+    if number:
+        demand_strided(name, layout)
+    if t.layout is layout and t.dense_dim() and len(shape) == t.ndim:
+        return t.clone().to(device=device, dtype=kind).detach().zero_().requires_grad_(requires_grad)
+    return without_entries(name, layout, tuple(shape), kind, device, requires_grad)
+
+
 def _like(name, number, doc):
     def like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
              memory_format=preserve_format):  # fmt: skip
+        if layout is not None or LAYER.used:
+            layout = input.layout if layout is None else layout
+            if layout is not strided_layout:
+                return _sparse_like(name, number, input, input.shape, layout, dtype, device, requires_grad)
         if watched(input):
             return _seen_like(name, (input,), dtype, device, requires_grad, memory_format)
         kind, device = _asked(name, input, dtype, device)
@@ -61,6 +87,8 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     >>> torch.full_like(torch.zeros(2), 7)
     tensor([7., 7.])
     """
+    if layout is not None or LAYER.used:
+        demand_strided("full_like", input.layout if layout is None else layout)
     if watched(input):
         return _seen_like("full_like", (input, fill_value), dtype, device, requires_grad, memory_format)
     kind, device = _asked("full_like", input, dtype, device)
@@ -71,6 +99,11 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
 
 def _new(name, number, doc):
     def new(self, *args, size=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+        if layout is not None or LAYER.used:
+            layout = self.layout if layout is None else layout
+            if layout is not strided_layout:
+                shape = size_of(name, args, size)
+                return _sparse_like(name, number, self, shape, layout, dtype, device, requires_grad)
         if watched(self):
             return _seen_like(name, (self, list(size_of(name, args, size))), dtype, device, requires_grad)
         kind, device = _asked(name, self, dtype, device)
@@ -90,6 +123,8 @@ _new("new_empty", 0, "A tensor whose values are not promised,")
 @method()
 def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """One number in the given size, with the dtype and device of this tensor."""
+    if layout is not None or LAYER.used:
+        demand_strided("new_full", self.layout if layout is None else layout)
     if watched(self):
         shape = list(size_of("new_full", (size,)))
         return _seen_like("new_full", (self, shape, fill_value), dtype, device, requires_grad)
@@ -102,6 +137,8 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, pi
 @method()
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A copy of ``data`` with the dtype and device of this tensor."""
+    if layout is not None:
+        demand_strided("new_tensor", layout)
     kind, device = _asked("new_tensor", self, dtype, device)
     convert.warn_of_copy(data, "tensor.new_tensor")
     return convert.new_tensor(data, kind, device, requires_grad)
@@ -110,6 +147,8 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
 @method()
 def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
     """A tensor of these strides whose values are not promised, with the dtype and device of this tensor."""
+    if layout is not None:
+        demand_strided("new_empty_strided", layout)
     if watched(self):
         args = self, list(size), list(stride)
         return _seen_like("new_empty_strided", args, dtype, device, requires_grad)
@@ -129,3 +168,5 @@ def new(self, *args, device=None):
 for _name in factories.__all__:
     if _name not in ("Tensor", "finish"):
         function(_name)(getattr(factories, _name))
+function()(asarray)
+function()(frombuffer)

@@ -328,9 +328,9 @@ def svd(input, some=True, compute_uv=True, *, out=None):
 
 
 @both()
-def orgqr(input, input2):
+def orgqr(input, input2, *, out=None):
     """Another name of ``torch.linalg.householder_product``."""
-    return linalg.householder_product(input, input2)
+    return linalg.householder_product(input, input2, out=out)
 
 
 @both()

@@ -57,6 +57,7 @@ def _with_out(f):
     def written(*args, out=None, **kwargs):
         return _written(out, f(*args, **kwargs))
 
+    del written.__wrapped__  # whose signature has no out
     return written
 
 

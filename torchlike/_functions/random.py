@@ -1,30 +1,40 @@
 """Random tensors: the public forms of the operators in ``_ops.random``."""
 
-import jax
+from functools import partial
+
 import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._base.bits import X64
 from torchlike._base.layout import has_overlap
-from torchlike._core.conversion.factories import checked_size, size_of
+from torchlike._core.conversion.convert import host as values_of
+from torchlike._core.conversion.factories import checked_size, demand_strided, empty, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.memory_format import formatted
+from torchlike._core.tensor.memory_format import formatted, new_strides
 from torchlike._core.tensor.tensor import Tensor, preserve_format, value_of
+from torchlike._executor.sparse import LAYER
+from torchlike._functions import host_samples as host
+from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
 
 
-def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None):
-    """A new tensor of ``size`` from a draw, or ``out`` filled by it."""
+def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None, sample=None,
+          strides=None):  # fmt: skip
+    """A new tensor of ``size`` from a draw, or ``out`` filled by it.
+
+    ``sample(place, engine)`` makes the host's numbers, in the order in which they lie in memory with ``strides``."""
     device = devices.default_device() if device is None else devices.as_device(device, name)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    new = call(op, (draw(name, generator, device), *numbers), static)
+    place = host.Place(size, dtype, strides)
+    if out is not None and tuple(out.shape) == tuple(size):
+        place = host.Place.of(out)
+    new = call(op, (draw(name, generator, device, sample and partial(sample, place)), *numbers), static)
     if out is not None:
         put(out, value_of(new))
         return out
@@ -66,8 +76,11 @@ def rand(*args, size=None, generator=None, out=None, dtype=None, layout=None, de
     >>> torch.rand(2, 3).shape
     torch.Size([2, 3])
     """
+    if layout is not None:
+        demand_strided("rand", layout)
     shape, dtype = size_of("rand", args, size), _chosen("rand", dtype, out)
-    return _made(ops.rand, "rand", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
+    given = dtype, device, generator, requires_grad, out, host.uniform
+    return _made(ops.rand, "rand", shape, (shape, dtype), (), *given)
 
 
 @function()
@@ -81,8 +94,11 @@ def randn(*args, size=None, generator=None, out=None, dtype=None, layout=None, d
     >>> torch.randn(2, dtype=torch.complex64).dtype
     torch.complex64
     """
+    if layout is not None:
+        demand_strided("randn", layout)
     shape, dtype = size_of("randn", args, size), _chosen("randn", dtype, out)
-    return _made(ops.randn, "randn", shape, (shape, dtype), (), dtype, device, generator, requires_grad, out)
+    given = dtype, device, generator, requires_grad, out, host.normal
+    return _made(ops.randn, "randn", shape, (shape, dtype), (), *given)
 
 
 @function()
@@ -108,10 +124,12 @@ def randint(
     >>> torch.randint(3, 4, (2,))
     tensor([3, 3])
     """
+    if layout is not None:
+        demand_strided("randint", layout)
     low, high, size = _bounds_and_size(args, low, high, size)
     shape = checked_size("randint", size)
     dtype = _chosen("randint", dtype, out, dtypes.int64)
-    low, span, wide = _span("random_", low, high, dtype)
+    _, span, wide = ranges.span("random_", low, high, dtype)
     return _made(
         ops.randint,
         "randint",
@@ -123,6 +141,7 @@ def randint(
         generator,
         requires_grad,
         out,
+        partial(host.integers, low=low, span=high - low),
     )
 
 
@@ -164,57 +183,29 @@ def randperm(
     >>> torch.randperm(5).sum()
     tensor(10)
     """
+    if layout is not None:
+        demand_strided("randperm", layout)
     n = arguments.as_int("randperm", "n", n)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
     dtype = _chosen("randperm", dtype, out, dtypes.int64)
-    if n and n - 1 > _largest(dtype):
+    if n and n - 1 > ranges.largest(dtype):
         raise RuntimeError(f"randperm: value {n - 1} cannot be converted to type {dtype} without overflow")
-    return _made(ops.randperm, "randperm", (n,), (n, dtype), (), dtype, device, generator, requires_grad, out)
-
-
-def _largest(dtype):
-    """The largest integer up to which ``dtype`` holds all."""
-    if dtype.name == "bool":
-        return 1
-    if dtype.is_floating_point or dtype.is_complex:
-        return 2 ** (jax.numpy.finfo(dtype.np).nmant + 1)
-    return int(np.iinfo(dtype.np).max)
-
-
-def _smallest(dtype):
-    if dtype.name == "bool":
-        return 0
-    return -_largest(dtype) if dtype.is_floating_point else int(np.iinfo(dtype.np).min)
-
-
-def _span(name, low, high, dtype):
-    """(low, number of integers, whether it needs more than 32 bits), after the checks."""
-    if low >= high:
-        raise RuntimeError(f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    if not (dtype.is_floating_point or dtype.is_complex):
-        for value, what in ((low, "from"), (high - 1, "to - 1")):
-            if not _smallest(dtype) <= value <= _largest(dtype):
-                raise RuntimeError(f"{what} is out of bounds for {dtype}: {name} got from={low}, to={high}")
-    return _packed(low, high - low)
-
-
-def _packed(low, span):
-    bits = 64 if X64 else 32
-    if span == 2**bits:
-        return low, None, True
-    return low, span if span < 2 ** (bits - 1) else span - 2**bits, span >= 2**32
+    given = dtype, device, generator, requires_grad, out, host.permutation
+    return _made(ops.randperm, "randperm", (n,), (n, dtype), (), *given)
 
 
 # ----- like another tensor -----
 
 
-def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator):
+def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator, sample):
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = tuple(input.shape)
-    new = _made(op, name, shape, static(shape, dtype), numbers, dtype, device or input.device, generator, False)
-    formatted(new, memory_format, None if input._view is None else input._layout)
+    like = None if input._view is None else input._layout
+    given = dtype, device or input.device, generator, False, None, sample, new_strides(shape, memory_format, like)
+    new = _made(op, name, shape, static(shape, dtype), numbers, *given)
+    formatted(new, memory_format, like)
     return _flagged(new, requires_grad)
 
 
@@ -235,6 +226,8 @@ def rand_like(
     memory_format=preserve_format,
 ):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
+    if layout is not None or LAYER.used:
+        demand_strided("rand_like", input.layout if layout is None else layout)
     return _alike(
         ops.rand,
         "rand_like",
@@ -246,6 +239,7 @@ def rand_like(
         requires_grad,
         memory_format,
         generator,
+        host.uniform,
     )
 
 
@@ -262,6 +256,8 @@ def randn_like(
     memory_format=preserve_format,
 ):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
+    if layout is not None or LAYER.used:
+        demand_strided("randn_like", input.layout if layout is None else layout)
     return _alike(
         ops.randn,
         "randn_like",
@@ -273,6 +269,7 @@ def randn_like(
         requires_grad,
         memory_format,
         generator,
+        host.normal,
     )
 
 
@@ -293,9 +290,11 @@ def randint_like(
     """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input,
     low, high)``.
     """
+    if layout is not None or LAYER.used:
+        demand_strided("randint_like", input.layout if layout is None else layout)
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
     dtype = _like_dtype(dtype, input)
-    low, span, wide = _span("random_", low, high, dtype)
+    _, span, wide = ranges.span("random_", low, high, dtype)
     return _alike(
         ops.randint,
         "randint_like",
@@ -307,14 +306,18 @@ def randint_like(
         requires_grad,
         memory_format,
         generator,
+        partial(host.integers, low=low, span=high - low),
     )
 
 
 # ----- filling a tensor -----
 
 
-def _filled(op, name, self, numbers, generator, static=()):
-    return call_inplace(op.inplace, (self, draw(name, generator, place_of(self)), *numbers), static)
+def _filled(op, name, self, numbers, generator, sample, static=()):
+    """``self`` filled; ``sample(place, engine)`` makes the host's numbers."""
+    here = place_of(self)
+    words = draw(name, generator, here, lambda engine: sample(host.Place.of(self), engine))
+    return call_inplace(op.inplace, (self, words, *numbers), static)
 
 
 def _numbers(name, given, named, defaults):
@@ -348,7 +351,7 @@ def uniform_(self, *bounds, generator=None, **named):
     """
     low, high = _numbers("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
     _demand(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    return _filled(ops.uniform, "uniform_", self, (low, high), generator)
+    return _filled(ops.uniform, "uniform_", self, (low, high), generator, partial(host.uniform, low=low, high=high))
 
 
 @method()
@@ -356,7 +359,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with samples of the normal distribution. RuntimeError for a negative ``std``."""
     mean, std = _numbers("normal_", (mean, std), {}, {"mean": 0, "std": 0})
     _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-    return _filled(ops.normal, "normal_", self, (mean, std), generator)
+    return _filled(ops.normal, "normal_", self, (mean, std), generator, partial(host.normal, mean=mean, std=std))
 
 
 @method()
@@ -364,7 +367,9 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     """Fill with exponentials of normal samples. RuntimeError unless ``std > 0``."""
     mean, std = _numbers("log_normal_", (mean, std), {}, {"mean": 0, "std": 0})
     _demand(std > 0, f"log_normal_ expects std > 0.0, but found std={std}")
-    return _filled(ops.log_normal, "log_normal_", self, (mean, std), generator)
+    return _filled(
+        ops.log_normal, "log_normal_", self, (mean, std), generator, partial(host.log_normal, mean=mean, std=std)
+    )
 
 
 @method()
@@ -374,7 +379,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
     """
     (lambd,) = _numbers("exponential_", (lambd,), {}, {"lambd": 0})
     _demand(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _filled(ops.exponential, "exponential_", self, (lambd,), generator)
+    return _filled(ops.exponential, "exponential_", self, (lambd,), generator, partial(host.exponential, rate=lambd))
 
 
 @method()
@@ -382,7 +387,9 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     """Fill with samples of the Cauchy distribution. RuntimeError unless ``sigma > 0``."""
     median, sigma = _numbers("cauchy_", (median, sigma), {}, {"median": 0, "sigma": 0})
     _demand(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    return _filled(ops.cauchy, "cauchy_", self, (median, sigma), generator)
+    return _filled(
+        ops.cauchy, "cauchy_", self, (median, sigma), generator, partial(host.cauchy, median=median, sigma=sigma)
+    )
 
 
 @method()
@@ -392,7 +399,7 @@ def geometric_(self, p, *, generator=None):
     """
     (p,) = _numbers("geometric_", (p,), {}, {"p": 0})
     _demand(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _filled(ops.geometric, "geometric_", self, (p,), generator)
+    return _filled(ops.geometric, "geometric_", self, (p,), generator, partial(host.geometric, p=p))
 
 
 @method()
@@ -401,10 +408,14 @@ def bernoulli_(self, p=0.5, *, generator=None):
     element).
     """
     if isinstance(p, Tensor):
-        return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator)
+        return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator, partial(_units, p))
     (p,) = _numbers("bernoulli_", (p,), {}, {"p": 0})
     _demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    return _filled(ops.bernoulli_p, "bernoulli_", self, (p,), generator)
+    return _filled(ops.bernoulli_p, "bernoulli_", self, (p,), generator, partial(host.bernoulli, p=p))
+
+
+def _units(p, place, engine):
+    return host.unit(place._replace(dtype=p.dtype), engine)
 
 
 @method()
@@ -423,26 +434,22 @@ def random_(self, *bounds, generator=None, **named):
         )
     numbers = {k: arguments.as_int("random_", k, v) for k, v in found.items() if v is not None}
     op = ops.random if "from" in found else ops.random_to if "to" in found else ops.random_all
-    low, span, wide = _random_range(self.dtype, **{("low" if k == "from" else "high"): v for k, v in numbers.items()})
-    return _filled(op, "random_", self, (low, span), generator, (wide,))
-
-
-def _random_range(dtype, low=0, high=None):
-    if high is not None:
-        return _span("random_", low, high, dtype)
-    if dtype.is_complex:
-        return 0, 1, False
-    top = _largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
-    return _packed(low, top + 1 - low)
+    numbers = {("low" if k == "from" else "high"): v for k, v in numbers.items()}
+    low, span, wide = ranges.random_range(self.dtype, **numbers)
+    if op is ops.random_all:
+        sample = partial(host.any_integers, span=ranges.unpacked(span))
+    else:
+        sample = partial(host.integers, low=low, span=ranges.unpacked(span))
+    return _filled(op, "random_", self, (low, span), generator, sample, (wide,))
 
 
 # ----- samples with a parameter for each element -----
 
 
-def _sampled(op, name, tensors, generator, out, static=()):
+def _sampled(op, name, tensors, generator, out, static=(), sample=None):
     first, *rest = tensors
     here = next((place_of(t) for t in tensors if isinstance(t, Tensor)), None)
-    inputs = (first, draw(name, generator, here), *rest)
+    inputs = (first, draw(name, generator, here, sample), *rest)
     if out is None:
         return call(op, inputs, static)
     if isinstance(out, Tensor) and has_overlap(out._layout):
@@ -467,10 +474,12 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     tensor([1., 1., 1.])
     """
     if p is None:
-        return _sampled(ops.bernoulli, "bernoulli", (input,), generator, out)
+        place = host.Place(input.shape, input.dtype)
+        return _sampled(ops.bernoulli, "bernoulli", (input,), generator, out, (), partial(host.unit, place))
     (p,) = _numbers("bernoulli", (p,), {}, {"p": 0})
     _demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    return _sampled(ops.bernoulli_p, "bernoulli", (input, p), generator, out)
+    place = host.Place(input.shape, input.dtype)
+    return _sampled(ops.bernoulli_p, "bernoulli", (input, p), generator, out, (), partial(host.bernoulli, place, p=p))
 
 
 @function()
@@ -499,6 +508,8 @@ def normal(
     >>> torch.normal(torch.arange(2.0), 0.0)
     tensor([0., 1.])
     """
+    if layout is not None:
+        demand_strided("normal", layout)
     tensors = isinstance(mean, Tensor), isinstance(std, Tensor)
     if tensors == (False, False):
         if size is None:
@@ -506,14 +517,25 @@ def normal(
                 f"normal() received an invalid combination of arguments - got ({mean}, {std}); give a size too"
             )
         shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
-        new = _made(ops.randn, "normal", shape, (shape, dtype), (), dtype, device, generator, False, out)
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-        return _flagged(new.mul_(std).add_(mean), requires_grad)
+        new = normal_(empty(shape, dtype=dtype, device=device), mean, std, generator=generator)
+        return _flagged(new, requires_grad) if out is None else put(out, value_of(new)) or out
     if not tensors[1]:
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-        return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out)
+        sample = partial(host.normal, host.Place(mean.shape, mean.dtype), std=std)
+        return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out, (), sample)
     op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
-    return _sampled(op, "normal", (mean, std), generator, out)
+    sample = partial(_around, mean if tensors[0] else std, std)
+    return _sampled(op, "normal", (mean, std), generator, out, (), sample)
+
+
+def _around(first, second, engine):
+    """Standard normal samples for two tensors, which are broadcast."""
+    try:
+        shape = np.broadcast_shapes(tuple(first.shape), tuple(second.shape))
+    except ValueError:  # the operator is going to say so
+        return None
+    return host.normal(host.Place(shape, first.dtype), engine)
 
 
 @function()
@@ -556,4 +578,12 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         replacement or num_samples <= input.shape[-1],
         f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
     )
-    return _sampled(ops.multinomial, "multinomial", (input,), generator, out, (num_samples, bool(replacement)))
+    static = num_samples, bool(replacement)
+    sample = partial(
+        host.multinomial,
+        host.Place.like(input),
+        n=num_samples,
+        replacement=replacement,
+        weights=partial(values_of, input),
+    )
+    return _sampled(ops.multinomial, "multinomial", (input,), generator, out, static, sample)

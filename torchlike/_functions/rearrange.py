@@ -84,7 +84,7 @@ def source_of(self, src):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if src.device != self.device:
         src = move(src, self.device)
-    own, given = self._layout.shape, src._layout.shape
+    own, given = tuple(self.shape), tuple(src.shape)
     if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
         raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")
     return src

@@ -1,6 +1,7 @@
 """``torch.lstm`` and its like: recurrent networks, and single steps of them, as functions of their weights."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from torchlike._core.conversion.factories import from_numpy
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions import samples
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import packed
@@ -41,21 +43,37 @@ def _network(mode: str) -> Callable:
     return recurrent
 
 
-def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, bidirectional, batch_first):  # type: ignore[no-untyped-def]
+def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, bidirectional, batch_first, steps=None):  # type: ignore[no-untyped-def]
     p = dropout if train and num_layers > 1 else 0.0
-    words = draw("rnn", None, place_of(x)) if p else None
+    keep = partial(_kept, x, params, num_layers, bidirectional, batch_first, p, steps)
+    words = draw("rnn", None, place_of(x), keep) if p else None
     states = tuple(hx) if mode == "LSTM" else (hx,)
     projection = len(params) % 2 == 1 or len(params) == num_layers * (1 + bidirectional) * (3 + 2 * has_biases)
     static = has_biases, num_layers, bidirectional, projection, batch_first, (len(params),)
     return call(ops.recurrent[mode], (x, *states, *params, lengths, words, p), static)
 
 
+def _kept(x, params, num_layers, bidirectional, batch_first, p, steps, engine):  # type: ignore[no-untyped-def]
+    """What dropout keeps of what each layer but the last gives, [layers, T, B, F]; ``steps``: [T, B], the numbers of
+    the steps of a packed sequence, -1 where there is none."""
+    if x.dim() != 3 or not x.dtype.is_floating_point:
+        return None
+    length, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
+    width = params[1].shape[1] * (1 + bool(bidirectional))
+    rows = length * batch if steps is None else int((steps >= 0).sum())
+    kept = samples.bernoulli(engine, (num_layers - 1) * rows * width, 1 - p).reshape(num_layers - 1, rows, width)
+    if steps is not None:
+        kept = kept[:, steps.reshape(-1)]
+    return kept.reshape(num_layers - 1, length, batch, width)
+
+
 def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
     counts = np.asarray(batch_sizes.tolist(), np.int64)
     width = int(counts[0])
     lengths = from_numpy((counts[:, None] > np.arange(width)).sum(0)).to(data.device)
-    padded = call(packed.pad, (data, from_numpy(packed.padded_rows(counts, len(counts))).to(data.device), 0.0), ())
-    out, *last = _run(mode, padded, hx, rest[0], lengths, *rest[1:], False)
+    steps = packed.padded_rows(counts, len(counts))
+    padded = call(packed.pad, (data, from_numpy(steps).to(data.device), 0.0), ())
+    out, *last = _run(mode, padded, hx, rest[0], lengths, *rest[1:], False, steps)
     rows = from_numpy(packed.packed_rows(counts, width)).to(data.device)
     return (call(packed.pack, (out, rows), ()), *last)
 

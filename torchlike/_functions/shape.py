@@ -10,7 +10,8 @@ from torchlike._base.layout import numel
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.view_calls import call_view, call_views
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method, prop
 from torchlike._ops import shape as ops
 from torchlike._ops import view as views
@@ -290,6 +291,8 @@ def tensor_split(input, indices_or_sections, dim=0):
 def unbind(input, dim=0):
     """The slices of one dimension, which disappears; a tuple of views."""
     dim = dims.wrap_dim(dim, input.ndim, scalar_ok=False)
+    if LAYER.used and input.layout is not strided:
+        return tuple([input.select(dim, i) for i in range(input.shape[dim])])
     pieces = [(views.select, (dim,), (i,), g.select(input._layout, dim, i)) for i in range(input.shape[dim])]
     return call_views(ops.unbind, input, pieces, (dim,))
 

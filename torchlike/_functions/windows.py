@@ -6,7 +6,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
-from torchlike._core.conversion.factories import finish
+from torchlike._core.conversion.factories import demand_strided, finish
 from torchlike._core.dispatch.observers import made
 from torchlike._core.tensor import arguments
 from torchlike._functions._install import function
@@ -80,6 +80,8 @@ def hann_window(window_length, periodic=None, *, dtype=None, layout=None, device
     >>> torch.hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
+    if layout is not None:
+        demand_strided("hann_window", layout)
     options = dtype, device, requires_grad
     return _window("hann_window", window_length, {"periodic": periodic}, options, lambda i, n: _cosines(i, n, 0.5, 0.5))
 
@@ -91,6 +93,8 @@ def hamming_window(window_length, periodic=None, alpha=None, beta=None, *, dtype
     >>> torch.hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
+    if layout is not None:
+        demand_strided("hamming_window", layout)
     weights = 0.54 if alpha is None else alpha, 0.46 if beta is None else beta
     numbers = {"periodic": periodic, "alpha": alpha, "beta": beta}
     options = dtype, device, requires_grad
@@ -104,6 +108,8 @@ def blackman_window(window_length, periodic=None, *, dtype=None, layout=None, de
     >>> torch.blackman_window(4)[1:]
     tensor([0.3400, 1.0000, 0.3400])
     """
+    if layout is not None:
+        demand_strided("blackman_window", layout)
     options, weights = (dtype, device, requires_grad), (0.42, 0.5, 0.08)
     return _window("blackman_window", window_length, {"periodic": periodic}, options,
                    lambda i, n: _cosines(i, n, *weights))  # fmt: skip
@@ -116,6 +122,8 @@ def bartlett_window(window_length, periodic=None, *, dtype=None, layout=None, de
     >>> torch.bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
+    if layout is not None:
+        demand_strided("bartlett_window", layout)
     options = dtype, device, requires_grad
     return _window("bartlett_window", window_length, {"periodic": periodic}, options, _triangle)
 
@@ -127,6 +135,8 @@ def kaiser_window(window_length, periodic=None, beta=None, *, dtype=None, layout
     >>> torch.kaiser_window(5, False, 4.0)
     tensor([0.0885, 0.6334, 1.0000, 0.6334, 0.0885])
     """
+    if layout is not None:
+        demand_strided("kaiser_window", layout)
     shape = 12.0 if beta is None else beta
     numbers = {"periodic": periodic, "beta": beta}
     options = dtype, device, requires_grad

@@ -7,7 +7,7 @@ import numpy as np
 
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
-from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike._decl.function_schema import Argument, FunctionSchema, SchemaType
 from torchlike._functions.generator import Generator
 
@@ -46,7 +46,7 @@ def _is(*kinds: type) -> Callable[[Any], Any]:
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "Tensor": _tensor, "int": _real(int), "float": _real(float), "bool": _real(bool), "str": _is(str),
     "number": _is(int, float, complex),
-    "complex": _complex, "Device": _device, "ScalarType": _is(dtype, int), "Layout": _is(Strided, int),
+    "complex": _complex, "Device": _device, "ScalarType": _is(dtype, int), "Layout": _is(MemoryLayout, int),
     "MemoryFormat": _is(MemoryFormat, int), "Generator": _is(Generator), "Any": lambda value: value,
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import get_default_dtype
 from torchlike._decl.op import Inplace, op, pointwise
 from torchlike._ops._elementwise import demand, is_reduced, kind, scalar_name
-from torchlike._ops.random import uniform01
+from torchlike._ops.random import numbers, uniform01
 
 _SQRT_HALF = math.sqrt(0.5)
 
@@ -394,7 +394,7 @@ def rrelu_with_noise(self, words, lower, upper):
     demand("rrelu_with_noise_out_cpu", self, "f")
     wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
     low, high = jnp.asarray(lower).astype(wide), jnp.asarray(upper).astype(wide)
-    drawn = uniform01(words, self.shape, wide) * (high - low) + low
+    drawn = numbers(words, self.shape, wide, lambda words: uniform01(words, self.shape, wide) * (high - low) + low)
     noise = jnp.where(self <= 0, drawn, 1).astype(self.dtype)
     return self * noise, noise
 
@@ -510,6 +510,8 @@ def gumbel(self, words):
     """Samples of the standard Gumbel distribution in the shape of ``self``."""
     demand("exponential", self, "f")
     wide = np.dtype(np.float32) if is_reduced(self) else self.dtype
+    if jnp.asarray(words).dtype != np.uint32:  # exponential samples
+        return -jnp.log(jnp.asarray(words).reshape(self.shape).astype(self.dtype))
     return -jnp.log(-jnp.log(1 - uniform01(words, self.shape, wide) * (1 - 2.0**-24) - 2.0**-26)).astype(self.dtype)
 
 

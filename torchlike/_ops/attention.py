@@ -11,7 +11,7 @@ from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled, unseen
 from torchlike._ops._axes import refuse
-from torchlike._ops.random import uniform01
+from torchlike._ops.random import stays
 
 
 def _weights(scores, safe):
@@ -38,7 +38,7 @@ def _dropped(weights, words, p):
     if words is None:
         return weights
     p = jnp.asarray(p).astype(weights.dtype)
-    return jnp.where(uniform01(words, weights.shape, np.float32) >= p, weights / (1 - p), 0)
+    return jnp.where(stays(words, weights.shape, p), weights / (1 - p), 0)
 
 
 def _causal(rows, columns):

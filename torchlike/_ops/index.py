@@ -11,6 +11,7 @@ from torchlike._base.dims import broadcast_shapes, wrap_dim
 from torchlike._base.dtypes import from_np, int64
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, spelled
+from torchlike._executor.sparse import Wanted
 from torchlike._ops.shape import cast
 
 
@@ -280,7 +281,7 @@ def gather(self, dim, index, sparse_grad):
     """
     dim = wrap_dim(dim, self.ndim)
     if sparse_grad:
-        raise NotImplementedError("gather(): sparse_grad=True is not supported (torchlike has no sparse tensors)")
+        raise Wanted("gather(): sparse_grad=True is not supported here")
     demand_index("gather", index)
     if index.size:
         demand_fits("gather", self, dim, index)
@@ -392,7 +393,7 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     if weight.ndim != 2:
         raise RuntimeError(f"'weight' must be 2-D, but embedding() got shape {list(weight.shape)}")
     if sparse:
-        raise NotImplementedError("embedding(): sparse=True is not supported (torchlike has no sparse gradients)")
+        raise Wanted("embedding(): sparse=True is not supported here")
     if not weight.shape[0]:
         return jnp.zeros((*indices.shape, weight.shape[1]), weight.dtype)
     return weight[indices]

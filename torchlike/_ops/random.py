@@ -1,7 +1,8 @@
 """Random numbers: kernels from the four words of a draw (see ``_base.rng``) to samples.
 
 ``words`` (uint32[4]: seed and counter) is a runtime input, so a steady loop never recompiles, and
-every kernel is a pure function of it.
+every kernel is a pure function of it. An array of any other dtype is numbers that were drawn on the host already
+(PyTorch's stream, ``_functions/samples.py``): the samples themselves, or uniform ones that are to be compared.
 """
 
 import math
@@ -46,9 +47,17 @@ def bits(words, n):
     return left ^ right
 
 
+def numbers(words, shape, dtype, make):
+    """The numbers that ``words`` is, or those that ``make(words)`` makes of words, in ``shape`` and ``dtype``."""
+    words = jnp.asarray(words)
+    return (make(words) if words.dtype == np.uint32 else words.reshape(shape)).astype(dtype)
+
+
 def uniform01(words, shape, dtype):
     """Samples of [0, 1), all multiples of 2**-(digits of ``dtype``)."""
     dtype = widest(dtype)
+    if jnp.asarray(words).dtype != np.uint32:
+        return jnp.asarray(words).reshape(shape).astype(dtype)
     n = math.prod(shape)
     if dtype.kind == "c":
         part = uniform01(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
@@ -65,6 +74,8 @@ def uniform01(words, shape, dtype):
 def gaussian(words, shape, dtype):
     """Samples of the standard normal distribution; complex ones have variance 1 in all."""
     dtype = widest(dtype)
+    if jnp.asarray(words).dtype != np.uint32:
+        return jnp.asarray(words).reshape(shape).astype(dtype)
     if dtype.kind == "c":
         part = gaussian(words, (2, *shape), np.float32 if dtype == np.complex64 else np.float64)
         return lax.complex(part[0], part[1]) * part.dtype.type(math.sqrt(0.5))
@@ -148,11 +159,13 @@ def _integers32(random, low, span):
     vjp={},
 )
 def randint(words, size, dtype, low, span, wide):
-    return _integers(words, size, low, span, wide).astype(dtype.np)
+    return numbers(words, size, dtype.np, lambda words: _integers(words, size, low, span, wide))
 
 
 @op("_randperm(Tensor words, int n, ScalarType dtype) -> Tensor", variants="", vjp={})
 def randperm(words, n, dtype):
+    if jnp.asarray(words).dtype != np.uint32:
+        return jnp.asarray(words).astype(dtype.np)
     order = lax.iota(np.int32 if n < 2**31 else np.int64, n)
     raw = bits(words, 2 * n)
     # a second key for long permutations, where 32 random bits would often tie
@@ -172,6 +185,10 @@ def _fill(schema, node=None):
 @_fill("uniform(Tensor self, Tensor words, float low=0, float high=1) -> Tensor")
 def uniform(self, words, low, high):
     refuse("check_uniform_bounds", from_np(self.dtype))
+    return numbers(words, self.shape, self.dtype, lambda words: _between(words, self, low, high))
+
+
+def _between(words, self, low, high):
     u = uniform01(words, self.shape, self.dtype)
     kind = u.real.dtype
     low, high = jnp.asarray(low).astype(kind), jnp.asarray(high).astype(kind)
@@ -181,6 +198,10 @@ def uniform(self, words, low, high):
 @_fill("normal(Tensor self, Tensor words, float mean=0, float std=1) -> Tensor")
 def normal(self, words, mean, std):
     refuse("normal_kernel_cpu", from_np(self.dtype))
+    return numbers(words, self.shape, self.dtype, lambda words: _around(words, self, mean, std))
+
+
+def _around(words, self, mean, std):
     z = gaussian(words, self.shape, self.dtype)
     return z * jnp.asarray(std).astype(z.real.dtype) + jnp.asarray(mean).astype(z.real.dtype)
 
@@ -189,8 +210,12 @@ def normal(self, words, mean, std):
 def log_normal(self, words, mean, std):
     refuse("log_normal_cpu", from_np(self.dtype), complex_too=True)
     kind = _computed(self.dtype)
-    z = gaussian(words, self.shape, kind)
-    return jnp.exp(z * jnp.asarray(std).astype(kind) + jnp.asarray(mean).astype(kind)).astype(self.dtype)
+
+    def sample(words):
+        z = gaussian(words, self.shape, kind)
+        return jnp.exp(z * jnp.asarray(std).astype(kind) + jnp.asarray(mean).astype(kind))
+
+    return numbers(words, self.shape, self.dtype, sample)
 
 
 def _continuous(name, dtype):
@@ -206,16 +231,24 @@ def _continuous(name, dtype):
 def exponential(self, words, lambd):
     _continuous("Exponential", from_np(self.dtype))
     kind = _computed(self.dtype)
-    sample = -jnp.log(_positive(words, self.shape, kind)) / jnp.asarray(lambd).astype(kind)
-    return jnp.where(sample > 0, sample, jnp.finfo(kind).eps / 2).astype(self.dtype)
+
+    def sample(words):
+        drawn = -jnp.log(_positive(words, self.shape, kind)) / jnp.asarray(lambd).astype(kind)
+        return jnp.where(drawn > 0, drawn, jnp.finfo(kind).eps / 2)
+
+    return numbers(words, self.shape, self.dtype, sample)
 
 
 @_fill("cauchy(Tensor self, Tensor words, float median=0, float sigma=1) -> Tensor")
 def cauchy(self, words, median, sigma):
     _continuous("Cauchy", from_np(self.dtype))
     kind = _computed(self.dtype)
-    turn = jnp.tan(math.pi * (uniform01(words, self.shape, kind) - 0.5))
-    return (turn * jnp.asarray(sigma).astype(kind) + jnp.asarray(median).astype(kind)).astype(self.dtype)
+
+    def sample(words):
+        turn = jnp.tan(math.pi * (uniform01(words, self.shape, kind) - 0.5))
+        return turn * jnp.asarray(sigma).astype(kind) + jnp.asarray(median).astype(kind)
+
+    return numbers(words, self.shape, self.dtype, sample)
 
 
 @_fill("geometric(Tensor self, Tensor words, float p) -> Tensor")
@@ -224,8 +257,12 @@ def geometric(self, words, p):
         name = from_np(self.dtype).scalar_name
         raise NotImplementedError(f"\"geometric_cpu\" not implemented for '{name}': it needs a real number dtype")
     kind = np.dtype(np.float64)
-    trials = jnp.ceil(jnp.log(_positive(words, self.shape, kind)) / jnp.log1p(-jnp.asarray(p).astype(kind)))
-    return jnp.maximum(trials, 1).astype(self.dtype)
+
+    def sample(words):
+        trials = jnp.ceil(jnp.log(_positive(words, self.shape, kind)) / jnp.log1p(-jnp.asarray(p).astype(kind)))
+        return jnp.maximum(trials, 1)
+
+    return numbers(words, self.shape, self.dtype, sample)
 
 
 @_fill("random.from(Tensor self, Tensor words, Scalar low, Scalar? span, bool wide) -> Tensor")
@@ -233,7 +270,7 @@ def random(self, words, low, span, wide):
     if jnp.iscomplexobj(self):
         name = from_np(self.dtype).scalar_name
         raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{name}': random_ draws real integers")
-    return _integers(words, self.shape, low, span, wide).astype(self.dtype)
+    return numbers(words, self.shape, self.dtype, lambda words: _integers(words, self.shape, low, span, wide))
 
 
 random_to = _fill(
@@ -253,7 +290,14 @@ def _outside(p):
 
 def _bernoulli(words, shape, p, dtype):
     kind = _computed(p.dtype)
-    return (uniform01(words, shape, kind) < p.astype(kind)).astype(dtype)
+    return happens(words, shape, p.astype(kind), kind).astype(dtype)
+
+
+def happens(words, shape, p, kind=np.float32):
+    """Which elements are chosen, each with probability ``p``: drawn on the host already where ``words`` is bools."""
+    if jnp.asarray(words).dtype == bool:
+        return jnp.asarray(words).reshape(shape)
+    return uniform01(words, shape, kind) < p
 
 
 def _probable(p):
@@ -300,7 +344,10 @@ def bernoulli_tensor(self, words, p):
 def _scaled(words, mean, std, kind):
     mean, std = broadcast("normal", jnp.asarray(mean), jnp.asarray(std))
     z = gaussian(words, mean.shape, kind)
-    return z * jnp.asarray(std).astype(z.real.dtype) + jnp.asarray(mean).astype(kind)
+    scaled = z * jnp.asarray(std).astype(z.real.dtype)
+    if jnp.asarray(words).dtype != np.uint32 and kind.itemsize >= 4 and kind.kind == "f":
+        scaled = lax.reduce_precision(scaled, jnp.finfo(kind).nexp, jnp.finfo(kind).nmant)  # rounded before the sum
+    return scaled + jnp.asarray(mean).astype(kind)
 
 
 def _bad_std():
@@ -324,6 +371,8 @@ def _zeros(aval):
     saved="mean_sym_sizes",
 )
 def normal_tensor_float(mean, words, std):
+    if jnp.asarray(words).dtype != np.uint32:  # numbers that have the deviation already
+        std = 1
     return _scaled(words, mean, std, _normal_kind(mean))
 
 
@@ -405,6 +454,12 @@ def multinomial(self, words, num_samples, replacement):
     """Indices drawn by weight: the cumulative sum is searched, or without replacement the largest
     ``weight / exponential`` are taken (exponential races)."""
     weights = self.astype(_computed(self.dtype))
+    words = jnp.asarray(words)
+    if jnp.issubdtype(words.dtype, jnp.signedinteger):
+        return words.reshape(*self.shape[:-1], num_samples)
+    if words.dtype != np.uint32:  # exponential samples
+        race = self / words.reshape(self.shape).astype(self.dtype)
+        return lax.top_k(race, num_samples)[1].astype(np.int64)
     if not replacement:
         race = weights / -jnp.log(_positive(words, self.shape, weights.dtype) * (1 - 2.0**-24))
         return lax.top_k(race, num_samples)[1].astype(np.int64)
@@ -434,11 +489,18 @@ def _keeps(input, words, p, channels):
     if not jnp.issubdtype(input.dtype, jnp.floating):
         raise RuntimeError(f"result type Float can't be cast to the desired output type {name} (dropout)")
     shape = input.shape if not channels else input.shape[:channels] + (1,) * (input.ndim - channels)
+    return stays(words, shape, p)
+
+
+def stays(words, shape, p):
+    """Which elements stay where each is dropped with probability ``p``."""
+    if jnp.asarray(words).dtype == bool:
+        return jnp.asarray(words).reshape(shape)
     return uniform01(words, shape, np.float32) >= jnp.asarray(p).astype(np.float32)
 
 
 def _noise(keep, p, dtype):
-    return jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float32)), 0).astype(dtype)
+    return jnp.where(keep, 1 / (1 - jnp.asarray(p).astype(np.float64)), 0).astype(dtype)
 
 
 def _dropped(x, keep, p):

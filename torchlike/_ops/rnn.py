@@ -10,7 +10,7 @@ from jax import lax
 from torchlike._base.dtypes import from_np
 from torchlike._decl.op import op
 from torchlike._ops._elementwise import is_reduced
-from torchlike._ops.random import uniform01
+from torchlike._ops.random import stays
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -81,9 +81,11 @@ def _named(flat, bias, projection):
 def _dropped(x, words, layer, p):
     if words is None:
         return x
-    words = jnp.asarray(words).at[2].add(np.uint32(layer))  # a stream of its own for every layer
+    words = jnp.asarray(words)
+    # the layer's part of what was drawn, or a stream of its own for every layer
+    words = words[layer] if words.dtype == bool else words.at[2].add(np.uint32(layer))
     p = jnp.asarray(p).astype(x.dtype)
-    return jnp.where(uniform01(words, x.shape, np.float32) >= p, x / (1 - p), 0)
+    return jnp.where(stays(words, x.shape, p), x / (1 - p), 0)
 
 
 def _check(mode, input, hx, params, per):

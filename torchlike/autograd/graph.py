@@ -125,10 +125,10 @@ class _Kept:
 
     def __init__(self, t: Tensor) -> None:
         self.value, self.counter = value_of(t), t._vc
-        self.key = id(t), t.data_ptr(), t._version
+        self.key = id(t), t._storage.address, t.storage_offset(), t._version
 
     def changed(self) -> bool:
-        return self.counter.version != self.key[2]
+        return self.counter.version != self.key[-1]
 
 
 class _AllowMutationOnSavedContext:

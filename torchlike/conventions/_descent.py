@@ -56,7 +56,7 @@ class DescentFields:
             ValueError: ``axes`` does not hold two.
         """
         if axes is None:
-            _, axes = _pyplot().subplots(1, 2, figsize=(10, 4.8), sharex=True, sharey=True, layout="constrained")
+            _, axes = pyplot().subplots(1, 2, figsize=(10, 4.8), sharex=True, sharey=True, layout="constrained")
         if len(axes) != 2:
             raise ValueError(f"plot: expected two axes, got {len(axes)}")
         for name, ax in zip(_TITLES, axes, strict=True):
@@ -185,7 +185,7 @@ def _descend(gradient: Callable, values: Callable, first: np.ndarray, step: floa
     return np.stack(path, 1)
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         return importlib.import_module("matplotlib.pyplot")
     except ImportError as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.scipy.special
 import numpy as np
 
 from torchlike._base.state import enable_grad
@@ -22,99 +22,61 @@ from torchlike._decl.derive import as_tuple
 from torchlike._decl.op import REGISTRY, Op, ViewOp
 from torchlike.autograd import grad
 from torchlike.conventions import _table
+from torchlike.conventions._kink_table import Kink, Kinks, shipped, versions
+from torchlike.conventions._namesakes import KERNEL, alike, namesake, pulled
 from torchlike.conventions._points import Case, groups
 
-KERNEL = "jax.vjp of the kernel"
-_LIBRARIES = (jnp, jax.nn, jax.scipy.special, jnp.linalg)
 
+def kinks(*names: str, recompute: bool = False, progress: bool | None = None) -> Kinks:
+    """The operators whose derivative differs between PyTorch and JAX at zeros, ties, bounds, infinities and NaN.
 
-@dataclass(frozen=True)
-class Kink:
-    """One way in which an operator's derivative differs.
-
-    Attributes:
-        operator: PyTorch's name, with the overload: ``clamp``, ``max.dim``.
-        argument: the argument differentiated with respect to.
-        pytorch, jax: the derivative (of the sum of the results) in each library; a complex one is given
-            in PyTorch's convention for both, so that what differs is not the conjugate.
-        points: the points where that is so, each the arguments as text: ``self=0, other=0``.
-        compared: JAX's function of the same name and values, or ``jax.vjp of the kernel``, that of the
-            function by which torchlike computes the operator.
-    """
-
-    operator: str
-    argument: str
-    pytorch: str
-    jax: str
-    points: tuple[str, ...]
-    compared: str
-
-
-class Kinks(Sequence[Kink]):
-    """A list of :class:`Kink` that prints as a table."""
-
-    _head = ("operator", "argument", "at", "PyTorch", "JAX", "JAX's function")
-
-    def __init__(self, found: Sequence[Kink]):
-        self._found = tuple(found)
-
-    @overload
-    def __getitem__(self, index: int) -> Kink: ...
-    @overload
-    def __getitem__(self, index: slice) -> Kinks: ...
-    def __getitem__(self, index):
-        return Kinks(self._found[index]) if isinstance(index, slice) else self._found[index]
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def operators(self) -> list[str]:
-        """The names of the operators in the list, each once."""
-        return list(dict.fromkeys(k.operator for k in self._found))
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [(k.operator, k.argument, _at(k.points), k.pytorch, k.jax, k.compared) for k in self._found]
-
-    def _title(self) -> str:
-        n = len(self.operators)
-        return f"{n} operator{'s' * (n != 1)} with derivatives that differ at singular points"
-
-    def __repr__(self) -> str:
-        return _table.text(self._title(), self._head, self._rows())
-
-    def _repr_html_(self) -> str:
-        return _table.html(self._title(), self._head, self._rows())
-
-
-def kinks(*names: str) -> Kinks:
-    """Find the operators whose derivative differs between PyTorch and JAX at zeros, ties, bounds, infinities and NaN.
-
-    Nothing here is a list kept by hand: every operator that has a derivative formula of its own (or a
-    namesake in ``jax.numpy``, ``jax.nn``, ``jax.scipy.special``) is run at the points that its signature
-    allows, and its gradient compared with ``jax.vjp``.
+    Nothing here is a list kept by hand: every operator that has a derivative formula of its own, or a namesake in
+    ``jax.numpy``, ``jax.nn``, ``jax.scipy.special``, ``jax.lax``, is run at the points that its signature allows, and
+    its gradient compared with JAX's. The whole table was computed so once, and comes with torchlike; its ``versions``
+    say with which jax.
 
     Args:
-        names: operators to look at, as ``"abs"`` or ``"max.dim"`` (a name means all its overloads); by
-            default all, which compiles some hundred kernels and takes about a minute.
+        names: operators to run now, as ``"abs"`` or ``"max.dim"`` (a name means all its overloads); without any,
+            the table that comes with torchlike.
+        recompute: run all operators now instead, which compiles some hundred kernels and takes minutes.
+        progress: whether to show a bar (of tqdm, where it is installed); by default if there is much to do.
 
     Raises:
         ValueError: a name is no operator with a derivative.
 
     >>> from torchlike import conventions
     >>> for kink in conventions.kinks("abs", "exp"):
-    ...     print(kink.operator, kink.argument, kink.points[0], kink.pytorch, kink.jax, sep=" | ")
-    abs | self | self=0 | 0 | 1
-    abs | self | self=nan | 0 | -1
+    ...     print(kink.operator, kink.argument, kink.points[0], kink.pytorch, kink.jax, kink.compared, sep=" | ")
+    abs | self | self=0 | 0 | 1 | jax.numpy.abs
+    abs | self | self=nan | 0 | -1 | jax.numpy.abs
     """
+    if not names and not recompute:
+        return shipped()
     chosen = [op for op in REGISTRY.values() if _is_candidate(op)]
     known = {n for op in chosen for n in (op.full_name, op.schema.name)}
     unknown = sorted(set(names) - known)
     if unknown:
         raise ValueError(f"kinks: {unknown} are not among the differentiable operators, such as 'abs' or 'max.dim'")
     chosen = [op for op in chosen if not names or {op.full_name, op.schema.name} & set(names)]
-    found = [kink for op in sorted(chosen, key=lambda op: op.full_name) for kink in _of(op)]
-    return Kinks([kink for i, kink in enumerate(found) if not any(_repeats(kink, k) for k in found[:i])])
+    chosen.sort(key=lambda op: op.full_name)
+    bar = _bar(chosen) if progress or (progress is None and len(chosen) > 20) else chosen
+    found = [kink for op in bar for kink in _of(op)]
+    return Kinks([kink for i, kink in enumerate(found) if not any(_repeats(kink, k) for k in found[:i])], versions())
+
+
+def _bar(ops: list[Op]) -> Iterable[Op]:
+    """The operators, with a bar on the error stream that names the one at work."""
+    try:
+        tqdm = importlib.import_module("tqdm").tqdm
+    except ImportError:
+        for i, op in enumerate(ops):
+            print(f"kinks: {i + 1}/{len(ops)} {op.full_name}", file=sys.stderr)
+            yield op
+        return
+    with tqdm(ops, desc="kinks", unit="operator", file=sys.stderr) as bar:
+        for op in bar:
+            bar.set_postfix_str(op.full_name)
+            yield op
 
 
 def _repeats(kink: Kink, other: Kink) -> bool:
@@ -130,16 +92,6 @@ def _is_candidate(op: Any) -> bool:
     if random or op.variants == {"inplace"} or op.formulas == {}:
         return False
     return op.formulas is not None or namesake(op.schema.name) is not None
-
-
-def namesake(name: str) -> tuple[str, Callable] | None:
-    """JAX's function of the same name, with its name."""
-    short = name.removeprefix("special_").removeprefix("linalg_")
-    for library in _LIBRARIES:
-        function = getattr(library, short, None)
-        if callable(function) and not inspect.isclass(function):
-            return f"{library.__name__}.{short}", function
-    return None
 
 
 def _of(op: Op) -> list[Kink]:
@@ -189,13 +141,20 @@ def _ours(op: Op, arguments: dict, names: list[str], static: tuple) -> tuple[lis
 
 
 def _theirs(op: Op, arguments: dict, names: list[str], static: tuple, chosen: dict, out: list) -> tuple[str, list]:
-    """The same gradients as ``jax.vjp`` gives them, of the namesake if its values are the same."""
+    """The same gradients as JAX gives them, of the namesake if its values are the same; in PyTorch's convention."""
     values = [jnp.asarray(arguments[n]) for n in names]
-    keywords = chosen | {n: v for n, v in arguments.items() if n not in names and v is not None}
-    if found := namesake(op.schema.name):
-        gradients = _same_function(partial(found[1], **keywords), values, out)
+    if found := namesake(op.full_name):
+        dims = {a.name: v for a, v in zip(op.static, static, strict=True) if a.name in ("dim", "keepdim") and v != ()}
+        named = dims | chosen | {n: v for n, v in arguments.items() if n not in names and v is not None}
+        gradients = _same_function(partial(found.call, **named), values, out)
         if gradients is not None:
-            return found[0], gradients
+            return found.name, gradients
+    return KERNEL, [
+        np.asarray(rules.conj(jnp.asarray(g))) for g in pulled(_kernel(op, arguments, names, static), values)[1]
+    ]
+
+
+def _kernel(op: Op, arguments: dict, names: list[str], static: tuple) -> Callable:
     forward = op.forward(static)
 
     def kernel(*xs: jax.Array) -> tuple:
@@ -203,38 +162,36 @@ def _theirs(op: Op, arguments: dict, names: list[str], static: tuple, chosen: di
         results = as_tuple(forward(*(filled.get(a.name, arguments.get(a.name)) for a in op.dynamic)))
         return tuple(r for i, r in enumerate(results) if rules.differentiable(r.dtype) and i not in op.nondiff)
 
-    return KERNEL, _pulled(kernel, values)[1]
+    return kernel
 
 
 def _same_function(function: Callable, values: list, out: list) -> list | None:
     """Gradients of JAX's function, or None where it does not compute what the operator does."""
+
+    def inexact(*xs: jax.Array) -> tuple:
+        return tuple(r for r in as_tuple(function(*xs)) if rules.differentiable(jnp.asarray(r).dtype))
+
     try:
-        results, gradients = _pulled(lambda *xs: as_tuple(function(*xs)), values)
+        results, gradients = pulled(inexact, values)
     except Exception:  # another signature
         return None
-    alike = len(results) == len(out) and all(
-        a.shape == b.shape and np.allclose(a, b, rtol=1e-6, equal_nan=True) for a, b in zip(results, out, strict=True)
-    )
-    return gradients if alike else None
-
-
-def _pulled(function: Callable, values: list) -> tuple[list, list]:
-    """(results, gradients of their sum), the gradients in PyTorch's convention."""
-    results, pull = jax.vjp(function, *values)
-    gradients = rules.conj(pull(tuple(jnp.ones_like(r) for r in results)))
-    return [np.asarray(r) for r in results], [np.asarray(g) for g in gradients]
+    same = len(results) == len(out) and all(alike(a, b) for a, b in zip(results, out, strict=True))
+    return [np.conj(g) for g in gradients] if same else None
 
 
 def _point(arguments: dict, index: Any) -> str:
-    """The arguments of a call, or those of one element of it, as text."""
+    """The arguments of a call, or those of one element of it, as text that Python's ``complex`` reads."""
     shown = []
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
-            shown.append(f"{name}={_table.number(value[index]) if index is not None else _table.numbers(value)}")
+            shown.append(f"{name}={_exact(value[index]) if index is not None else _exact(value)}")
         elif value is not None:
             shown.append(f"{name}={_table.number(value)}")
     return ", ".join(shown)
 
 
-def _at(points: tuple[str, ...]) -> str:
-    return points[0] if len(points) == 1 else f"{points[0]} (and {len(points) - 1} more)"
+def _exact(x: Any) -> str:
+    """A number or an array as text, with the signs of zeros."""
+    if np.ndim(x):
+        return "[" + ", ".join(map(_exact, x)) + "]"
+    return str(complex(x)).strip("()") if np.iscomplexobj(x) else f"{float(x):g}"

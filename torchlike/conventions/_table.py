@@ -64,7 +64,8 @@ def space(x: Any) -> str:
 def report_title(r: Report) -> str:
     """What was differentiated, and where."""
     letter = "z" if np.iscomplexobj(r.point) else "x"
-    return f"{r.name}: {r.kind} at {letter} = {numbers(r.point)}, cotangent v = {numbers(r.cotangent)}"
+    point = f"{letter} = {numbers(r.point)} ({np.asarray(r.point).dtype})"
+    return f"{r.name}: {r.kind} at {point}, cotangent v = {numbers(r.cotangent)}"
 
 
 def report_rows(r: Report) -> list[tuple[str, str, str]]:
@@ -82,14 +83,30 @@ def report_rows(r: Report) -> list[tuple[str, str, str]]:
             ("CW = df/dz*", "(df/dx + 1j df/dy) / 2", numbers(r.cw)),
         ]
     pytorch, jax = (_summed(f, r) for f in _FORMULAS[complex_in, complex_out])
-    rows += [("PyTorch gradient", pytorch, numbers(r.pytorch)), ("JAX gradient", jax, numbers(r.jax))]
+    rows += [
+        ("PyTorch gradient", pytorch, numbers(r.pytorch)),
+        (f"JAX gradient ({r.jax_function})", jax, numbers(r.jax)),
+    ]
+    if not np.allclose(r.jax_value, r.value, rtol=1e-4, equal_nan=True):
+        rows.append((f"{r.jax_function}({z})", "differs from f", numbers(r.jax_value)))
+    second = (
+        "gradient of " + ("Re(gradient)" if complex_in else "the gradient") + (", summed" if np.ndim(r.point) else "")
+    )
+    rows += [(f"{n} second derivative", second, numbers(x)) for n, x in zip(("PyTorch", "JAX"), r.second, strict=True)
+             if x is not None]  # fmt: skip
     expansion = "W t + CW conj(t)" if complex_in else "df/dx t"
     rows.append(("Differentiable", f"f({z}+t) - f({z}) ~ {expansion}", "holds" if r.differentiable else "fails"))
     if complex_in:
         size = f"{'max ' if np.ndim(r.point) + np.ndim(r.value) else ''}|CW| = {number(r.residual)}"
         fails = f"fails: {size if r.differentiable else 'not differentiable'}"
         rows.append(("Cauchy-Riemann", "CW = 0", "holds" if r.holomorphic else fails))
-    rows.append(("Conversion", _CONVERSIONS[complex_in, complex_out], _KINK if r.kink else "holds"))
+    rows.append(
+        (
+            "Conversion",
+            _CONVERSIONS[complex_in, complex_out],
+            "holds" if not r.kink else _RULES if r.differentiable else _KINK,
+        )
+    )
     return rows
 
 
@@ -106,6 +123,7 @@ _CONVERSIONS = {
     (False, False): "PyTorch = JAX",
 }
 _KINK = "fails: a kink, where each library chose a value"
+_RULES = "fails: one of the functions has a rule of its own"
 
 
 def _summed(formula: str, r: Report) -> str:

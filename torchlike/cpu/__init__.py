@@ -6,6 +6,11 @@ from torchlike.cpu._devices import is_available as is_available
 from torchlike.cpu._devices import is_initialized as is_initialized
 from torchlike.cpu._devices import set_device as set_device
 from torchlike.cpu._devices import synchronize as synchronize
+from torchlike.cpu._streams import Event as Event
+from torchlike.cpu._streams import Stream as Stream
+from torchlike.cpu._streams import StreamContext as StreamContext
+from torchlike.cpu._streams import current_stream as current_stream
+from torchlike.cpu._streams import stream as stream
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -6,7 +6,17 @@ from typing import Any, NoReturn
 from torchlike.cuda._devices import is_available, synchronize
 from torchlike.interop.alias import missing_names
 
-__all__ = ["CUDAGraph", "Event", "Stream", "StreamContext", "current_stream", "default_stream", "graph", "stream"]
+__all__ = [
+    "CUDAGraph",
+    "Event",
+    "Stream",
+    "StreamContext",
+    "current_stream",
+    "default_stream",
+    "graph",
+    "set_stream",
+    "stream",
+]
 
 __getattr__ = missing_names(__name__)
 
@@ -122,3 +132,7 @@ class graph:  # noqa: N801
 
 def _no_graphs() -> NoReturn:
     raise NotImplementedError("torch.cuda.graph: torch.compile makes one program of a step")
+
+
+def set_stream(stream: Stream | None) -> None:
+    """Nothing to do: there is one stream."""

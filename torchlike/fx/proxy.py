@@ -19,7 +19,7 @@ from torchlike._aten.packets import OpOverload
 from torchlike._base import dtypes
 from torchlike._base.device import device
 from torchlike._core.overrides import doors
-from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike.fx import traceback as fx_traceback
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
@@ -34,7 +34,7 @@ __all__ = [
 
 __getattr__ = missing_names(__name__)
 
-_PLAIN = (str, int, float, bool, complex, type(None), type(...), dtypes.dtype, device, Strided,
+_PLAIN = (str, int, float, bool, complex, type(None), type(...), dtypes.dtype, device, MemoryLayout,
           MemoryFormat, Tensor, OpOverload, range)  # fmt: skip
 
 

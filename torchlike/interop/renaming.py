@@ -22,6 +22,7 @@ MOVED = {
         ("_core.autograd.saved_tensors", "SavedTensor", "_C._autograd"),
         ("_core.tensor.size", "Size", ""),
         ("_core.tensor.tensor", "Tensor", ""),
+        ("_core.tensor.tensor", "_get_layout", "serialization"),
         ("_core.tensor.untyped_storage", "*", "storage"),
         ("_functions.generator", "Generator", "_C"),
         ("distributions._transform", "*", "distributions.transforms"),

@@ -12,6 +12,9 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions.generator import from_torch, place_of
+from torchlike._functions.like import empty_like
+from torchlike._functions.random import randperm
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
@@ -86,8 +89,9 @@ def trunc_normal_(
 ) -> Tensor:
     """Fill with samples of the normal distribution, none of them outside [a, b].
 
-    Sampled by the inverse of the distribution function, which is inexact where ``mean`` is more than
-    two ``std`` away from the interval: that warns.
+    What PyTorch's stream gives is drawn until it is inside, from the normal distribution or, where that would seldom
+    be inside, from the uniform one. Elsewhere (see ``torchlike.set_rng``) the distribution function is inverted, which
+    is inexact where ``mean`` is more than two ``std`` away from the interval: that warns.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -96,8 +100,37 @@ def trunc_normal_(
             stacklevel=3,
         )
     low, high = (math.erf((end - mean) / std / math.sqrt(2.0)) for end in (a, b))
+    if from_torch(generator, place_of(tensor)):
+        return (_drawn_inside if high - low > 2 * _OFTEN else _accepted)(tensor, mean, std, a, b, generator)
     tensor.uniform_(low, high, generator=generator)
     return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+
+
+_OFTEN = 0.3  # a probability of being inside from which on normal samples are drawn again
+
+
+def _drawn_inside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None) -> Tensor:
+    """Normal samples; those that are outside are taken from further draws for the whole tensor."""
+    a, b = (as_tensor(end, dtype=tensor.dtype).item() for end in (a, b))
+    tensor.normal_(mean, std, generator=generator)
+    while True:
+        outside = (tensor < a) | (tensor > b)
+        if not outside.any():
+            return tensor
+        tensor.copy_(empty_like(tensor).normal_(mean, std, generator=generator).where(outside, tensor))
+
+
+def _accepted(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None) -> Tensor:
+    """Uniform samples, each accepted with a probability in proportion to the density."""
+    highest = -0.5 * ((min(max(mean, a), b) - mean) / std) ** 2
+    refused = None
+    while refused is None or refused.any():
+        drawn = empty_like(tensor).uniform_(a, b, generator=generator)
+        tensor.copy_(drawn if refused is None else drawn.where(refused, tensor))
+        density = tensor.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(highest)
+        over = empty_like(tensor).uniform_(generator=generator).log_() > density
+        refused = over if refused is None else refused & over
+    return tensor
 
 
 @no_grad()
@@ -253,11 +286,13 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     """Fill a 2-dimensional tensor with normal samples, and a fraction ``sparsity`` of each column with zeros."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    zeros = math.ceil(sparsity * tensor.shape[0])
-    tensor.uniform_(generator=generator)
-    ranks = tensor.detach().to("cpu").numpy().argsort(axis=0).argsort(axis=0)
-    mask = as_tensor(ranks < zeros).to(tensor.device)
-    return tensor.normal_(0, std, generator=generator).masked_fill_(mask, 0)
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)
+    mask = np.zeros((rows, columns), bool)
+    for column in range(columns):
+        mask[randperm(rows, generator=generator).numpy()[:zeros], column] = True
+    return tensor.masked_fill_(as_tensor(mask).to(tensor.device), 0)
 
 
 def _former(function: Callable) -> Callable:

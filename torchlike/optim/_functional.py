@@ -1,7 +1,12 @@
 """The steps of all optimizers as functions of lists of tensors."""
 
+import math
+
+from torchlike._base.state import no_grad
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._ops import optim_sparse as rules
 from torchlike.optim._adafactor import adafactor as adafactor
+from torchlike.optim._sparse import advance
 from torchlike.optim.adadelta import adadelta as adadelta
 from torchlike.optim.adagrad import adagrad as adagrad
 from torchlike.optim.adam import adam as adam
@@ -28,6 +33,10 @@ def sparse_adam(
     lr: float,
     maximize: bool,
 ) -> None:
-    """NotImplementedError, as there are no sparse gradients, unless there is nothing to do."""
-    if params:
-        raise NotImplementedError("sparse_adam(): torchlike has no sparse gradients; use adam() for dense ones")
+    """The step of :class:`SparseAdam` on lists of tensors, in place; ``state_steps`` count this step already."""
+    for i, p in enumerate(params):
+        step = state_steps[i]
+        rate = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+        numbers = {"beta1": beta1, "beta2": beta2, "eps": eps, "rate": rate}
+        with no_grad():
+            advance(rules.sparse_adam, [p], [(exp_avgs[i], exp_avg_sqs[i])], numbers, (), maximize, [grads[i]])

@@ -21,10 +21,12 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import fused
+from torchlike._executor.sparse import LAYER
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
 from torchlike.optim._extending import _device_dtype_check_for_fused
+from torchlike.optim._sparse import has_sparse_grad
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
 
@@ -171,9 +173,23 @@ class GroupOptimizer(Optimizer):
             self._take_scaling()
         for group in self.param_groups:
             params = [p for p in group["params"] if p.grad is not None]
+            if LAYER.used:
+                params = self._without_sparse(group, params)
             if params:
                 self._step_group(group, params)
         return loss
+
+    def _without_sparse(self, group: dict[str, Any], params: list[Tensor]) -> list[Tensor]:
+        """Those of the parameters that have dense gradients, after a step of the others."""
+        sparse = [p for p in params if has_sparse_grad(p)]
+        if sparse:
+            with no_grad():
+                self._step_sparse(group, sparse)
+        return [p for p in params if not has_sparse_grad(p)] if sparse else params
+
+    def _step_sparse(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """A step of parameters with sparse gradients, which most optimizers do not take."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _take_scaling(self) -> None:
         """Divide the gradients by what a GradScaler has put into ``grad_scale``."""

@@ -1,8 +1,10 @@
 """Adagrad."""
 
 from torchlike._ops import optim as rules
+from torchlike._ops import optim_sparse as sparse_rules
 from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, filled_like, step_count
+from torchlike.optim._sparse import advance
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -61,6 +63,14 @@ class Adagrad(GroupOptimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 self._state_of(p, group)
+
+    def _step_sparse(self, group, params):
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        states = [self._state_of(p, group) for p in params]
+        numbers, sums = {k: group[k] for k in ("lr", "lr_decay", "eps")}, [(s["sum"],) for s in states]
+        steps, flip = [s["step"] for s in states], group["maximize"]
+        advance(sparse_rules.adagrad, params, sums, numbers, steps, flip)
 
     def share_memory(self) -> None:
         """Nothing: jax arrays are not shared between processes."""

@@ -90,6 +90,9 @@ class Adam(GroupOptimizer):
         }
         super().__init__(params, defaults)
 
+    def _step_sparse(self, group, params):
+        raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
+
     def _numbers(self, group):
         beta1, beta2 = group["betas"]
         return {

@@ -4,7 +4,7 @@ import jax
 
 from torchlike._base.state import enable_grad
 from torchlike._core.tensor.mutation import write
-from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, strided, value_of, wrap
 from torchlike._executor import fused
 from torchlike._executor.pending import settled
 from torchlike._ops import lbfgs as ops
@@ -59,6 +59,7 @@ class LBFGS(Optimizer):
     # -- vectors -------------------------------------------------------------------------------------
     def _flat_grad(self):
         grads = [zeros(tuple(p.shape), p.dtype) if p.grad is None else p.grad for p in self._params]
+        grads = [g if g.layout is strided else g.to_dense() for g in grads]
         return _run(ops.flatten, [value_of(g) for g in grads])
 
     def _move(self, t, direction, start=None):

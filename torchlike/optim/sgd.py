@@ -4,8 +4,10 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.observers import subclassed
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._ops import optim as rules
+from torchlike._ops import optim_sparse as sparse_rules
 from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, scalar_count, zeros_like
+from torchlike.optim._sparse import advance
 
 __all__ = ["SGD", "sgd"]
 
@@ -104,6 +106,21 @@ class SGD(GroupOptimizer):
             self._advance(group, *now, numbers | {"first": flag if held else _first(flag)})
             if held:
                 flag.zero_() if skips is None else flag.mul_(skips != 0)
+
+    def _step_sparse(self, group, params):
+        if group["weight_decay"] != 0:
+            raise RuntimeError("add(sparse, dense) is not supported: SGD takes no weight_decay with sparse gradients")
+        if group["momentum"] == 0:
+            advance(sparse_rules.sgd, params, [()] * len(params), {"lr": group["lr"]}, maximize=group["maximize"])
+            return
+        for p in params:
+            grad, state = -p.grad if group["maximize"] else p.grad, self.state[p]
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = grad.detach().clone()
+            else:
+                buffer.mul_(group["momentum"]).add_(grad, alpha=1 - group["dampening"])
+            p.add_(grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer, alpha=-group["lr"])
 
     def _flags_of(self, params, states, flags, group, skips):
         """Whether this is the first step of each buffer; a tensor where that depends on steps that were skipped.

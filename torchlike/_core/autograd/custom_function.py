@@ -174,7 +174,7 @@ def _accepted(node: CustomNode, got: list[Any]) -> list[Any]:
     for i, (g, expected) in enumerate(zip(got, node._expected, strict=True)):
         if expected is not None and g is not None:
             shape, dtype, device = expected
-            if g._layout.shape != shape or g.dtype is not dtype:
+            if tuple(g.shape) != shape or g.dtype is not dtype:
                 got[i] = _fitted(node, i, g, shape, dtype)
             if g.device != device:
                 raise RuntimeError(f"{_invalid(node, i)} - expected device {device} but got {g.device}")
@@ -285,7 +285,7 @@ def _connect(node: CustomNode, args: Sequence[Any]) -> bool:
         if nodes.requires_grad(a):
             needs.append(True)
             edges.append(nodes.edge_of(a))
-            expected.append((a._layout.shape, dtype_of(a), device_of(a)))
+            expected.append((tuple(a.shape), dtype_of(a), device_of(a)))
         else:
             needs.append(False)
             edges.append(None)
@@ -319,7 +319,7 @@ def _finished(node: CustomNode, args: Sequence[Any], outputs: Sequence[Any], rec
             t._diff.creation = MULTIPLE if record and len(outputs) > 1 else FUNCTION
             current(t._diff, t)
         results.append(t)
-        returned.append((t._layout.shape, dtype.np))
+        returned.append((tuple(t.shape), dtype.np))
     node._returned, node._undefined = returned, undefined
     return results
 

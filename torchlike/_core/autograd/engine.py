@@ -29,6 +29,7 @@ from torchlike._core.tensor.storage import CAPTURES
 from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
+from torchlike._executor.sparse import SparseValue
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
@@ -422,6 +423,8 @@ class _Task:
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""
         if self.create:
+            if isinstance(grad._storage.value, SparseValue):
+                return call(clone, (grad,), (None,))
             grad = call_inplace(copy.inplace, (wrap(immediate.zeros(grad.shape, grad.dtype.np)), grad), (False,))
         else:
             grad = fresh(grad)

@@ -24,6 +24,7 @@ from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, va
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
+from torchlike._executor.sparse import SparseValue
 from torchlike._ops.view import is_conj, is_neg
 
 if TYPE_CHECKING:
@@ -175,6 +176,8 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
     """
     if subclassed(t):
         raise RuntimeError(".numpy() is not supported for tensor subclasses, whose __torch_dispatch__ has the values.")
+    if isinstance(t._storage.value, SparseValue):
+        raise TypeError(f"can't convert {t.layout} layout tensor to numpy. Use Tensor.to_dense() first.")
     if t._storage.stands and not t._storage.level.dead:
         raise RuntimeError(
             "Cannot access data pointer of Tensor that doesn't have storage: inside of grad() use .tolist() instead"
@@ -301,6 +304,8 @@ def from_ufunc(t: Tensor, array: Any, context: Any = None, return_scalar: bool =
 
 def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
+    if isinstance(t._storage.value, SparseValue):
+        raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
     return array_of(t)
 
 

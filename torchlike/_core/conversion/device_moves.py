@@ -11,6 +11,7 @@ from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.observers import seen, watched
 from torchlike._core.tensor.tensor import fresh, strided, value_of
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.sparse import LAYER, SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.device import device as Device
@@ -47,6 +48,8 @@ def move(t: Tensor, device: Device) -> Tensor:
         out = seen("_to_copy.default", t, dtype=t.dtype, layout=strided, device=device)
         return _recorded(out, t)
     value = value_of(t)
+    if isinstance(value, SparseValue):
+        return LAYER.moved(t, device)
     if isinstance(value, Abstract) and device.type != "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return _recorded(fresh(place(value, device)), t)

@@ -21,7 +21,6 @@ from torchlike._core.conversion.numbers import fitting, of_number
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import put
 from torchlike._core.dispatch.view_calls import call_view
-from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.memory_order import restride
@@ -31,6 +30,7 @@ from torchlike._core.tensor.tensor import (
     fresh,
     preserve_format,
 )
+from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor import immediate
 from torchlike._executor.kernels import jit
 from torchlike._executor.level import mapped
@@ -81,6 +81,28 @@ def _device(device: DeviceLike) -> Device | None:
     return None if device is None else devices.as_device(device)
 
 
+def demand_strided(function: str, layout: Any) -> None:
+    """Refuse another layout than ``torch.strided`` for a function that makes strided tensors only."""
+    if layout is not strided_layout:
+        raise NotImplementedError(f"{function}() is not implemented for layout {layout}; use .to_sparse()")
+
+
+# {layout: (layout, shape, dtype, device) -> a tensor without entries}; set by the layer of sparse tensors.
+EMPTY: dict[Any, Callable[..., Tensor]] = {}
+
+
+def without_entries(
+    function: str, layout: Any, shape: Shape, kind: dtypes.dtype, device: DeviceLike, requires_grad: bool
+) -> Tensor:
+    """Zeros of a size in another layout than ``torch.strided``."""
+    if layout not in EMPTY:
+        demand_strided(function, layout)
+    t = EMPTY[layout](layout, shape, kind, device)
+    if requires_grad:
+        t.requires_grad = True
+    return t
+
+
 def finish(
     value: Any, dtype: dtypes.dtype | None, device: DeviceLike, requires_grad: bool, out: OptTensor = None
 ) -> Tensor:
@@ -122,6 +144,9 @@ def zeros(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
     >>> torch.zeros(2)
     tensor([0., 0.])
     """
+    if layout is not None and layout is not strided_layout and out is None:
+        kind = _dtype("zeros", dtype)
+        return without_entries("zeros", layout, size_of("zeros", args, size), kind, device, requires_grad)
     if state.dispatch_modes and out is None:
         shape = list(size_of("zeros", args, size))
         return made("zeros.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -133,6 +158,8 @@ def ones(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, d
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ones of the given size."""
+    if layout is not None:
+        demand_strided("ones", layout)
     if state.dispatch_modes and out is None:
         shape = list(size_of("ones", args, size))
         return made("ones.default", shape, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -144,6 +171,9 @@ def empty(*args: Any, size: Sequence[int] | None = None, out: OptTensor = None, 
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
        memory_format: MemoryFormat | None = None) -> Tensor:  # fmt: skip
     """A tensor whose values are not promised (here: zeros)."""
+    if layout is not None and layout is not strided_layout and out is None:
+        kind = _dtype("empty", dtype)
+        return without_entries("empty", layout, size_of("empty", args, size), kind, device, requires_grad)
     if state.dispatch_modes and out is None:
         rest: Any = {"dtype": dtype, "device": device, "requires_grad": requires_grad, "memory_format": memory_format}
         return made("empty.memory_format", list(size_of("empty", args, size)), **rest)
@@ -177,6 +207,8 @@ def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dt
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: OptDtype = None, layout: OptLayout = None,
        device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A tensor of this size and these strides, whose values are not promised."""
+    if layout is not None:
+        demand_strided("empty_strided", layout)
     if state.dispatch_modes:
         numbers = list(size), list(stride)
         return made("empty_strided.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -187,6 +219,8 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], *, dtype
        layout: OptLayout = None, device: DeviceLike = None, requires_grad: bool = False,
        pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A dense tensor whose dimensions lie in memory in the order ``physical_layout``, outermost first."""
+    if layout is not None:
+        demand_strided("empty_permuted", layout)
     shape = checked_size("empty_permuted", size)
     order = arguments.as_ints("empty_permuted", "physical_layout", physical_layout)
     if set(order) != set(np.arange(len(shape)).tolist()) or len(order) != len(shape):
@@ -219,6 +253,8 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
     >>> torch.full((2,), 7)
     tensor([7, 7])
     """
+    if layout is not None:
+        demand_strided("full", layout)
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape = checked_size("full", size)
@@ -291,6 +327,8 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
     >>> torch.arange(1, 6, 2)
     tensor([1, 3, 5])
     """
+    if layout is not None:
+        demand_strided("arange", layout)
     start, end, step = _range_arguments(args, named)
     if state.dispatch_modes and out is None:
         return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
@@ -347,6 +385,8 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
+    if layout is not None:
+        demand_strided("range", layout)
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
     count = math.floor((last - first) / by) + 1
@@ -424,6 +464,8 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
     >>> torch.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    if layout is not None:
+        demand_strided("linspace", layout)
     if state.dispatch_modes and out is None:
         return made("linspace.default", start, end, steps, dtype=dtype, device=device, requires_grad=requires_grad)
     if _mapped(start, end) and out is None:
@@ -436,6 +478,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
     """``base`` to the powers of ``linspace(start, end, steps)``."""
+    if layout is not None:
+        demand_strided("logspace", layout)
     if state.dispatch_modes and out is None:
         numbers = start, end, steps, base
         return made("logspace.default", *numbers, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -453,6 +497,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
 def eye(n: int, m: int | None = None, *, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
        device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The identity matrix, of ``n`` rows and ``m`` (default ``n``) columns."""
+    if layout is not None:
+        demand_strided("eye", layout)
     if state.dispatch_modes and out is None:
         name, sizes = ("default", (n,)) if m is None else ("m", (n, m))
         return made(f"eye.{name}", *sizes, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -483,96 +529,33 @@ def _triangle_indices(function: str, pick: Callable[..., Any], row: int, col: in
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
-       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+       layout: OptLayout = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the lower triangle of a matrix."""
-    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+    if layout is not None:
+        demand_strided("tril_indices", layout)
+    return _triangle_indices("tril_indices", np.tril_indices, row, col, offset, dtype, device, requires_grad)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: OptDtype = None, device: DeviceLike = None,
-       layout: OptLayout = None, pin_memory: bool = False) -> Tensor:  # fmt: skip
+       layout: OptLayout = None, pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Row and column numbers, a row of the result each, of the upper triangle of a matrix."""
-    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+    if layout is not None:
+        demand_strided("triu_indices", layout)
+    return _triangle_indices("triu_indices", np.triu_indices, row, col, offset, dtype, device, requires_grad)
 
 
 def scalar_tensor(s: Any, *, dtype: OptDtype = None, layout: OptLayout = None, device: DeviceLike = None,
        pin_memory: bool = False, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of no dimensions with one number, of the default dtype unless given."""
+    if layout is not None:
+        demand_strided("scalar_tensor", layout)
     if state.dispatch_modes:
         return made("scalar_tensor.default", s, dtype=dtype, device=device, requires_grad=requires_grad)
     return full((), s, dtype=_dtype("scalar_tensor", dtype), device=device, requires_grad=requires_grad)
 
 
-# -- other people's memory -----------------------------------------------------------------------
-
-
-def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy: bool | None = None,
-       requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
-
-    A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
-    ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
-    """
-    kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
-    if isinstance(obj, Tensor):
-        return _as_tensor(obj, kind, device, copy, requires_grad)
-    if copy is False and not isinstance(obj, np.ndarray | np.generic):
-        raise ValueError("can't alias arbitrary sequence into a tensor.")
-    if isinstance(obj, bytes | bytearray | memoryview):
-        t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
-        return finish(t._storage.value, None, device, requires_grad)
-    return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
-
-
-@unseen
-def _as_tensor(
-    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool
-) -> Tensor:
-    moved = device is not None and devices.as_device(device) != t.device
-    if copy is False and kind is not None and kind is not t.dtype:
-        raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{kind.scalar_name}'.")
-    if copy is False and moved:
-        raise ValueError(f"can't alias tensor from device '{t.device}' to '{device}'.")
-    out = t.to(device=device if moved else None, dtype=kind, copy=bool(copy))
-    if out.requires_grad and not requires_grad:
-        return out.detach()
-    if requires_grad and not out.requires_grad:
-        out = out.detach() if out is t else out
-        out.requires_grad = True
-    return out
-
-
-def frombuffer(
-    buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
-) -> Tensor:
-    """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
-    kind = arguments.as_dtype("frombuffer", "dtype", dtype)
-    try:
-        raw = memoryview(buffer).cast("B")
-    except TypeError:
-        raise ValueError("object does not implement Python buffer protocol.") from None
-    size, each = len(raw), kind.itemsize
-    if not size or not count:
-        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
-    if not 0 <= offset < size:
-        raise ValueError(
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
-        )
-    if count < 0 and (size - offset) % each:
-        raise ValueError(
-            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
-            f"of element size ({each})"
-        )
-    if count > 0 and offset + count * each > size:
-        raise ValueError(
-            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not "
-            "be greater than actual "
-            f"buffer length ({size} bytes)"
-        )
-    return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)
-
-
 __all__ = [
-    "Tensor", "arange", "as_tensor", "asarray", "empty", "empty_permuted", "empty_strided", "eye", "finish",
-    "from_dlpack", "from_jax_array", "from_numpy", "frombuffer", "full", "linspace", "logspace", "ones", "range",
+    "Tensor", "arange", "as_tensor", "empty", "empty_permuted", "empty_strided", "eye", "finish",
+    "from_dlpack", "from_jax_array", "from_numpy", "full", "linspace", "logspace", "ones", "range",
     "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
 ]  # fmt: skip

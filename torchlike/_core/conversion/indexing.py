@@ -30,6 +30,7 @@ from torchlike._core.tensor.views import chain_read, chain_write
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.level import LevelValue
+from torchlike._executor.sparse import LAYER, SparseValue
 from torchlike._ops import index as ops
 from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
@@ -85,6 +86,8 @@ def _strides(layout: Layout, where: Sequence[Tensor | None], shape: Shape) -> tu
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """``self[index] = value``, with the value broadcast to what the index selects."""
+    if LAYER.used and isinstance(self._storage.value, SparseValue):
+        raise TypeError("Cannot assign to a sparse tensor")
     if not isinstance(value, _VALUES):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self.dtype.scalar_name}Tensor")
     kind = index.__class__
@@ -119,7 +122,7 @@ def _select(t: Tensor, i: int) -> Tensor:
 
 def _at(t: Tensor, dim: int, i: int, named: int) -> Tensor:
     """One index of a dimension, which errors call by the number it had in ``x``."""
-    n = t._layout.shape[dim]
+    n = t.shape[dim]
     if not -n <= i < n:
         raise IndexError(f"index {i} is out of bounds for dimension {named} with size {n}")
     return call_view(views.select, (t,), (dim, i))

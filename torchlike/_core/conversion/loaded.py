@@ -63,7 +63,7 @@ class LoadedStorage(UntypedStorage):
         """These bytes for the CPU."""
         return sent(self, devices.device("cpu"))
 
-    def cuda(self, device: Any = None) -> UntypedStorage:
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
         """These bytes for a GPU."""
         return sent(self, devices.as_device("cuda" if device is None else device))
 

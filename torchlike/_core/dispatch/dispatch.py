@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
-from torchlike._core.dispatch.layers import DISPATCH, LAYERS, Call, Form
+from torchlike._core.dispatch.layers import DISPATCH, LAYERS, SPARSE, Call, Form
 from torchlike._core.tensor import memory_order as layouts
 from torchlike._core.tensor.arguments import KIND, plain
 from torchlike._core.tensor.mutation import current, set_history
@@ -20,7 +20,7 @@ from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
 from torchlike._core.tensor.view_creation import UNRECORDED, refusal
 from torchlike._core.tensor.views import reader
 from torchlike._decl import derive, rules
-from torchlike._executor import immediate, plans
+from torchlike._executor import immediate, plans, sparse
 from torchlike._executor.failure import translate
 from torchlike._executor.pending import Array
 
@@ -60,6 +60,8 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     try:
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
+        if sparse.holds(values) or isinstance(error, sparse.Wanted):
+            return SPARSE(Call(op, NEW, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)

@@ -7,7 +7,7 @@ static arguments inline and hands over to dispatch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.dispatch.dispatch import call
@@ -132,16 +132,21 @@ def _parameters(op: Op, env: dict[str, Any], varargs: str | None, receiver: str)
         name, numpy_name = arg.name, _NUMPY_NAMES[arg.name]
         parts += [f"{numpy_name}=_UNSET"] if star else ["*", f"{numpy_name}=_UNSET"]
         star = True
-        lines.append(f"if {numpy_name} is not _UNSET: {name} = {numpy_name}")
+        given = f"{numpy_name} if {name} is _d_{name} else _twice(NAME, '{name}', '{numpy_name}')"
+        lines.append(f"if {numpy_name} is not _UNSET: {name} = {given}")
         if not arg.has_default:
             lines.append(f"if {name} is _UNSET: raise TypeError(NAME + \"() missing 1 required argument: '{name}'\")")
     return parts, star, lines
 
 
+def _twice(function: str, name: str, numpy_name: str) -> NoReturn:
+    raise TypeError(f"{function}() got an argument twice: as '{name}' and as '{numpy_name}', numpy's name of it")
+
+
 _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
-    "exact": exact,
+    "exact": exact, "_twice": _twice,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 

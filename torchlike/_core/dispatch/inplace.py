@@ -23,14 +23,14 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
-from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.dispatch.layers import SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.mutation import current, write
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
-from torchlike._executor import immediate
+from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ def call_inplace(op: Kernel, inputs: Inputs, static: Static) -> Tensor:
     try:
         out = kernel(*values) if recorder is None else recorder.record(kernel, values, op.name)
     except Exception as error:
+        if sparse.holds(values):
+            return SPARSE(Call(op, INPLACE, inputs, static))
         out = translate(op, static, values, error)
     if op.checked is not None:
         out = immediate.verified(op, static, values, out)
@@ -163,15 +165,15 @@ _UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_
 _READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
 
 
-def demand_same_or_apart(name: str, target: Tensor, x: Tensor) -> None:
-    """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
+def demand_same_or_apart(name: str, target: Tensor, x: Tensor, apart: bool = False) -> None:
+    """Refuse an operand that shares a part of the written memory (or all: ``apart``), where both fill one block."""
     a, b = target._layout, x._layout
     if not (is_dense(a) and is_dense(b)):
         return
     first, second = target.itemsize, x.itemsize
     start, other = a.offset * first, b.offset * second
     end, other_end = start + numel(a.shape) * first, other + numel(b.shape) * second
-    if (start, end) == (other, other_end) and a.strides == b.strides:
+    if (start, end) == (other, other_end) and a.strides == b.strides and not apart:
         return
     if start < other_end and other < end:
         raise RuntimeError(

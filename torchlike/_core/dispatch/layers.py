@@ -136,6 +136,8 @@ INFERENCE = Layer("inference mode", flags.INFERENCE)
 AGAIN = Layer("checkpointed regions that run again", flags.REMAT)
 DISPATCH = DispatchLayer()
 CAPTURE = Layer("captures", flags.CAPTURE)
+# No layer of the walk: a kernel that refuses a sparse value, or a view of one, ends there.
+SPARSE = Layer("sparse tensors", 0, switches=False)
 
 # PyTorch's order. Above them all is __torch_function__, which sees public functions rather than operators.
 LAYERS = (

@@ -10,12 +10,13 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
-from torchlike._core.dispatch.layers import Call, Form
+from torchlike._core.dispatch.layers import SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._core.tensor.view_creation import INFERENCE, MULTIPLE, NO_GRAD
 from torchlike._core.tensor.views import View, reader
+from torchlike._executor.sparse import NotStrided
 from torchlike._ops.view import as_strided, memory_order, permute, spread, view_, view_dtype, write_reshape
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
         return walk(Call(op, VIEW, inputs, args))
     if not isinstance(t, Tensor):
         raise TypeError(f"{op.name}(): argument 'self' (position 1) must be Tensor, not {type(t).__name__}")
-    layout, static, ints, *rest = op.prepare(t, *args)
+    try:
+        layout, static, ints, *rest = op.prepare(t, *args)
+    except NotStrided:
+        return SPARSE(Call(op, VIEW, inputs, args))
     new = attach(t, (op, static, len(ints)), ints, layout, *rest)
     if op is as_strided and t._view is not None and t._view.steps:
         op, static, ints = restart(t, new)

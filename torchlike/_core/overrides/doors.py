@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from torchlike._base.state import state
+from torchlike._core.overrides.spellings import respelt
 
 armed = False  # whether anything may override: from then on every door looks at its arguments
 # What a stranger among the arguments makes of a function that does not know it, so that it is asked after all.
@@ -63,10 +64,17 @@ class Doors:
                     for x in kwargs.values():
                         if x.__class__ not in plain:
                             return enter(door, args, kwargs)
-                return behind(*args, **kwargs)
+                try:
+                    return behind(*args, **kwargs)
+                except TypeError as error:
+                    if kwargs and (found := respelt(error, behind, door, args, kwargs)):
+                        return found[0]
+                    raise
             try:
                 return behind(*args, **kwargs)
-            except _REFUSALS:
+            except _REFUSALS as error:
+                if kwargs and (found := respelt(error, behind, door, args, kwargs)):
+                    return found[0]
                 if armed or not overridden((*args, *kwargs.values())):
                     raise
             return enter(door, args, kwargs)
@@ -101,7 +109,12 @@ class Doors:
                 for x in kwargs.values():
                     if x.__class__ not in plain:
                         return enter(door, args, kwargs)
-            return behind(*args, **kwargs)
+            try:
+                return behind(*args, **kwargs)
+            except TypeError as error:
+                if kwargs and (found := respelt(error, behind, door, args, kwargs)):
+                    return found[0]
+                raise
 
         door.behind, door.__wrapped__ = lambda: behind, behind
         return door

@@ -17,6 +17,7 @@ from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core.overrides import conventions, doors
 from torchlike._core.overrides.doors import Doors, holds_none
+from torchlike._core.overrides.spellings import called
 from torchlike._core.tensor.size import Size
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     entry = door.__dict__.get("entry")
     modes = state.function_modes
     if entry is None or (not modes and holds_none(args, PLAIN) and (not kwargs or holds_none(kwargs.values(), PLAIN))):
-        return door.behind()(*args, **kwargs)
+        return called(door.behind(), door, args, kwargs)
     off = state.overrides_off
     found: Any = ()
     if not off and entry.looks:
@@ -182,7 +183,7 @@ def enter(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             arm()
     if not found and (not modes or off == 2):
         answer = None if entry.answerer is None else entry.answerer(entry.name, args)
-        return (answer or door.behind())(*args, **kwargs)
+        return called(answer or door.behind(), door, args, kwargs)
     try:
         args, kwargs = entry.bind(args, kwargs)
         if found and entry.python:

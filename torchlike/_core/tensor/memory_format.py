@@ -29,16 +29,20 @@ def format_strides(shape: Sequence[int], memory_format: MemoryFormat) -> tuple[i
     return channels_last_strides(shape, 4 if memory_format is channels_last else 5)
 
 
+def new_strides(shape: Sequence[int], memory_format: MemoryFormat | None, layout: Layout | None) -> tuple[int, ...]:
+    """The strides of a new tensor in a memory format; ``layout`` is what preserve_format preserves."""
+    if memory_format is preserve_format:
+        return contiguous_strides(shape) if layout is None else preserve_strides(layout)
+    if memory_format is None or memory_format is contiguous_format:
+        return contiguous_strides(shape)
+    demand_format("memory_format", memory_format)
+    return format_strides(shape, memory_format)
+
+
 def formatted(t: Tensor, memory_format: MemoryFormat | None, layout: Layout | None = None) -> Tensor:
     """A fresh tensor with the strides of a memory format; ``layout`` is what preserve_format preserves."""
     shape = t._storage.value.shape
-    if memory_format is preserve_format:
-        strides = contiguous_strides(shape) if layout is None else preserve_strides(layout)
-    elif memory_format is None or memory_format is contiguous_format:
-        return t
-    else:
-        demand_format("memory_format", memory_format)
-        strides = format_strides(shape, memory_format)
+    strides = new_strides(shape, memory_format, layout)
     if strides != contiguous_strides(shape):
         restride(t, strides)
     return t

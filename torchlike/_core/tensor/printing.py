@@ -18,6 +18,7 @@ import numpy as np
 from torchlike._base import dtypes
 from torchlike._base.state import state
 from torchlike._core.tensor.storage import Stand
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -255,6 +256,8 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
         tangent: the forward-mode tangent of `t`, shown as the last suffix.
     """
     plain = type(t) in _plain_classes
+    if isinstance(getattr(getattr(t, "_storage", None), "value", None), SparseValue):
+        return _sparse_str(t, type(t).__name__ + "(" if not plain else "tensor(")
     opening = "tensor(" if plain else type(t).__name__ + "("
     if type(stand := getattr(getattr(t, "_storage", None), "value", None)) is Stand:
         return f"{opening}<{stand.leaf!r} in a tree of jax>)"
@@ -264,6 +267,36 @@ def tensor_str(t: Tensor, *, contents: str | None = None, tangent: object = None
         suffixes.append(f"tangent={tangent}")
     text = _append(opening + body, suffixes, len(opening))
     return text if plain or not getattr(t, "_is_param", False) else f"Parameter({text})"
+
+
+def _sparse_str(t: Tensor, opening: str) -> str:
+    """The repr of a sparse tensor: its parts, of which dtype and device are said once."""
+    v, indent = t._storage.value, len(opening)
+    names = PARTS[repr(t.layout)]
+    parts = [(name, getattr(v, part)) for name, part in names]
+    body = []
+    for name, part in parts:
+        # PyTorch indents what is in the brackets as if they stood at the opening of the whole.
+        inner, _ = _body(part, None, indent + len(f"{name}=tensor("))
+        suffixes = [f"size={tuple(part.shape)}"] if not part.numel() else []
+        body.append(f"{name}=tensor({', '.join([inner, *suffixes])})")
+    suffixes = [] if t.device.type == "cpu" else [f"device='{t.device}'"]
+    suffixes += [f"size={tuple(t.shape)}", f"nnz={v.nnz}"]
+    if t.dtype.name not in _unnamed_dtypes(False):
+        suffixes.append(f"dtype={t.dtype}")
+    suffixes += [f"layout={t.layout}", *_autograd_suffix(t)]
+    separated = ",\n" + " " * indent
+    text = opening + separated.join(body)
+    if repr(t.layout) != "torch.sparse_coo":
+        return _append(text, suffixes, indent)
+    return _append(text + separated + suffixes.pop(0), suffixes, indent, counted=0)
+
+
+PARTS = {
+    "torch.sparse_coo": (("indices", "indices"), ("values", "values")),
+    "torch.sparse_csr": (("crow_indices", "compressed"), ("col_indices", "plain"), ("values", "values")),
+    "torch.sparse_csc": (("ccol_indices", "compressed"), ("row_indices", "plain"), ("values", "values")),
+}
 
 
 def parameter_str(p: Tensor, *, contents: str | None = None) -> str:
@@ -334,9 +367,9 @@ def _autograd_suffix(t: Tensor) -> list[str]:
     return ["requires_grad=True"] if t.requires_grad else []
 
 
-def _append(text: str, suffixes: list[str], indent: int) -> str:
+def _append(text: str, suffixes: list[str], indent: int, counted: int = 2) -> str:
     # PyTorch counts two characters more on the line of the values than on a line of suffixes.
-    used = len(text) - text.rfind("\n") + 1
+    used = len(text) - text.rfind("\n") - 1 + counted
     for suffix in suffixes:
         if used + len(suffix) + 2 > _options["linewidth"]:
             text += ",\n" + " " * indent + suffix

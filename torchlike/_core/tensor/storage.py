@@ -31,13 +31,15 @@ class Storage:
         epoch: bumped by every physical write; views cache what they read under it.
         strides: strides of the base where they are not the contiguous ones, else None.
         shown: weak reference to the UntypedStorage that shows it, once one has been asked for.
+        host: memory with its bytes at a fixed address, once that has been asked for.
         level, inner: set in a function that is differentiated, see Note [Grad levels] in ``_transforms/levels``.
         stands: whether its tensors stand for others in such a function; they are no memory that can be pointed to.
     """
 
-    __slots__ = ("value", "version", "epoch", "strides", "shown", "level", "inner", "_address", "__weakref__")
+    __slots__ = ("value", "version", "epoch", "strides", "shown", "level", "inner", "host", "_address", "__weakref__")
     level: Any
     inner: Any
+    host: Any
     stands = False
 
     def __init__(self, value: Any) -> None:

@@ -13,11 +13,13 @@ from torchlike._base.state import state
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
+from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import become, count_with, enter
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
 from torchlike._executor.pending import settled
+from torchlike._executor.sparse import LAYER, SparseValue, refuse
 
 if TYPE_CHECKING:
     import jax
@@ -106,8 +108,9 @@ class Tensor(TensorBase):
         return len(self._storage.value.shape if view is None else view.shape)
 
     @property
-    def layout(self) -> Strided:
-        return strided
+    def layout(self) -> MemoryLayout:
+        value = self._storage.value
+        return value.layout if isinstance(value, SparseValue) else strided
 
     @property
     def _layout(self) -> Layout:
@@ -123,18 +126,21 @@ class Tensor(TensorBase):
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
-        strides = tuple(self._layout.strides)
+        if LAYER.used and self.layout is sparse_coo:
+            strides: tuple[int, ...] = (0,) * self.ndim
+        else:
+            strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
-        return self._layout.offset
+        return 0 if LAYER.used and self.layout is not strided else self._layout.offset
 
     def dim(self) -> int:
         return self.ndim
 
     def numel(self) -> int:
-        n = 1
-        for s in self._layout.shape:
+        n, view = 1, self._view
+        for s in self._storage.value.shape if view is None else view.shape:
             n *= s
         return n
 
@@ -149,15 +155,33 @@ class Tensor(TensorBase):
 
     @property
     def nbytes(self) -> int:
+        if LAYER.used and self.layout is sparse_coo:
+            raise RuntimeError(
+                "nbytes is not defined for sparse tensors; add those of the indices and of the values, or multiply "
+                "numel() by element_size() for the size of the equivalent dense tensor"
+            )
         return self.numel() * self.itemsize
 
     def data_ptr(self) -> int:
-        """A virtual address: aliases agree on it, distinct storages never do (0 when empty, freed or on meta)."""
+        """The address of the first element (0 when empty, freed or on meta). Aliases agree on it.
+
+        On the CPU what lies there can be read as long as the storage lives, and is the value as of this call; writing
+        there changes no tensor. On other devices it is a number that nobody can read.
+
+        >>> import ctypes, torchlike as torch
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> ctypes.c_float.from_address(x.data_ptr() + x.itemsize).value
+        2.0
+        """
         if not self.numel() or isinstance(self._storage.value, Abstract | Freed | Outer):
             return 0
-        return self._storage.address + self._layout.offset * self.itemsize
+        return address(self._storage) + self._layout.offset * self.itemsize
 
     def is_contiguous(self, memory_format: MemoryFormat | None = None) -> bool:
+        if LAYER.used and self.layout is not strided:
+            if self.layout is not sparse_coo:
+                refuse("is_contiguous()")
+            return False
         if memory_format is channels_last:
             return is_contiguous_channels_last(self._layout, 4)
         if memory_format is channels_last_3d:
@@ -176,7 +200,17 @@ class Tensor(TensorBase):
     is_cuda = property(lambda self: self.device.type == "cuda")
     is_cpu = property(lambda self: self.device.type == "cpu")
     is_meta = property(lambda self: type(self._storage.value) is Abstract)
-    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+    is_quantized = is_mkldnn = is_nested = property(lambda self: False)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the layout is ``torch.sparse_coo``."""
+        return self.layout is sparse_coo
+
+    @property
+    def is_sparse_csr(self) -> bool:
+        """Whether the layout is ``torch.sparse_csr``."""
+        return self.layout is sparse_csr
 
     def get_device(self) -> int:
         index = self.device.index
@@ -185,7 +219,7 @@ class Tensor(TensorBase):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of a 0-d tensor")
-        return self._layout.shape[0]
+        return self.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
     @property
@@ -260,14 +294,26 @@ class Tensor(TensorBase):
         return 0 if self._edge is None else self._edge[1]
 
 
-class Strided:
-    """The one memory layout torchlike has."""
+class MemoryLayout:
+    """How a tensor keeps its elements: all of them, or those that are not zero."""
 
-    def __reduce__(self) -> str:
-        return "strided"
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _get_layout, (repr(self),)
 
     def __repr__(self) -> str:
-        return "torch.strided"
+        return f"torch.{self.name}"
+
+
+def _get_layout(name: str) -> MemoryLayout:
+    """The layout of a name, from a pickle."""
+    return LAYOUTS[name]
+
+
+MemoryLayout.__name__ = MemoryLayout.__qualname__ = "layout"
+MemoryLayout.__module__ = "torch"
 
 
 class MemoryFormat:
@@ -283,7 +329,13 @@ class MemoryFormat:
         return self.name
 
 
-strided = Strided()
+strided = MemoryLayout("strided")
+sparse_coo = MemoryLayout("sparse_coo")
+sparse_csr = MemoryLayout("sparse_csr")
+sparse_csc = MemoryLayout("sparse_csc")
+sparse_bsr = MemoryLayout("sparse_bsr")
+sparse_bsc = MemoryLayout("sparse_bsc")
+LAYOUTS = {repr(kind): kind for kind in (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)}
 contiguous_format = MemoryFormat("contiguous_format")
 preserve_format = MemoryFormat("preserve_format")
 channels_last = MemoryFormat("channels_last")

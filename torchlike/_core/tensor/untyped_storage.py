@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import copy
+import functools
+import sys
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import torchlike._base.device as devices
+from torchlike._base.dtypes import (
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
+from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import store
 from torchlike._core.tensor.storage import Freed, Storage
 from torchlike._core.tensor.tensor import wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
@@ -34,16 +53,125 @@ class UntypedStorage:
     """
 
     __slots__ = ("_storage", "__weakref__")
+    filename = None
 
-    def __init__(self, size: int = 0, *, device: DeviceLike = None) -> None:
+    def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
+        """``size`` bytes of zeros, or the bytes of a sequence of ints. RuntimeError for other sequences."""
         target = devices.jax_device(devices.as_device(device or "cpu"))
-        value = immediate.jax.device_put(np.zeros(size, np.uint8), target)
-        self._storage = Storage(value)
+        host = np.zeros(size, np.uint8) if isinstance(size, int) else _of_ints(size)
+        self._storage = Storage(immediate.jax.device_put(host, target))
         self._storage.shown = weakref.ref(self)
 
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first ``nbytes`` bytes of a file.
+
+        Raises:
+            RuntimeError: the file cannot be read, or is shorter.
+            NotImplementedError: ``shared``, as changes of a storage do not reach the file.
+        """
+        if shared:
+            raise NotImplementedError("UntypedStorage.from_file(shared=True): changes would not reach the file")
+        try:
+            host = np.fromfile(filename, np.uint8, nbytes)
+        except OSError as error:
+            said = f"{error.strerror} ({error.errno})"
+            raise RuntimeError(f"unable to open file <{filename}> in read-only mode: {said}") from None
+        if len(host) < nbytes:
+            raise RuntimeError(f"file <{filename}> has {len(host)} bytes, fewer than the {nbytes} asked for")
+        return _of_bytes(host)
+
+    @staticmethod
+    def from_buffer(
+        buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *, dtype: dtype | None = None
+    ) -> UntypedStorage:
+        """A copy of the bytes of ``count`` elements of a buffer, from the byte ``offset``.
+
+        Args:
+            byte_order: "little", "big" or "native"; needed unless an element is one byte.
+        """
+        size = 1 if dtype is None else dtype.itemsize
+        if byte_order is None and size > 1:
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order not in (None, "little", "big", "native"):
+            raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')")
+        length = len(memoryview(buffer).cast("B")) - offset
+        host = np.frombuffer(buffer, np.uint8, length // size * size if count < 0 else count * size, offset)
+        if byte_order not in (None, "native", sys.byteorder):
+            host = host.reshape(-1, size)[:, ::-1].reshape(-1)
+        return _of_bytes(host.copy())
+
+    def _put(self, host: np.ndarray) -> UntypedStorage:
+        """Replace all bytes."""
+        cell = self._storage
+        shape = cell.value.shape
+        array = np.ascontiguousarray(host).view(cell.value.dtype)
+        if cell.strides is None:
+            array = array.reshape(shape)
+        else:
+            order = memory_order(Layout(shape, cell.strides, 0))[::-1]
+            array = array.reshape([shape[d] for d in order]).transpose(np.argsort(order))
+        store(cell, immediate.jax.device_put(array, cell.value.sharding))
+        return self
+
+    def __setitem__(self, index: Any, value: int) -> None:
+        host = self._bytes().copy()
+        host[index] = value
+        self._put(host)
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Set every byte."""
+        return self._put(np.full(self.nbytes(), value, np.uint8))
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
+        """Take over the bytes of another storage of the same size. RuntimeError for another size."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
+        return self._put(source._bytes())
+
+    def byteswap(self, dtype: dtype) -> None:
+        """Turn the bytes of every element of a type around."""
+        self._put(self._bytes().reshape(-1, dtype.itemsize)[:, ::-1].reshape(-1))
+
+    def new(self) -> UntypedStorage:
+        """An empty one."""
+        return UntypedStorage(0)
+
+    def to(self, *, device: DeviceLike, non_blocking: bool = False) -> UntypedStorage:
+        """A copy on a device, or this if it is there."""
+        target = devices.as_device(device)
+        if target.type == self.device.type and target.index in (None, self.device.index):
+            return self
+        made = UntypedStorage(0, device=target)
+        where = devices.jax_device(target)
+        store(made._storage, immediate.jax.device_put(self._bytes(), where))
+        return made
+
+    def cuda(self, device: DeviceLike = None, non_blocking: bool = False) -> UntypedStorage:
+        """A copy on a GPU."""
+        return self.to(device="cuda" if device is None else device)
+
+    def type(self) -> str:
+        return "torch.storage.UntypedStorage"
+
+    def get_device(self) -> int:
+        return -1 if self.device.type == "cpu" else self.device.index or 0
+
+    def share_memory_(self) -> UntypedStorage:
+        """This; what is sent to other processes is copied (see :mod:`torch.multiprocessing`)."""
+        SHARED.add(self._storage)
+        return self
+
+    def pin_memory(self, device: DeviceLike = "cuda") -> UntypedStorage:
+        """This where there is an accelerator: jax stages its own copies. RuntimeError without one."""
+        demand_accelerator()
+        return self
+
     def data_ptr(self) -> int:
-        """A virtual address, as :meth:`Tensor.data_ptr`; 0 when the storage is empty or on meta."""
-        return self._storage.address if self.nbytes() and self.device.type != "meta" else 0
+        """The address of the first byte, as :meth:`Tensor.data_ptr`; 0 when the storage is empty or on meta."""
+        return address(self._storage) if self.nbytes() and self.device.type != "meta" else 0
 
     _cdata = property(lambda self: self._storage.address)
 
@@ -71,7 +199,7 @@ class UntypedStorage:
         return False
 
     def is_shared(self) -> bool:
-        return False
+        return self._storage in SHARED
 
     def resize_(self, size: int) -> UntypedStorage:
         """Give up the memory (``size`` 0), or take as much as the tensors over it need again, filled with zeros.
@@ -110,6 +238,8 @@ class UntypedStorage:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return _of_bytes(self._bytes()[index])
+        if not -self.nbytes() <= index < self.nbytes():
+            raise IndexError(f"index {index} out of range for storage of size {self.nbytes()}")
         return int(self._bytes()[index])
 
     def __iter__(self) -> Iterator[int]:
@@ -139,6 +269,26 @@ class UntypedStorage:
         return f"{numbers}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
+SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
+"""The storages that share_memory_() was called for."""
+
+
+def demand_accelerator() -> None:
+    """RuntimeError where jax has neither a GPU nor a TPU: there is no memory to pin for it."""
+    if immediate.jax.default_backend() == "cpu":
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def _of_ints(items: Sequence[int]) -> np.ndarray:
+    for item in items:
+        if not isinstance(item, int):
+            raise RuntimeError(
+                f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(items).__name__}), but "
+                f"one of the items was of type {type(item).__name__} instead of int"
+            )
+    return np.array(list(items), np.int64).astype(np.uint8)
+
+
 def _of_bytes(array: np.ndarray) -> UntypedStorage:
     new = UntypedStorage(0)
     store(new._storage, immediate.uploaded(array))
@@ -149,9 +299,92 @@ class TypedStorage:
     """The elements of a storage, as one dtype."""
 
     __slots__ = ("_untyped_storage", "dtype")
+    filename = None
 
-    def __init__(self, *, wrap_storage: UntypedStorage, dtype: dtype) -> None:
-        self._untyped_storage, self.dtype = wrap_storage, dtype
+    def __init__(
+        self,
+        *args: int | Sequence[Any],
+        wrap_storage: UntypedStorage | None = None,
+        dtype: dtype | None = None,
+        device: DeviceLike = None,
+    ) -> None:
+        """A size (zeros) or a sequence of numbers, or ``wrap_storage`` seen as ``dtype``."""
+        kind = get_default_dtype() if dtype is None else dtype
+        self.dtype = kind
+        if wrap_storage is not None:
+            if not isinstance(wrap_storage, UntypedStorage) or args:
+                raise TypeError(
+                    f"wrap_storage must be an UntypedStorage alone, but got {type(wrap_storage)} and {args}"
+                )
+            self._untyped_storage = wrap_storage
+            return
+        if len(args) > 1:
+            raise TypeError(f"TypedStorage: expected a size or a sequence, got {len(args)} arguments")
+        given = args[0] if args else 0
+        host = np.zeros(given, kind.np) if isinstance(given, int) else np.array(list(given)).astype(kind.np)
+        self._untyped_storage = _of_bytes(np.ascontiguousarray(host).view(np.uint8))
+        if device is not None:
+            self._untyped_storage = self._untyped_storage.to(device=device)
+
+    def _put(self, host: np.ndarray) -> TypedStorage:
+        self._untyped_storage._put(np.ascontiguousarray(host).view(np.uint8))
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        host = self._elements().copy()
+        host[index] = value
+        self._put(host)
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Set every element."""
+        return self._put(np.full(self.size(), value, self.dtype.np))
+
+    def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
+        """Take over the elements of another storage, as this dtype."""
+        return self._put(source._elements().astype(self.dtype.np))
+
+    def type(self) -> str:
+        """The name of the class of old."""
+        made = LEGACY.get(self.dtype)
+        return "torch.storage.TypedStorage" if made is None else f"torch.{made.__name__}"
+
+    def pickle_storage_type(self) -> str:
+        """The name of the class of old, without its module."""
+        return self.type().rpartition(".")[2]
+
+    def resize_(self, size: int) -> None:
+        """As :meth:`UntypedStorage.resize_`, in elements."""
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+
+    def share_memory_(self) -> TypedStorage:
+        """This; what is sent to other processes is copied."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    def pin_memory(self, device: DeviceLike = "cuda") -> TypedStorage:
+        """As :meth:`UntypedStorage.pin_memory`."""
+        self._untyped_storage.pin_memory(device)
+        return self
+
+    def is_shared(self) -> bool:
+        return self._untyped_storage.is_shared()
+
+    def is_pinned(self, device: str = "cuda") -> bool:
+        return False
+
+    def cpu(self) -> TypedStorage:
+        """A copy on the CPU, or the same memory if it is there."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
+
+    def cuda(self, device: DeviceLike = None, non_blocking: bool = False) -> TypedStorage:
+        """A copy on a GPU."""
+        return TypedStorage(wrap_storage=self._untyped_storage.cuda(device), dtype=self.dtype)
+
+    def get_device(self) -> int:
+        return self._untyped_storage.get_device()
+
+    def _as(self, kind: dtype) -> TypedStorage:
+        return TypedStorage(self.tolist(), dtype=kind)
 
     def untyped(self) -> UntypedStorage:
         return self._untyped_storage
@@ -204,8 +437,23 @@ class TypedStorage:
         return f"{numbers}\n[{kind} of size {self.size()}]"
 
 
+LEGACY: dict[dtype, Any] = {}
+"""The classes of old by element type; storage.py fills it."""
+
+for _name, _kind in (
+    ("double", float64), ("float", float32), ("half", float16), ("bfloat16", bfloat16), ("long", int64),
+    ("int", int32), ("short", int16), ("char", int8), ("byte", uint8), ("bool", bool_),
+    ("complex_float", complex64), ("complex_double", complex128),
+):  # fmt: skip
+    setattr(TypedStorage, _name, functools.partialmethod(TypedStorage._as, _kind))
+
+
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
+    if isinstance(t._storage.value, SparseValue):
+        raise NotImplementedError(
+            "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
+        )
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
     if shown is None:
@@ -220,15 +468,20 @@ def typed_storage(t: Tensor) -> TypedStorage:
     return TypedStorage(wrap_storage=untyped_storage(t), dtype=t.dtype)
 
 
-def storage(t: Tensor) -> TypedStorage:
-    """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
+def deprecated(stacklevel: int = 2) -> None:
+    """Warn that typed storages are deprecated."""
     warnings.warn(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
         "class. This should only matter to you if you are using storages directly.  To access UntypedStorage directly, "
         "use tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
-        stacklevel=2,
+        stacklevel=stacklevel + 1,
     )
+
+
+def storage(t: Tensor) -> TypedStorage:
+    """As ``untyped_storage``, in elements; deprecated as in PyTorch."""
+    deprecated(stacklevel=3)
     return typed_storage(t)
 
 

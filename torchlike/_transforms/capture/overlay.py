@@ -38,6 +38,7 @@ from torchlike._core.tensor.storage import CAPTURES, Storage, Version
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
+from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -372,6 +373,8 @@ class Overlay:
 
     def _read(self, storage: Storage) -> Cell:
         cell, value = self.cell(storage), storage.value
+        if isinstance(value, SparseValue):
+            self.refuse("uses a sparse tensor")
         value = value if lost(value) else _computed(value)
         if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
             self.home = of_array(value).type

@@ -46,14 +46,27 @@ class Draws:
 
     Attributes:
         seed, start: as it was before. end: the count after the last draw. moved: None, or where the function has set
-            the generator, -1 with another seed.
+            the generator, -1 with another seed. place: where PyTorch's stream was before the function set it; a program
+            does not draw from that.
     """
 
-    __slots__ = ("source", "seed", "start", "end", "moved")
+    __slots__ = ("source", "seed", "start", "end", "moved", "place")
 
     def __init__(self, source: Any, seed: int, counter: int) -> None:
         self.source, self.seed, self.start, self.end = source, seed, counter, counter
         self.moved: int | None = None
+        self.place: bytes | None = None
+
+    def left(self) -> bool:
+        """Whether the generator was set and is elsewhere than the draws would have left it."""
+        return self.moved not in (None, self.end) or (self.place is not None and self.place != self.source._position())
+
+    def rewind(self) -> None:
+        """Put the generator back."""
+        if self.place is not None:
+            self.source._back(self.seed, self.start, self.place)
+        elif self.source.counter == self.end or self.moved is not None:
+            self.source._restart(self.seed, self.start)
 
 
 class Capture(Overlay):
@@ -112,17 +125,18 @@ class Capture(Overlay):
         """The function sets the state of a random generator."""
         draws = self._draws(source, source.initial_seed(), source.counter)
         draws.moved = counter if seed == draws.seed else -1
+        if draws.place is None:
+            draws.place = source._position()
 
     def settle(self) -> None:
         """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
-        if any(draws.moved not in (None, draws.end) for draws in self.generators.values()):
+        if any(draws.left() for draws in self.generators.values()):
             self.refuse(_RESEEDS)
 
     def rewind(self) -> None:
         """Put the random generators back, for the function that will run once more, if nobody else uses them."""
         for draws in self.generators.values():
-            if draws.source.counter == draws.end or draws.moved is not None:
-                draws.source._restart(draws.seed, draws.start)
+            draws.rewind()
 
     def _input(self, value: Any, getter: Any) -> jax.Array:
         with jax.ensure_compile_time_eval():

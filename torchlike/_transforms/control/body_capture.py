@@ -71,15 +71,15 @@ class BodyCapture(Capture):
         return getter() if self.outer is None else self.outer.check(getter)
 
     def restarted(self, source: Any, seed: int, counter: int) -> None:
-        self.seeds.setdefault(id(source), (source, source.initial_seed(), source.counter))
+        self.seeds.setdefault(id(source), (source, source.initial_seed(), source.counter, source._position()))
         if self.outer is not None:
             self.outer.restarted(source, seed, counter)
 
     def settle(self) -> None:
         """Refuse that random generators are elsewhere than they were, but for draws; put them back then."""
-        for source, seed, counter in self.seeds.values():
-            if (source.initial_seed(), source.counter) != (seed, counter):
-                source._restart(seed, counter)
+        for source, *before in self.seeds.values():
+            if [source.initial_seed(), source.counter, source._position()] != before:
+                source._back(*before)
                 self.refuse("sets the seed or state of a random generator")
 
     def unite(self, storages: Iterable[Storage]) -> None:

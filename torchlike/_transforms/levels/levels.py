@@ -29,10 +29,11 @@ class Level:
         functional: whether it is one of torch.func, in whose functions tensors cannot be asked to require grad.
         owns: whether new tensors are of this level. wraps: whether they then stand for others of the level below.
         casts: whether autocast comes first, since the casts are calls like others to the level.
+        maps: whether one call stands for many, so that random numbers are made inside it.
     """
 
     functional = True
-    owns = wraps = casts = False
+    owns = wraps = casts = maps = False
 
     def __init__(self) -> None:
         self.depth = len(state.levels) + 1

@@ -169,6 +169,8 @@ class VmapLevel(Level):
         functional: false where autograd maps what it does itself; what is not mapped may require grad there.
     """
 
+    maps = True
+
     def __init__(self, size: int, randomness: str, functional: bool = True) -> None:
         super().__init__()
         self.size, self.randomness, self.functional = size, randomness, functional

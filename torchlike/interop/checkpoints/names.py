@@ -9,7 +9,7 @@ from torchlike._base.home import THEIRS as _THEIRS
 from torchlike._base.home import home
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import MemoryFormat, Strided, Tensor
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
 from torchlike.interop.renaming import is_private, moved
@@ -30,7 +30,7 @@ def their_name(x: Any, name: str | None = None) -> tuple[str, str] | None:
     """The (module, qualified name) that PyTorch has for a class, function or constant; None if it has none."""
     if isinstance(x, dtypes.dtype):
         return _THEIRS, x.name
-    if isinstance(x, MemoryFormat | Strided):
+    if isinstance(x, MemoryFormat):
         return _THEIRS, repr(x).removeprefix("torch.")
     try:
         renamed = _RENAMED.get(x)

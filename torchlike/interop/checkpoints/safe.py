@@ -17,7 +17,7 @@ import torchlike._utils as _utils
 from torchlike._base.bits import X64
 from torchlike._base.device import device as Device
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._core.tensor.tensor import LAYOUTS, Tensor
 from torchlike.interop.checkpoints.names import STORAGES, their_name
 
 _allowed: list[Any] = []
@@ -142,9 +142,9 @@ def _subclass(make: Any, cls: Any, args: tuple, state: Any) -> Any:
 
 def get_layout(name: str) -> Any:
     """The layout of a name."""
-    if name != "torch.strided":
-        raise pickle.UnpicklingError(f"torchlike has the layout torch.strided, not {name}")
-    return strided
+    if name not in LAYOUTS:
+        raise pickle.UnpicklingError(f"a tensor of layout {name}, which is none of {sorted(LAYOUTS)}")
+    return LAYOUTS[name]
 
 
 _CALLS: dict[str, Callable] = {
@@ -165,6 +165,7 @@ _CALLS: dict[str, Callable] = {
     "torch._utils._rebuild_tensor_v2": _utils._rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _utils._rebuild_tensor_v3,
     "torch._utils._rebuild_meta_tensor_no_storage": _utils._rebuild_meta_tensor_no_storage,
+    "torch._utils._rebuild_sparse_tensor": _utils._rebuild_sparse_tensor,
     "torch._utils._rebuild_parameter": _utils._rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _utils._rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _subclass,

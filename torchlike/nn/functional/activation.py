@@ -1,13 +1,18 @@
 """Activation functions of ``torch.nn.functional``."""
 
 import warnings
+from functools import partial
+
+import numpy as np
 
 from torchlike._base.state import state
+from torchlike._core.conversion.convert import host as values_of
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
+from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import activation as ops
@@ -277,8 +282,19 @@ def _slopes(input, lower, upper, training, inplace, generator):
         )
     if not training:
         return _sloped(ops.rrelu, input, ((lower + upper) / 2,), inplace)
-    result, noise = call(ops.rrelu_with_noise, (input, draw("rrelu", generator, place_of(input)), lower, upper), ())
+    words = draw("rrelu", generator, place_of(input), partial(_slopes_of, input, lower, upper))
+    result, noise = call(ops.rrelu_with_noise, (input, words, lower, upper), ())
     return input.mul_(noise) if inplace else result
+
+
+def _slopes_of(input, lower, upper, engine):
+    """Slopes for the elements that are not positive, the only ones for which PyTorch draws."""
+    if not input.dtype.is_floating_point:
+        return None
+    negative = values_of(input) <= 0
+    slopes = np.ones(negative.shape)
+    slopes[negative] = host.samples.uniform(engine, int(negative.sum()), slopes.dtype, lower, upper)
+    return slopes
 
 
 def glu(input, dim=-1):
@@ -375,7 +391,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = call(ops.gumbel, (logits.detach(), draw("gumbel_softmax", None, place_of(logits))), ())
+    words = draw("gumbel_softmax", None, place_of(logits), partial(host.exponential, host.Place.like(logits)))
+    noise = call(ops.gumbel, (logits.detach(), words), ())
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

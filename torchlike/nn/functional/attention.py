@@ -1,9 +1,11 @@
 """Attention."""
 
 import warnings
+from functools import partial
 
 from torchlike._base import dtypes
 from torchlike._core.dispatch.dispatch import call
+from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
 from torchlike._ops.matmul import linear
@@ -47,9 +49,19 @@ def scaled_dot_product_attention(
             raise RuntimeError(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
             )
-        words = draw("scaled_dot_product_attention", None, place_of(query))
+        words = draw(
+            "scaled_dot_product_attention", None, place_of(query), partial(_kept_shares, query, key, dropout_p)
+        )
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
     return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
+
+
+def _kept_shares(query, key, p, engine):
+    """Which weights dropout keeps."""
+    if query.dim() < 2 or key.dim() < 2:
+        return None
+    batch = query.shape[:-2] if query.dim() >= key.dim() else key.shape[:-2]
+    return host.kept(host.Place((*batch, query.shape[-2], key.shape[-2]), query.dtype), engine, p)
 
 
 def _both(query, key, value, attn_mask, dropout_p):
@@ -197,7 +209,12 @@ def multi_head_attention_forward(
         if not batched:
             return out.squeeze(1), shares.squeeze(0) if need_weights else None
         return out, shares
-    words = draw("multi_head_attention", None, place_of(query)) if p else None
+    more = (bias_k is not None) + bool(add_zero_attn)
+    words = (
+        draw("multi_head_attention", None, place_of(query), partial(_kept_in_heads, projected, num_heads, more, p))
+        if p
+        else None
+    )
     inputs = (*projected, bias_k, bias_v, None if is_causal else attn_mask, key_padding_mask, words, p)
     flags = (num_heads, bool(add_zero_attn), bool(is_causal), bool(need_weights), bool(average_attn_weights))
     out, shares = call(ops.multi_head_attention, inputs, (*flags, (len(projected),)))
@@ -205,6 +222,13 @@ def multi_head_attention_forward(
     if not batched:
         return out.squeeze(1), shares.squeeze(0) if need_weights else None
     return out, shares if need_weights else None
+
+
+def _kept_in_heads(projected, heads, more, p, engine):
+    """Which weights dropout keeps; ``more``: how many positions are appended to the keys."""
+    query, key = projected[0], projected[min(1, len(projected) - 1)]
+    place = host.Place((query.shape[1], heads, query.shape[0], key.shape[0] + more), query.dtype)
+    return host.kept(place, engine, p)
 
 
 def _fixed(projected, static_k, static_v, num_heads, batch, bias_k):

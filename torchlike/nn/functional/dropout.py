@@ -1,8 +1,10 @@
 """Dropout."""
 
 import warnings
+from functools import partial
 
 from torchlike._core.dispatch.dispatch import call
+from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import random as ops
@@ -15,12 +17,19 @@ def _check(name, p, error=ValueError):
         raise error(f"dropout probability has to be between 0 and 1, but got {p} ({name})")
 
 
+def _draw(name, input, p, channels=0):
+    """What decides which elements of ``input`` stay."""
+    shape = input.shape if not channels else (*input.shape[:channels], *[1] * (input.ndim - channels))
+    place = host.Place(shape, input.dtype) if channels else host.Place.like(input)
+    return draw(name, None, place_of(input), partial(host.kept, place, p=p))
+
+
 def _kept(input, p, inplace, channels=0):
     """``input`` with elements (or whole channels) dropped; in place if asked."""
     if p == 1:
         return input.mul_(0) if inplace else input.mul(0)
     source = input.detach() if inplace else input
-    result, mask = call(ops.dropout, (source, draw("dropout", None, place_of(input)), p), (channels,))
+    result, mask = call(ops.dropout, (source, _draw("dropout", input, p, channels), p), (channels,))
     if not inplace:
         return result
     return input.mul_(mask.to(input.dtype) * (1 / (1 - p)))
@@ -127,10 +136,10 @@ def _alpha(name, input, p, training, inplace, channels):
     if p == 1:
         return input.mul_(0) if inplace else input.mul(0)
     if inplace:
-        result = call(ops.alpha_dropout, (input.detach(), draw(name, None, place_of(input)), p), (channels,))
+        result = call(ops.alpha_dropout, (input.detach(), _draw(name, input, p, channels), p), (channels,))
         scale, shift = result[1:]
         return input.mul_(scale).add_(shift)
-    return call(ops.alpha_dropout, (input, draw(name, None, place_of(input)), p), (channels,))[0]
+    return call(ops.alpha_dropout, (input, _draw(name, input, p, channels), p), (channels,))[0]
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
@@ -176,5 +185,5 @@ def _native_dropout(input, p, train):
     """(result, mask) of dropout."""
     if train is False or p == 0:
         return input.clone(), (input == input).logical_or(True)
-    result, mask = call(ops.dropout, (input, draw("native_dropout", None, place_of(input)), p), (0,))
+    result, mask = call(ops.dropout, (input, _draw("native_dropout", input, p), p), (0,))
     return result, mask

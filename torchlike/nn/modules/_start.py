@@ -19,6 +19,8 @@ def uniform(tensor: Tensor | None, bound: float) -> None:
 def by_fan_in(weight: Tensor, bias: Tensor | None) -> None:
     """Fill ``weight`` [out, in, ...] and ``bias`` uniformly in +-1 / sqrt(inputs of one output)."""
     fan_in = math.prod(weight.shape[1:])
-    bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
-    uniform(weight, bound)
-    uniform(bias, bound)
+    if not fan_in:
+        return
+    gain = math.sqrt(2.0 / (1 + math.sqrt(5) ** 2))  # 1 / sqrt(3), but rounded as PyTorch's call of kaiming_uniform_
+    uniform(weight, math.sqrt(3.0) * (gain / math.sqrt(fan_in)))
+    uniform(bias, 1 / math.sqrt(fan_in))

@@ -12,7 +12,7 @@ from torchlike._base.rng import Generator
 from torchlike.utils.data._utils.collate import default_collate, default_convert
 from torchlike.utils.data._utils.worker import END, Modes, Worker, get_worker_info
 from torchlike.utils.data.dataset import Dataset, IterableDataset, gathered
-from torchlike.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, host_rng
+from torchlike.utils.data.sampler import BatchSampler, Order, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -250,6 +250,7 @@ class _BaseDataLoaderIter:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._promised = loader._IterableDataset_len_called
+        self._base_seed = Order(loader.generator).seed()  # drawn without workers too, as in PyTorch
 
     def _fetcher(self) -> Callable[[Any], _Fetcher]:
         """What makes a fetcher of a dataset; it knows nothing of this object, which workers must not keep alive."""
@@ -300,7 +301,7 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be positive where there are workers")
         n = loader.num_workers
-        seed = int(host_rng(loader.generator).integers(2**63 - 1 - n))
+        seed = self._base_seed
         kept = loader._worker_datasets
         init = loader.worker_init_fn if kept is None else None
         datasets = [loader.dataset] * n if kept is None else kept

@@ -14,7 +14,7 @@ from torchlike._base.rng import Generator
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.utils.data._utils.collate import is_host_data
-from torchlike.utils.data.sampler import host_rng
+from torchlike.utils.data.sampler import Order
 
 __all__ = [
     "ChainDataset",
@@ -233,7 +233,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Ge
         lengths = _sizes(lengths, total)
     if sum(lengths) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    indices = host_rng(generator).permutation(total).tolist()
+    indices = Order(generator).permutation(total).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, indices[end - n : end]) for end, n in zip(ends, lengths, strict=True)]
 

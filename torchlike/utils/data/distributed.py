@@ -5,10 +5,9 @@ import math
 from collections.abc import Iterator, Sized
 from typing import TypeVar
 
-import numpy as np
-
 import torchlike.distributed as distributed
-from torchlike.utils.data.sampler import Sampler
+from torchlike._base.rng import Generator
+from torchlike.utils.data.sampler import Order, Sampler
 
 __all__ = ["DistributedSampler"]
 
@@ -65,7 +64,7 @@ class DistributedSampler(Sampler[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         n = len(self.dataset)
         if self.shuffle:
-            order = np.random.Generator(np.random.Philox(self.seed + self.epoch)).permutation(n).tolist()
+            order = Order(Generator().manual_seed(self.seed + self.epoch)).permutation(n).tolist()
         else:
             order = list(range(n))
         whole = itertools.islice(itertools.cycle(order), self.total_size)

@@ -1,14 +1,16 @@
 """Samplers: the order in which a loader asks for samples."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from torchlike._base.dtypes import float64
+from torchlike._base.mersenne import Mersenne
 from torchlike._base.rng import Generator, default_generator
 from torchlike._core.conversion.factories import as_tensor
+from torchlike._functions import samples
 
 __all__ = [
     "BatchSampler",
@@ -20,15 +22,71 @@ __all__ = [
 ]
 
 T_co = TypeVar("T_co", covariant=True)
+_BLOCK = 32  # indices that are drawn at a time, with replacement
 
 
-def host_rng(generator: Generator | None) -> np.random.Generator:
-    """A numpy generator seeded by one draw: orders are made on the host, where nothing is compiled per length."""
-    if generator is None:
-        generator = default_generator
-    if not isinstance(generator, Generator):
-        raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence(generator.draw().tolist())))
+class Order:
+    """Random integers for the order of samples, made on the host: PyTorch's, or of the generator's counter."""
+
+    def __init__(self, generator: Generator | None) -> None:
+        found = default_generator if generator is None else generator
+        if not isinstance(found, Generator):
+            raise TypeError(f"argument 'generator' must be torch.Generator, not {type(generator).__name__}")
+        self.generator = found
+        self.torch = found.stream == "torch"
+        self._numpy: Any = None
+
+    @property
+    def numpy(self) -> np.random.Generator:
+        """A numpy generator seeded by one draw of the counter."""
+        if self._numpy is None:
+            words = self.generator.draw().tolist()
+            self._numpy = np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+        return self._numpy
+
+    def permutation(self, n: int) -> np.ndarray:
+        """0..n-1 in random order."""
+        return self._drawn(lambda e: samples.permutation(e, n), lambda g: g.permutation(n))
+
+    def integers(self, n: int, size: int) -> np.ndarray:
+        """``size`` integers below ``n``."""
+        return self._drawn(lambda e: samples.integers(e, size, 0, n), lambda g: g.integers(n, size=size))
+
+    def seed(self) -> int:
+        """A seed of 63 bits."""
+        seeds = self._drawn(lambda e: samples.any_integers(e, 1, 2**63, True), lambda g: g.integers(2**63 - 1, size=1))
+        return int(seeds[0])
+
+    def weighted(self, weights: np.ndarray, n: int) -> np.ndarray:
+        """``n`` indices with replacement, with probabilities in proportion to ``weights``."""
+
+        def by_numpy(g: np.random.Generator) -> np.ndarray:
+            ends = np.cumsum(weights)
+            return np.searchsorted(ends, g.random(n) * ends[-1], side="right")
+
+        def by_torch(e: Mersenne) -> np.ndarray:
+            return samples.weighted(e, weights, n) if n > 1 else self._race(samples.exponential(e, *kind), weights, n)
+
+        kind = len(weights), np.dtype(np.float64)
+        return self._drawn(by_torch, by_numpy)
+
+    def distinct(self, weights: np.ndarray, n: int) -> np.ndarray:
+        """``n`` indices without replacement: the first of exponential clocks with these rates."""
+        clocks = self._drawn(
+            lambda e: samples.exponential(e, len(weights), np.dtype(np.float64)),
+            lambda g: g.exponential(size=len(weights)),
+        )
+        return self._race(clocks, weights, n)
+
+    def _race(self, clocks: np.ndarray, weights: np.ndarray, n: int) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.argsort(-(weights / clocks), kind="stable")[:n]
+
+    def _drawn(self, by_torch: Callable[[Mersenne], np.ndarray], by_numpy: Callable[..., np.ndarray]) -> np.ndarray:
+        if not self.torch:
+            return by_numpy(self.numpy)
+        with self.generator._lock:
+            return by_torch(self.generator.engine)
 
 
 def _positive(name: str, value: Any) -> None:
@@ -93,15 +151,19 @@ class RandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         n, left = len(self.data_source), self.num_samples
-        rng = host_rng(self.generator)
+        order = Order(self.generator)
+        if self.generator is None:
+            order = Order(Generator().manual_seed(order.seed()))
         if self.replacement:
-            yield from rng.integers(n, size=left).tolist()
+            for _ in range(left // _BLOCK):
+                yield from order.integers(n, _BLOCK).tolist()
+            yield from order.integers(n, left % _BLOCK).tolist()
             return
         if n == 0:
             raise ZeroDivisionError("integer division or modulo by zero: RandomSampler has no sample to draw")
-        while left > 0:
-            yield from rng.permutation(n)[:left].tolist()
-            left -= n
+        for _ in range(left // n):
+            yield from order.permutation(n).tolist()
+        yield from order.permutation(n)[: left % n].tolist()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -117,7 +179,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in host_rng(self.generator).permutation(len(self.indices)).tolist():
+        for i in Order(self.generator).permutation(len(self.indices)).tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -159,13 +221,13 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        return iter(_weighted(self.weights.numpy(), self.num_samples, self.replacement, host_rng(self.generator)))
+        return iter(_weighted(self.weights.numpy(), self.num_samples, self.replacement, Order(self.generator)))
 
     def __len__(self) -> int:
         return self.num_samples
 
 
-def _weighted(weights: np.ndarray, n: int, replacement: bool, rng: np.random.Generator) -> list[int]:
+def _weighted(weights: np.ndarray, n: int, replacement: bool, order: Order) -> list[int]:
     bad = "invalid multinomial distribution"
     if np.any(weights < 0):
         raise RuntimeError(f"{bad} (encountering probability entry < 0)")
@@ -174,12 +236,10 @@ def _weighted(weights: np.ndarray, n: int, replacement: bool, rng: np.random.Gen
     if not np.sum(weights) > 0:
         raise RuntimeError(f"{bad} (sum of probabilities <= 0)")
     if replacement:
-        ends = np.cumsum(weights)
-        return np.searchsorted(ends, rng.random(n) * ends[-1], side="right").tolist()
+        return order.weighted(weights, n).tolist()
     if n > len(weights):
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    with np.errstate(divide="ignore"):  # the first of exponential clocks with these rates: 1 / 0 never rings
-        return np.argsort(rng.exponential(size=len(weights)) / weights)[:n].tolist()
+    return order.distinct(weights, n).tolist()
 
 
 class BatchSampler(Sampler[list[int]]):

@@ -1,0 +1,132 @@
+"""Operators of sparse tensors: results, refusals, changes in place, as PyTorch's."""
+
+import pytest
+from sparse_kit import C, D, H, M, S, U, cases, same
+
+import torchlike
+
+V = [1.0, -2.0, 3.0]
+
+
+def other(t):
+    """Another pattern than that of S."""
+    return t.sparse_coo_tensor([[0, 1], [1, 2]], [10.0, 20.0], (2, 3)).coalesce()
+
+
+@cases(
+    lambda t: (S(t) + S(t), S(t) + other(t), S(t) - other(t), t.add(S(t), other(t), alpha=3), U(t) + U(t)),
+    lambda t: (D(t) + S(t), D(t) - S(t), t.add(D(t), U(t), alpha=2), D(t) + C(t), C(t) + D(t), C(t) + C(t)),
+    lambda t: (S(t, t.float64) + S(t), S(t) + S(t, t.int64), D(t).double() + S(t)),
+    lambda t: (H(t) + H(t), t.ones(3, 2) + H(t)),
+    lambda t: (S(t) * 2, 2 * S(t), U(t) * 2.5, S(t) / 2, U(t) / 2, S(t) * t.tensor(3.0), S(t) / t.tensor(2)),
+    lambda t: (S(t) * D(t), D(t) * S(t), U(t) * D(t), S(t) * t.arange(3.0), H(t) * t.ones(3, 2), H(t) * 2),
+    lambda t: (S(t) * S(t), S(t) * other(t), U(t) * S(t), S(t) * U(t), C(t) * 2, C(t) * D(t), D(t) * C(t), C(t) * C(t)),
+    lambda t: (S(t, t.int64) * 2, S(t, t.int64) * 2.5, S(t, t.int64) / 2, S(t) // 2, t.floor_divide(U(t), 2)),
+    lambda t: (S(t) ** 2, U(t) ** 2, U(t) ** 3.0, S(t).pow(1)),
+    *[lambda t, n=n: [getattr(x(t), n)() for x in (S, U, C)] for n in (
+        "neg", "abs", "sgn", "sign", "relu", "sqrt", "sin", "sinh", "tan", "tanh", "asin", "asinh", "atan", "atanh",
+        "ceil", "floor", "round", "trunc", "frac", "erf", "log1p", "deg2rad", "rad2deg", "isnan", "isinf",
+        "signbit")],
+    lambda t: (S(t) * 1j, (S(t) * 1j).conj(), (S(t) * 1j) + S(t)),
+    lambda t: (t.mm(S(t), M(t)), t.spmm(U(t), M(t)), S(t) @ M(t), t.matmul(S(t), M(t)), C(t) @ M(t), C(t).mm(M(t))),
+    lambda t: (t.ones(4, 2) @ S(t), t.ones(4, 2) @ C(t), t.mm(t.ones(1, 2), U(t))),
+    lambda t: (S(t) @ S(t).t(), t.mm(U(t), S(t).t()), t.sparse.mm(S(t), S(t).t()), t.sparse.mm(S(t), M(t))),
+    lambda t: (t.mv(S(t), t.ones(3)), S(t) @ t.tensor(V), C(t) @ t.tensor(V), S(t).mv(t.tensor(V))),
+    lambda t: (t.addmm(t.ones(2, 4), S(t), M(t)), t.addmm(t.ones(2, 4), C(t), M(t), beta=2, alpha=3),
+               t.addmm(t.ones(4), U(t), M(t), beta=0.5), t.sparse.addmm(t.ones(2, 4), S(t), M(t), alpha=2)),
+    lambda t: (t.bmm(t.stack([S(t), U(t)]), t.ones(2, 3, 2)), t.bmm(t.stack([S(t), S(t)]), M(t).expand(2, 3, 4))),
+    lambda t: (t.smm(S(t), M(t)), t.hspmm(S(t), M(t))),
+    lambda t: (t.nn.functional.linear(S(t), t.ones(4, 3)), t.nn.functional.linear(S(t), t.ones(4, 3), t.ones(4))),
+    lambda t: t.sparse.sampled_addmm(C(t), t.ones(2, 2), D(t), beta=2.0, alpha=0.5),
+    lambda t: (S(t).sum(), U(t).sum(), C(t).sum(), t.sum(S(t, t.int64)), S(t).sum(0), S(t).sum(1), S(t).sum((0, 1))),
+    lambda t: (t.sparse.sum(S(t)), t.sparse.sum(S(t), 0), t.sparse.sum(U(t), [0]), t.sparse.sum(S(t), -1),
+               t.sparse.sum(S(t), [0, 1]), t.sparse.sum(H(t), 0), t.sparse.sum(H(t), 1), t.sparse.sum(H(t), [0, 1])),
+    lambda t: t.sparse.sum(S(t), 0, dtype=t.float64),
+    lambda t: (t.sparse.softmax(U(t), 0), t.sparse.softmax(U(t), 1), t.sparse.softmax(S(t), 1, dtype=t.float64)),
+    lambda t: (t.sparse.log_softmax(U(t), 0), t.sparse.log_softmax(S(t), 1), t.sparse.softmax(H(t), 0),
+               t.sparse.softmax(H(t), 1), t.sparse.log_softmax(H(t), 1)),
+    lambda t: (S(t).t(), U(t).t(), S(t).transpose(0, 1), S(t).transpose(1, 1), S(t).permute(1, 0), S(t).T),
+    lambda t: (C(t).t(), C(t).t().t(), C(t).transpose(0, 1), C(t).t().to_dense()),
+    lambda t: (S(t)[0], S(t)[1], S(t)[-1], U(t)[0], H(t)[1], S(t)[0, 2], S(t)[0][0], list(S(t)), C(t)[1]),
+    lambda t: (S(t).select(1, 2), H(t).select(1, 0).to_dense(), S(t).unbind(1)),
+    lambda t: (S(t).index_select(1, t.tensor([2, 0, 2])), U(t).index_select(0, t.tensor([1])),
+               H(t).index_select(1, t.tensor([1, 1])), S(t).index_select(0, t.zeros(0, dtype=t.int64))),
+    lambda t: (t.cat([S(t), U(t)]), t.cat([S(t), S(t)], 1), t.cat([H(t), H(t)], 1), t.cat([H(t), H(t)], -2)),
+    lambda t: (t.stack([S(t), U(t)]), t.stack([S(t), S(t)], 1), t.stack([S(t), S(t)], 2), S(t).unsqueeze(0),
+               S(t).unsqueeze(2), H(t).unsqueeze(1), H(t).unsqueeze(2)),
+    lambda t: (D(t).sparse_mask(U(t)), D(t).sparse_mask(S(t)), S(t).sparse_mask(U(t)), U(t).sparse_mask(S(t)),
+               D(t).sparse_mask(C(t)), t.ones(3, 2).sparse_mask(H(t))),
+    lambda t: (S(t).double(), S(t).int(), S(t).to(t.float16), S(t).to("cpu"), U(t).to(t.complex64), C(t).double()),
+    lambda t: (S(t).detach(), S(t).clone(), S(t).data, t.clone(U(t)), t.isnan(S(t))),
+    lambda t: t.norm(S(t)),
+)  # fmt: skip
+def test_results(f):
+    same(f)
+
+
+@cases(
+    lambda t: S(t) + D(t), lambda t: S(t) + 2, lambda t: D(t)[0] + S(t), lambda t: S(t) + S(t).t(),
+    lambda t: S(t) - D(t), lambda t: S(t) / D(t), lambda t: S(t) / S(t), lambda t: S(t) ** S(t), lambda t: S(t) ** 0,
+    lambda t: S(t) + C(t), lambda t: C(t) / 2, lambda t: S(t) == S(t), lambda t: S(t) > 0, lambda t: S(t).exp(),
+    lambda t: S(t).cos(), lambda t: S(t).mean(), lambda t: S(t).max(), lambda t: S(t).view(3, 2),
+    lambda t: S(t).reshape(3, 2), lambda t: S(t).flatten(), lambda t: S(t).expand(2, 2, 3),
+    lambda t: S(t).narrow(0, 0, 1),
+    lambda t: S(t).split(1), lambda t: t.where(D(t) > 0, S(t), S(t)), lambda t: t.einsum("ij,jk->ik", S(t), M(t)),
+    lambda t: S(t).nonzero(), lambda t: t.equal(S(t), S(t)), lambda t: t.allclose(S(t), S(t)), lambda t: S(t).argmax(),
+    lambda t: S(t) @ D(t), lambda t: t.mm(S(t), M(t).double()), lambda t: S(t) @ M(t).unsqueeze(0),
+    lambda t: H(t) @ t.ones(2, 2), lambda t: t.cat([S(t), D(t)]), lambda t: t.cat([S(t), t.stack([S(t), S(t)])]),
+    lambda t: C(t).unsqueeze(0), lambda t: t.sparse.softmax(D(t), 0), lambda t: t.softmax(S(t), 1),
+    lambda t: S(t).fill_(1), lambda t: U(t).sqrt_(), lambda t: U(t).abs_(),
+    lambda t: S(t).add_(D(t)), lambda t: D(t).copy_(S(t)), lambda t: S(t).uniform_(),
+    lambda t: S(t).normal_(), lambda t: t.add(S(t), S(t), out=t.ones(2, 3)), lambda t: S(t).exp_(),
+    lambda t: S(t).squeeze(), lambda t: S(t).cumsum(0), lambda t: S(t).sort(), lambda t: t.linalg.inv(S(t)),
+    lambda t: t.nn.functional.conv1d(S(t).unsqueeze(0), t.ones(1, 2, 1)), lambda t: S(t).diagonal(),
+    lambda t: t.addmm(t.ones(2, 2), S(t), S(t).t()), lambda t: S(t).tril(), lambda t: S(t).clamp(0, 1),
+)  # fmt: skip
+def test_refused(f):
+    same(f, refuses=True)
+
+
+def test_refusals_name_the_operator():
+    for call, match in (
+        (lambda x: x.exp(), r"exp\(\).*sparse_coo.*to_dense"),
+        (lambda x: x.view(3, 2), r"view\(\).*sparse_coo"),
+        (lambda x: torchlike.cumsum(x, 0), r"cumsum\(\).*sparse_coo"),
+        (lambda x: x.to_sparse_csr().sigmoid(), r"sigmoid\(\).*sparse_csr"),
+        (lambda x: torchlike.func.vmap(lambda y: x * y)(torchlike.ones(2)), "sparse"),
+    ):
+        with pytest.raises(NotImplementedError, match=match):
+            call(S(torchlike))
+
+
+def _changed(t, make, change):
+    x = make(t)
+    version = x._version
+    y = change(x)
+    return x, y is x, x._version > version
+
+
+@cases(
+    *[lambda t, make=make, change=change: _changed(t, make, lambda x: change(t, x)) for make, change in (
+        (S, lambda t, x: x.mul_(2)), (U, lambda t, x: x.mul_(2)), (U, lambda t, x: x.zero_()),
+        (S, lambda t, x: x.add_(S(t))), (S, lambda t, x: x.add_(S(t), alpha=2)), (D, lambda t, x: x.add_(S(t))),
+        (D, lambda t, x: x.add_(C(t))), (D, lambda t, x: x.sub_(U(t))), (D, lambda t, x: x.mul_(S(t))),
+        (S, lambda t, x: x.div_(2)), (S, lambda t, x: x.neg_()), (S, lambda t, x: x.sqrt_()),
+        (S, lambda t, x: x.abs_()),
+        (S, lambda t, x: x.copy_(U(t))), (C, lambda t, x: x.mul_(2)), (S, lambda t, x: x.sub_(S(t))),
+        (lambda t: t.ones(2, 2), lambda t, x: x.addmm_(S(t), t.ones(3, 2))), (S, lambda t, x: x.relu_()),
+    )],
+    lambda t: [x := t.ones(3, 2, 3), x[0].add_(S(t)), x],
+    lambda t: [x := S(t), x.__imul__(3), x.__iadd__(S(t)), x],
+)  # fmt: skip
+def test_changes(f):
+    same(f)
+
+
+def test_failed_change_changes_nothing():
+    x = S(torchlike)
+    before = repr(x), x._version
+    for change in (lambda: x.add_(D(torchlike)), lambda: x.fill_(1), lambda: x.uniform_(), lambda: x.exp_()):
+        with pytest.raises(RuntimeError):
+            change()
+    assert (repr(x), x._version) == before

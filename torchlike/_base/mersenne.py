@@ -1,0 +1,123 @@
+"""The words of MT19937 as PyTorch's CPU generator hands them out, and the bytes that it keeps its state in.
+
+The generator itself is numpy's. What is PyTorch's is how a seed starts it, how words become fractions, the second
+normal sample of a pair that is kept for the next call, and the layout of the 5,056 bytes, which was found by looking
+at states before and after draws (tests/test_torch_rng.py).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+STATE_BYTES = 5056
+_KEY = 624  # words of the generator's state
+_LAYOUT = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "key", "counter", "normal", "has_normal"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", (_KEY,)), "<u8", "<f8", "<i4"],
+        "offsets": [0, 8, 12, 16, 24, 5016, 5024, 5040],
+        "itemsize": STATE_BYTES,
+    }
+)
+_FEW = 512  # up to here ``random_raw`` is faster: it has no arguments to check
+_CHUNK = 1 << 15  # samples made at a time, so that what is between stays in the cache
+
+
+class State(NamedTuple):
+    """What 5,056 bytes say. ``counter`` is of torchlike's own, in bytes that PyTorch writes as zeros and ignores."""
+
+    seed: int
+    counter: int
+    key: Any
+    position: int
+    fresh: bool
+    normal: float | None
+
+
+class Mersenne:
+    """MT19937 started by a seed (its low 32 bits).
+
+    Attributes:
+        normal: the second sample of a pair of normal ones of which the first was used, or None.
+    """
+
+    __slots__ = ("_bits", "_source", "_raw", "_fresh", "normal")
+
+    def __init__(self, seed: int) -> None:
+        self._bits = np.random.MT19937(0)
+        self._source = np.random.RandomState(self._bits)
+        self._raw = self._bits.random_raw
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start over from ``seed``."""
+        self._source.seed(seed & 0xFFFFFFFF)
+        self._fresh = True
+        self.normal: float | None = None
+
+    def words(self, n: int) -> np.ndarray:
+        """The next ``n`` words, uint32."""
+        if n <= _FEW:
+            return self.long(n).astype(np.uint32)
+        self._fresh = False
+        return self._source.randint(0, 1 << 32, size=n, dtype=np.uint32)
+
+    def long(self, n: int) -> np.ndarray:
+        """The next ``n`` words, each as a uint64."""
+        self._fresh = self._fresh and n == 0
+        return self._raw(n)
+
+    def pairs(self, n: int) -> np.ndarray:
+        """``n`` numbers of 64 bits, each of two words, the upper one first."""
+        w = self.long(2 * n)
+        return (w[0::2] << np.uint64(32)) | w[1::2]
+
+    def floats(self, n: int) -> np.ndarray:
+        """``n`` uniform float32 of [0, 1): 24 bits of a word each."""
+        out = np.empty(n, np.float32)
+        for part in chunks(out):
+            np.multiply(self.words(part.size) & np.uint32(0xFFFFFF), np.float32(2.0**-24), out=part, casting="unsafe")
+        return out
+
+    def doubles(self, n: int) -> np.ndarray:
+        """``n`` uniform float64 of [0, 1): 53 bits of two words each."""
+        out = np.empty(n, np.float64)
+        for part in chunks(out):
+            np.multiply(self.pairs(part.size) & np.uint64(2**53 - 1), 2.0**-53, out=part)
+        return out
+
+    def state(self, seed: int, counter: int) -> np.ndarray:
+        """The state as PyTorch's bytes, uint8."""
+        found = self._bits.state["state"]
+        record = np.zeros((), _LAYOUT)
+        record["seed"], record["counter"], record["seeded"], record["key"] = seed, counter, 1, found["key"]
+        if self._fresh:
+            record["left"] = 1
+        else:
+            record["left"], record["next"] = _KEY + 1 - found["pos"], found["pos"]
+        if self.normal is not None:
+            record["normal"], record["has_normal"] = self.normal, 1
+        return np.frombuffer(bytearray(record.tobytes()), np.uint8)
+
+    def restore(self, given: State) -> None:
+        """Go back to a state that :func:`parsed` read."""
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": given.key, "pos": given.position}}
+        self._fresh, self.normal = given.fresh, given.normal
+
+
+def parsed(flat: np.ndarray) -> State:
+    """The state that 5,056 bytes hold. RuntimeError if no generator could have written them."""
+    record = flat.view(_LAYOUT)[0]
+    left, following, seeded = int(record["left"]), int(record["next"]), int(record["seeded"])
+    if seeded != 1 or not 0 < left <= _KEY or following > _KEY or (following and left + following != _KEY + 1):
+        raise RuntimeError("Invalid mt19937 state: these 5056 bytes are not what get_state() returns")
+    normal = float(record["normal"]) if record["has_normal"] else None
+    fresh = following == 0
+    return State(
+        int(record["seed"]), int(record["counter"]), record["key"].astype(np.uint32), following or _KEY, fresh, normal
+    )
+
+
+def chunks(out: np.ndarray) -> list:
+    """Views of a flat array, one after the other, that are small enough for the cache."""
+    return [out[k : k + _CHUNK] for k in range(0, out.size, _CHUNK)]

@@ -1,0 +1,84 @@
+"""Tensors of the numbers that other objects hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._core.conversion.convert import tensor
+from torchlike._core.conversion.factories import finish
+from torchlike._core.overrides.torch_function import unseen
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from torchlike._core.typed import DeviceLike, OptDtype
+
+
+def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy: bool | None = None,
+       requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
+
+    A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
+    ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
+    """
+    kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
+    if isinstance(obj, Tensor):
+        return _as_tensor(obj, kind, device, copy, requires_grad)
+    if copy is False and not isinstance(obj, np.ndarray | np.generic):
+        raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if isinstance(obj, bytes | bytearray | memoryview):
+        t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
+        return finish(t._storage.value, None, device, requires_grad)
+    return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+@unseen
+def _as_tensor(
+    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool
+) -> Tensor:
+    moved = device is not None and devices.as_device(device) != t.device
+    if copy is False and kind is not None and kind is not t.dtype:
+        raise ValueError(f"can't alias tensor with dtype '{t.dtype.scalar_name}' into dtype '{kind.scalar_name}'.")
+    if copy is False and moved:
+        raise ValueError(f"can't alias tensor from device '{t.device}' to '{device}'.")
+    out = t.to(device=device if moved else None, dtype=kind, copy=bool(copy))
+    if out.requires_grad and not requires_grad:
+        return out.detach()
+    if requires_grad and not out.requires_grad:
+        out = out.detach() if out is t else out
+        out.requires_grad = True
+    return out
+
+
+def frombuffer(
+    buffer: Any, *, dtype: dtypes.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A vector with a copy of the bytes of ``buffer`` from ``offset``, seen as ``dtype``."""
+    kind = arguments.as_dtype("frombuffer", "dtype", dtype)
+    try:
+        raw = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    size, each = len(raw), kind.itemsize
+    if not size or not count:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({size} bytes) minus 1"
+        )
+    if count < 0 and (size - offset) % each:
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple "
+            f"of element size ({each})"
+        )
+    if count > 0 and offset + count * each > size:
+        raise ValueError(
+            f"requested buffer length ({count} * {each} bytes) after offset ({offset} bytes) must not "
+            "be greater than actual "
+            f"buffer length ({size} bytes)"
+        )
+    return finish(np.frombuffer(raw, kind.np, count, offset), None, None, requires_grad)

@@ -1,0 +1,69 @@
+"""Other names under which PyTorch takes arguments: numpy's, of what it has in C++, and those of other overloads.
+
+A call under such a name is made under the function's own one, once that has refused it: who uses the function's own
+names pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+# Schemas say self where functions say input.
+_SELF = {"self": "input", "input": "self"}
+_PARTS = dict.fromkeys(("sections", "indices", "tensor_indices_or_sections"), "indices_or_sections")
+# {function or method: {PyTorch's name in another overload: the name here}}
+_OWN: dict[str, dict[str, str]] = {
+    **dict.fromkeys(("tensor_split", "hsplit", "vsplit", "dsplit"), _PARTS),
+    "copy_": {"other": "src"},
+    "from_numpy": {"ndarray": "array"},
+    "isin": {"element": "elements", "test_element": "test_elements"},
+    "lu_solve": {"input": "b"},
+    "requires_grad_": {"mode": "requires_grad"},
+    "resize_as_": {"the_template": "other"},
+    "set_num_threads": {"num": "n"},
+    "split": {"split_size": "split_size_or_sections"},
+    "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
+    "swapdims": {"dim0": "axis0", "dim1": "axis1"},
+}
+_COMPLAINTS = ("unexpected keyword argument", "invalid combination of arguments", "missing")
+
+
+def spellings(door: Any, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The keywords of a call under the function's own names, as they may be; none if they are already."""
+    entry = door.__dict__.get("entry")
+    numpys, own = {} if entry is not None and entry.python else _NUMPY, _OWN.get(door.__name__, {})
+    first = {own.get(n, n): v for n, v in [(numpys.get(k, k), v) for k, v in kwargs.items()]}
+    second = {_SELF.get(k, k): v for k, v in first.items()}
+    return [new for new in (first, second) if len(new) == len(kwargs) and new.keys() != kwargs.keys()]
+
+
+def respelt(
+    error: Exception, function: Callable[..., Any] | None, door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The result of a call that the function has refused with ``error``, under its own spellings; () if none fits."""
+    if function is None or not _complains(error):
+        return ()
+    for other in spellings(door, kwargs):
+        try:
+            return (function(*args, **other),)
+        except TypeError as second:
+            if not _complains(second):
+                raise
+    return ()
+
+
+def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call, under the function's own spellings if it refuses those that it is given."""
+    try:
+        return function(*args, **kwargs)
+    except TypeError as error:
+        if kwargs and (found := respelt(error, function, door, args, kwargs)):
+            return found[0]
+        raise
+
+
+def _complains(error: Exception) -> bool:
+    """Whether a function has refused names of arguments."""
+    return any([complaint in str(error) for complaint in _COMPLAINTS])

@@ -1,0 +1,382 @@
+"""Transposes, selections, concatenations, reductions, casts and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchlike._base.dims import wrap_dim
+from torchlike._core.conversion.convert import host
+from torchlike._core.sparse import kernels
+from torchlike._core.sparse.arithmetic import merged, with_values
+from torchlike._core.sparse.rules import COMPOSITES, recorded, rule
+from torchlike._core.sparse.structure import as_coo, coalesced, masked
+from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._executor.sparse import LAYER
+
+
+def _only_coo(name: str, t: Tensor) -> Coo:
+    v = coo_of(t)
+    if v is None:
+        raise unsupported(name, t)
+    return v
+
+
+def _refused(name: str, t: Tensor) -> Any:
+    def back(grad: Tensor) -> Any:
+        raise unsupported(f"the gradient of {name}", t)
+
+    return back
+
+
+# -- order of dimensions ---------------------------------------------------------------------------------
+
+
+def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
+    v = value(t)
+    if isinstance(v, Compressed):
+        if tuple(dims) != (1, 0):
+            raise unsupported(name, t)
+        other = sparse_csc if v.layout is sparse_csr else sparse_csr
+        return fresh(Compressed(other, v.compressed, v.plain, v.values, tuple(v.shape)[::-1], v.within))
+    assert isinstance(v, Coo)
+    n = v.sparse_dim
+    if sorted(dims[:n]) != list(range(n)):
+        raise RuntimeError(
+            f"{name}(): transpose of a sparse tensor only within its sparse dimensions and within its dense ones "
+            f"({n} sparse, {t.ndim - n} dense)"
+        )
+    shape = [v.shape[d] for d in dims]
+    kept = list(dims[:n]) == list(range(n))
+    indices = v.indices if kept else v.indices.index_select(0, put_on(np.array(dims[:n]), v.indices.device))
+    dense = [0, *[d - n + 1 for d in dims[n:]]]
+    values = v.values if dense == list(range(len(dense))) else v.values.permute(dense)
+    return fresh(Coo(indices, values, shape, v.coalesced and (kept or not v.nnz), v.within))
+
+
+@rule("t")
+def _t(ctx: Any, self: Tensor) -> Tensor:
+    if self.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    ctx.saves(lambda grad: [grad.t()])
+    return _permuted("t", self, tuple(range(self.ndim))[::-1])
+
+
+@rule("transpose.int")
+def _transpose(ctx: Any, self: Tensor, dim0: int, dim1: int) -> Tensor:
+    dims = list(range(self.ndim))
+    a, b = wrap_dim(dim0, self.ndim), wrap_dim(dim1, self.ndim)
+    dims[a], dims[b] = b, a
+    ctx.saves(lambda grad: [grad.transpose(dim0, dim1)])
+    return _permuted("transpose", self, dims)
+
+
+@rule("permute")
+def _permute(ctx: Any, self: Tensor, dims: Sequence[int]) -> Tensor:
+    if len(dims) != self.ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [wrap_dim(d, self.ndim) for d in dims]
+    ctx.saves(lambda grad: [grad.permute([order.index(d) for d in range(len(order))])])
+    return _permuted("permute", self, order)
+
+
+@rule("unsqueeze")
+def _unsqueeze(ctx: Any, self: Tensor, dim: int) -> Tensor:
+    v = _only_coo("unsqueeze", self)
+    dim = wrap_dim(dim, self.ndim + 1)
+    ctx.saves(_refused("unsqueeze", self))
+    return fresh(_unsqueezed(v, dim))
+
+
+def _unsqueezed(v: Coo, dim: int) -> Coo:
+    shape = (*v.shape[:dim], 1, *v.shape[dim:])
+    if dim > v.sparse_dim:
+        return Coo(v.indices, v.values.unsqueeze(dim - v.sparse_dim + 1), shape, v.coalesced, v.within)
+    rows = [*v.indices.unbind(0)]
+    rows.insert(dim, v.indices.new_zeros(v.nnz))
+    return Coo(kernels.stacked(*rows), v.values, shape, v.coalesced, v.within)
+
+
+# -- selection -------------------------------------------------------------------------------------------
+
+
+def _chosen(v: Coo, rows: np.ndarray, indices: np.ndarray, shape: Sequence[int], coalesced: bool) -> Tensor:
+    """The entries with the numbers ``rows``, at other places."""
+    values = v.values.index_select(0, put_on(rows, v.values.device))
+    return fresh(Coo(put_on(indices, v.indices.device), values, shape, coalesced or len(rows) < 2))
+
+
+@rule("select.int")
+def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
+    coalesce_csr = isinstance(value(self), Compressed)
+    v, dim = as_coo(self), wrap_dim(dim, self.ndim)
+    length = v.shape[dim]
+    if not -length <= index < length:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
+        )
+    index %= length
+    ctx.saves(_refused("select", self))
+    shape = [*v.shape[:dim], *v.shape[dim + 1 :]]
+    if dim >= v.sparse_dim:
+        values = v.values.select(dim - v.sparse_dim + 1, index).clone()
+        return fresh(Coo(v.indices, values, shape, v.coalesced, v.within))
+    v.demand_within()
+    places = host(v.indices)
+    rows = np.flatnonzero(places[dim] == index)
+    if v.sparse_dim == 1:
+        return v.values.index_select(0, put_on(rows, v.values.device)).sum(0).to(v.values.dtype)
+    rest = np.delete(places[:, rows], dim, 0)
+    return _chosen(v, rows, rest, shape, v.coalesced or coalesce_csr)
+
+
+@rule("index_select")
+def _index_select(ctx: Any, self: Tensor, index: Tensor, dim: int) -> Tensor:
+    v = _only_coo("index_select", self)
+    if value(index) is not None:
+        raise unsupported("index_select by a sparse index: index_select", index)
+    dim = wrap_dim(dim, self.ndim)
+    ctx.saves(_refused("index_select", self))
+    wanted, length = host(index).reshape(-1), v.shape[dim]
+    if wanted.size and (wanted.min() < -length or wanted.max() >= length):
+        wrong = wanted[(wanted < -length) | (wanted >= length)][0]
+        raise IndexError(
+            f"index_select(): index contains {wrong} that is out of range for tensor of size {list(self.shape)} at "
+            f"dimension {dim}"
+        )
+    wanted = wanted % length if length else wanted
+    shape = [*v.shape[:dim], len(wanted), *v.shape[dim + 1 :]]
+    if dim >= v.sparse_dim:
+        values = v.values.index_select(dim - v.sparse_dim + 1, put_on(wanted, v.values.device))
+        return fresh(Coo(v.indices, values, shape, v.coalesced, v.within))
+    v.demand_within()
+    places = host(v.indices)
+    order = np.argsort(places[dim], kind="stable")
+    ordered = places[dim][order]
+    first, last = np.searchsorted(ordered, wanted, "left"), np.searchsorted(ordered, wanted, "right")
+    counts = last - first
+    target = np.repeat(np.arange(len(wanted)), counts)
+    within = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts)
+    rows = order[np.repeat(first, counts) + within]
+    indices = places[:, rows].copy()
+    indices[dim] = target
+    return _chosen(v, rows, indices, shape, False)
+
+
+# -- joining ---------------------------------------------------------------------------------------------
+
+
+def _parts(name: str, tensors: Sequence[Tensor]) -> list[Coo]:
+    found = [coo_of(t) for t in tensors]
+    for t, v in zip(tensors, found, strict=True):
+        if v is None:
+            raise RuntimeError(
+                f"{name}(): Concatenating sparse tensors, but a tensor of layout {t.layout} was found among them; all "
+                "must be torch.sparse_coo"
+            )
+    parts = [v for v in found if v is not None]
+    for v in parts:
+        if v.sparse_dim != parts[0].sparse_dim or v.ndim != parts[0].ndim:
+            raise RuntimeError(
+                f"{name}(): All tensors must have the same sparse and dense dimensions, but found {v.sparse_dim}, "
+                f"{v.ndim - v.sparse_dim} and {parts[0].sparse_dim}, {parts[0].ndim - parts[0].sparse_dim}"
+            )
+    return parts
+
+
+def _demand_equal_but(parts: Sequence[Coo], dim: int) -> None:
+    for v in parts:
+        for d in range(v.ndim):
+            if d != dim and v.shape[d] != parts[0].shape[d]:
+                raise RuntimeError(
+                    f"cat(): Sizes of tensors must match except in dimension {dim}, but got {list(v.shape)} and "
+                    f"{list(parts[0].shape)}"
+                )
+
+
+def _joined(parts: Sequence[Coo], dim: int) -> Tensor:
+    _demand_equal_but(parts, dim)
+    shape = list(parts[0].shape)
+    shape[dim] = sum([v.shape[dim] for v in parts])
+    if dim < parts[0].sparse_dim:
+        moved, offset = [], 0
+        for v in parts:
+            shift = np.zeros((v.sparse_dim, 1), np.int64)
+            shift[dim] = offset
+            moved.append(v.indices + put_on(shift, v.indices.device))
+            offset += v.shape[dim]
+        values = [v.values for v in parts]
+    else:
+        moved, values = [v.indices for v in parts], _padded(parts, dim)
+    within = all(v.within for v in parts)
+    return fresh(Coo(kernels.joined(*moved), kernels.appended(*values), shape, False, within))
+
+
+def _padded(parts: Sequence[Coo], dim: int) -> list[Tensor]:
+    """The values with zeros before and behind along a dense dimension."""
+    axis = dim - parts[0].sparse_dim + 1
+    lengths = [v.shape[dim] for v in parts]
+    out = []
+    for i, v in enumerate(parts):
+        sizes = [list(v.values.shape) for _ in range(2)]
+        sizes[0][axis], sizes[1][axis] = sum(lengths[:i]), sum(lengths[i + 1 :])
+        out.append(kernels.beside(v.values.new_zeros(sizes[0]), v.values, v.values.new_zeros(sizes[1]), axis))
+    return out
+
+
+@rule("cat")
+def _cat(ctx: Any, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    ctx.saves(_refused("cat", next(t for t in tensors if value(t) is not None)))
+    parts = _parts("cat", tensors)
+    return _joined(parts, wrap_dim(dim, parts[0].ndim))
+
+
+@rule("stack")
+def _stack(ctx: Any, tensors: Sequence[Tensor], dim: int) -> Tensor:
+    parts = _parts("stack", tensors)
+    dim = wrap_dim(dim, parts[0].ndim + 1)
+    ctx.saves(lambda grad: [grad.select(dim, i) for i in range(len(parts))])
+    return _joined([_unsqueezed(v, dim) for v in parts], dim)
+
+
+# -- reductions ------------------------------------------------------------------------------------------
+
+
+@rule("sum")
+def _sum(ctx: Any, self: Tensor, dtype: Any) -> Tensor:
+    shape, kind = tuple(self.shape), self.dtype
+    ctx.saves(lambda grad: [grad.to(kind).expand(shape)])
+    return value(self).values.sum(dtype=dtype)
+
+
+def sum_dims(ctx: Any, self: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The sum over some dimensions: dense where all sparse ones are among them."""
+    v, shape, mask = _only_coo("sum", self), tuple(self.shape), self.detach()
+    kept = [d for d in range(v.sparse_dim) if d not in dims]
+    n = v.sparse_dim
+
+    def back(grad: Tensor) -> list[Any]:
+        own = coalesced(as_coo(mask))
+        if value(grad) is None:
+            spread = [1 if d in dims else k for d, k in enumerate(shape)]
+            return [fresh(masked(grad.reshape(spread).expand(shape), own))]
+        g = coalesced(as_coo(grad))
+        axes = [d - n + 1 for d in dims if d >= n]
+        values = g.values
+        for a in axes:
+            values = values.unsqueeze(a)
+        keys = kernels.flat(g.indices, g.lengths())
+        rows = put_on(np.array(kept, np.int64), own.indices.device)
+        wanted = kernels.flat(own.indices.index_select(0, rows), tuple([shape[d] for d in kept]))
+        return [with_values(fresh(own), kernels.looked_up(keys, values, wanted).expand(own.values.shape).contiguous())]
+
+    ctx.saves(back)
+    v.demand_within()
+    axes = [d - n + 1 for d in dims if d >= n]
+    v = coalesced(v) if axes else v
+    values = v.values.sum(axes) if axes else v.values
+    rest = [k for d, k in enumerate(shape) if d not in dims]
+    if not kept:
+        return values.sum(0)
+    if len(kept) == n:
+        return fresh(Coo(v.indices, values, rest, v.coalesced))
+    rows = put_on(np.array(kept, np.int64), v.indices.device)
+    return fresh(coalesced(Coo(v.indices.index_select(0, rows), values, rest)))
+
+
+def _sum_over(self: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
+    t = self if dtype is None else self.to(dtype)
+    dims = [dim] if isinstance(dim, int) else list(dim or range(t.ndim))
+    dims = sorted([wrap_dim(d, t.ndim) for d in dims])
+    out = recorded("SumBackward1", lambda ctx, t: sum_dims(ctx, t, tuple(dims)), t)
+    for d in dims if keepdim else ():
+        out = out.unsqueeze(d)
+    return out
+
+
+COMPOSITES["sum.dim_IntList"] = _sum_over
+
+
+def softmax(ctx: Any, self: Tensor, dim: int, log: bool) -> Tensor:
+    """The softmax over the entries that there are along ``dim``."""
+    _only_coo("softmax", self)
+    t, dim = merged(self), wrap_dim(dim, self.ndim)
+    v = coo_of(t)
+    assert v is not None
+    if dim >= v.sparse_dim:
+        out = v.values.log_softmax(dim - v.sparse_dim + 1) if log else v.values.softmax(dim - v.sparse_dim + 1)
+        groups = None
+    else:
+        places, lengths = host(v.indices), list(v.shape[: v.sparse_dim])
+        others = tuple(np.delete(places, dim, 0))
+        flat = np.ravel_multi_index(others, np.delete(lengths, dim)) if others else np.zeros(v.nnz, np.int64)
+        groups = put_on(np.unique(flat, return_inverse=True)[1].reshape(-1), v.values.device)
+        out = (kernels.log_softmaxed if log else kernels.softmaxed)(v.values, groups, v.values)
+    result = with_values(t, out)
+
+    def back(grad: Tensor, result: Tensor) -> list[Any]:
+        own = coo_of(result)
+        assert own is not None
+        y, g = own.values, masked(grad, own).values
+
+        def total(x: Tensor) -> Tensor:
+            if groups is None:
+                return x.sum(dim - own.sparse_dim + 1, keepdim=True)
+            return kernels.group_sums(x, groups, y)
+
+        return [with_values(result, g - y.exp() * total(g) if log else y * (g - total(y * g)))]
+
+    ctx.saves(back, result.detach())
+    return result
+
+
+# -- copies ----------------------------------------------------------------------------------------------
+
+
+@rule("clone")
+def _clone(ctx: Any, self: Tensor, memory_format: Any) -> Tensor:
+    ctx.saves(lambda grad: [grad])
+    return copied(self)
+
+
+def copied(t: Tensor) -> Tensor:
+    """The same over copies of the parts."""
+    v = value(t)
+    if isinstance(v, Coo):
+        return fresh(Coo(v.indices.clone(), v.values.clone(), v.shape, v.coalesced, v.within))
+    assert isinstance(v, Compressed)
+    return fresh(Compressed(v.layout, v.compressed.clone(), v.plain.clone(), v.values.clone(), v.shape, v.within))
+
+
+def moved(t: Tensor, device: Any) -> Tensor:
+    """The tensor on another device."""
+
+    def f(ctx: Any, t: Tensor) -> Tensor:
+        here, v = t.device, value(t)
+        if device.type == "meta" or here.type == "meta":
+            raise unsupported("moving to meta: to", t)
+        ctx.saves(lambda grad: [grad.to(here)])
+        if isinstance(v, Coo):
+            parts = v.indices.to(device), v.values.to(device)
+            return fresh(Coo(*parts, v.shape, v.coalesced, v.within))
+        assert isinstance(v, Compressed)
+        parts = v.compressed.to(device), v.plain.to(device)
+        return fresh(Compressed(v.layout, *parts, v.values.to(device), v.shape, v.within))
+
+    return recorded("ToCopyBackward0", f, t)
+
+
+LAYER.moved = moved
+
+
+@rule("_to_copy")
+def _to_copy(ctx: Any, self: Tensor, dtype: Any) -> Tensor:
+    before = self.dtype
+    ctx.saves(lambda grad: [grad.to(before)])
+    return with_values(self, value(self).values.to(dtype or before, copy=True))

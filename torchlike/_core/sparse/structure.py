@@ -1,0 +1,120 @@
+"""What a sparse tensor looks like: coalescing, and conversion from one layout to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._core.conversion.convert import host
+from torchlike._core.sparse import kernels
+from torchlike._core.sparse.value import Compressed, Coo, put_on, value
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._executor import immediate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def zeros(shape: Sequence[int], like: Tensor) -> Tensor:
+    """Zeros of the dtype and on the device of ``like``."""
+    return put_on(np.zeros(shape, like.dtype.np), like.device) if like.device.type != "cpu" else fresh(
+        immediate.zeros(tuple(shape), like.dtype.np)
+    )  # fmt: skip
+
+
+def numbers(v: Coo) -> np.ndarray:
+    """The row-major number of each entry's place, on the host."""
+    indices = host(v.indices)
+    if not v.sparse_dim:
+        return np.zeros(indices.shape[1], np.int64)
+    if 0 in v.lengths():
+        return np.zeros(indices.shape[1], np.int64)
+    return np.ravel_multi_index(tuple(indices), v.lengths())
+
+
+def coalesced(v: Coo) -> Coo:
+    """The same with each place once, in order."""
+    if v.coalesced:
+        return v
+    v.demand_within()
+    if v.nnz < 2:
+        return Coo(v.indices, v.values, v.shape, True)
+    places, first, group = np.unique(numbers(v), return_index=True, return_inverse=True)
+    indices = put_on(host(v.indices)[:, first], v.indices.device)
+    if len(places) == v.nnz:
+        order = put_on(first, v.values.device)
+        return Coo(indices, v.values.index_select(0, order), v.shape, True)
+    groups = put_on(group.reshape(-1), v.values.device)
+    if v.values.dtype is dtypes.bool:
+        sums = kernels.summed(zeros((len(places), *v.values.shape[1:]), v.values.int()), groups, v.values.int()).bool()
+    else:
+        sums = kernels.summed(zeros((len(places), *v.values.shape[1:]), v.values), groups, v.values)
+    return Coo(indices, sums, v.shape, True)
+
+
+def dense(v: Coo) -> Tensor:
+    """All elements."""
+    v.demand_within()
+    values = v.values
+    if not v.sparse_dim:
+        return values.sum(0).to(values.dtype)
+    if values.dtype is dtypes.bool:
+        return kernels.added(zeros(v.shape, values.int()), v.indices, values.int(), 1).bool()
+    return kernels.added(zeros(v.shape, values), v.indices, values, 1)
+
+
+def as_coo(t: Tensor) -> Coo:
+    """The value of a sparse tensor as coordinates."""
+    v = value(t)
+    if isinstance(v, Coo):
+        return v
+    assert isinstance(v, Compressed)
+    v.demand_within()
+    rows = kernels.rows_of(v.compressed, v.plain)
+    pair = [rows, v.plain] if v.layout is sparse_csr else [v.plain, rows]
+    return Coo(kernels.stacked(*pair).long(), v.values, v.shape, v.layout is sparse_csr)
+
+
+def compress(v: Coo, layout: Any) -> Compressed:
+    """Coordinates of a matrix as compressed rows or columns."""
+    if layout is sparse_csr:
+        v = coalesced(v)
+        major, minor = v.indices[0], v.indices[1]
+        values, length = v.values, v.shape[0]
+    else:
+        assert layout is sparse_csc
+        turned = coalesced(Coo(v.indices.flip(0), v.values, tuple(v.shape)[1::-1]))
+        major, minor, values, length = turned.indices[0], turned.indices[1], turned.values, v.shape[1]
+    starts = np.searchsorted(host(major), np.arange(length + 1))
+    return Compressed(layout, put_on(starts.astype(np.int64), values.device), minor.clone(), values, v.shape)
+
+
+def like(v: Coo, t: Tensor) -> Tensor:
+    """``v`` as a tensor in the layout of ``t``."""
+    found = value(t)
+    return fresh(compress(v, found.layout) if isinstance(found, Compressed) else v)
+
+
+def to_sparse(t: Tensor, sparse_dim: int) -> Coo:
+    """The nonzero elements (or parts, along the first ``sparse_dim`` dimensions) of a dense tensor."""
+    there = host(t) != 0
+    if not t.ndim and not there:
+        return Coo(put_on(np.zeros((0, 0), np.int64), t.device), zeros((0,), t), (), True)
+    if sparse_dim < t.ndim:
+        there = there.any(axis=tuple(range(sparse_dim, t.ndim)))
+    places = np.stack(np.nonzero(there)) if sparse_dim else np.zeros((0, 1), np.int64)
+    indices = put_on(places.astype(np.int64), t.device)
+    values = kernels.taken(t, indices) if sparse_dim else t.unsqueeze(0)
+    return Coo(indices, values, tuple(t.shape), True)
+
+
+def masked(t: Tensor, mask: Coo) -> Coo:
+    """The elements of ``t``, dense or sparse, at the places of ``mask``."""
+    if value(t) is None:
+        mask.demand_within()
+        return Coo(mask.indices, kernels.taken(t, mask.indices), mask.shape, mask.coalesced)
+    own = coalesced(as_coo(t))
+    keys, wanted = kernels.flat(own.indices, own.lengths()), kernels.flat(mask.indices, mask.lengths())
+    return Coo(mask.indices, kernels.looked_up(keys, own.values, wanted), mask.shape, mask.coalesced)

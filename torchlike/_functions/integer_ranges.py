@@ -1,0 +1,58 @@
+"""The ranges of random integers: their checks, and how they reach kernels."""
+
+import jax
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.bits import X64
+
+_BITS = 64 if X64 else 32
+
+
+def largest(dtype):
+    """The largest integer up to which ``dtype`` holds all."""
+    if dtype.name == "bool":
+        return 1
+    if dtype.is_floating_point or dtype.is_complex:
+        return 2 ** (jax.numpy.finfo(dtype.np).nmant + 1)
+    return int(np.iinfo(dtype.np).max)
+
+
+def smallest(dtype):
+    """The smallest integer down to which ``dtype`` holds all."""
+    if dtype.name == "bool":
+        return 0
+    return -largest(dtype) if dtype.is_floating_point else int(np.iinfo(dtype.np).min)
+
+
+def span(name, low, high, dtype):
+    """(low, number of integers, whether it needs more than 32 bits), after the checks."""
+    if low >= high:
+        raise RuntimeError(f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if not (dtype.is_floating_point or dtype.is_complex):
+        for value, what in ((low, "from"), (high - 1, "to - 1")):
+            if not smallest(dtype) <= value <= largest(dtype):
+                raise RuntimeError(f"{what} is out of bounds for {dtype}: {name} got from={low}, to={high}")
+    return packed(low, high - low)
+
+
+def packed(low, span):
+    """(low, the number of integers as an int64 or None for 2**64 of them, whether it needs more than 32 bits)."""
+    if span == 2**_BITS:
+        return low, None, True
+    return low, span if span < 2 ** (_BITS - 1) else span - 2**_BITS, span >= 2**32
+
+
+def unpacked(packed):
+    """The number of integers, from how :func:`packed` passes it on."""
+    return 2**_BITS if packed is None else packed % 2**_BITS
+
+
+def random_range(dtype, low=0, high=None):
+    """What ``random_`` fills a tensor with, as :func:`packed`."""
+    if high is not None:
+        return span("random_", low, high, dtype)
+    if dtype.is_complex:
+        return 0, 1, False
+    top = largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
+    return packed(low, top + 1 - low)

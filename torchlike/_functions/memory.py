@@ -1,0 +1,92 @@
+"""Memory of tensors that other processes or devices could reach, and settings of old."""
+
+import warnings
+
+import torchlike._base.device as devices
+from torchlike._base.dtypes import TENSOR_TYPES
+from torchlike._base.once import warn_once
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.untyped_storage import demand_accelerator, untyped_storage
+from torchlike._decl.settings import set_default_dtype
+from torchlike._functions._install import function, method
+
+
+@method()
+def share_memory_(self):
+    """The tensor itself. Other processes get copies of it: what they change is not seen here (a warning says so).
+
+    >>> import torchlike as torch
+    >>> torch.ones(2).share_memory_().is_shared()  # doctest: +SKIP
+    True
+    """
+    warn_once(
+        "share_memory_(): torchlike sends copies of tensors to other processes; what one of them changes, the others "
+        "do not see. Send results back through a queue instead.",
+        stacklevel=3,
+    )
+    untyped_storage(self).share_memory_()
+    return self
+
+
+@method()
+def is_shared(self):
+    """Whether :meth:`share_memory_` was called for the tensor's memory, or it is not on the CPU."""
+    return self.device.type == "cuda" or untyped_storage(self).is_shared()
+
+
+@method()
+def pin_memory(self, device=None):
+    """The tensor itself where there is an accelerator, for which jax stages copies by itself.
+
+    RuntimeError where there is none, or the tensor is not on the CPU.
+    """
+    demand_accelerator()
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    untyped_storage(self)
+    return self
+
+
+@method()
+def is_pinned(self, device=None):
+    """False: jax stages its own copies."""
+    return False
+
+
+def _type_name(t):
+    return t.tensor_type if isinstance(t, type) and hasattr(t, "tensor_type") else t
+
+
+@function()
+def set_default_tensor_type(t, /):
+    """Set the default dtype, and the device of new tensors, from a tensor type such as ``torch.DoubleTensor``.
+
+    Deprecated, as in PyTorch. TypeError for types that are not floating, and for those of an absent device.
+
+    >>> import torchlike as torch
+    >>> torch.set_default_tensor_type("torch.FloatTensor")
+    """
+    name = _type_name(t)
+    parts = name.split(".") if isinstance(name, str) else []
+    place = parts[1] if len(parts) == 3 else "cpu"
+    dtype = TENSOR_TYPES.get(parts[-1]) if parts[:1] == ["torch"] else None
+    if dtype is None:
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    if not dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    if place != "cpu" and not devices.is_present(place):
+        raise TypeError(
+            f"type {name} not available. Torch not compiled with {place.upper()} enabled: jax has no such device here"
+        )
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives.",
+        UserWarning,
+        stacklevel=2,
+    )
+    set_default_dtype(dtype)
+    devices.set_default_device(None if place == "cpu" else place)
+
+
+Tensor.is_xla = property(lambda self: self.device.type in ("tpu", "xla"))
+Tensor.is_ipu = Tensor.is_mtia = Tensor.is_maia = property(lambda self: False)

@@ -1,0 +1,135 @@
+"""``torch.sparse``: functions whose gradients have the places of their sparse arguments only."""
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from torchlike._base.dims import wrap_dim
+from torchlike._base.dtypes import dtype as DType
+from torchlike._core.conversion.convert import host
+from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.overrides.torch_function import publish as _publish
+from torchlike._core.sparse import products, shapes, structure
+from torchlike._core.sparse.arithmetic import with_values
+from torchlike._core.sparse.rules import recorded
+from torchlike._core.sparse.value import Compressed, coo_of, layout_name, put_on, unsupported, value
+from torchlike._core.tensor.tensor import Tensor
+
+
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
+    """The product of matrices, ``mat1`` or both sparse; the gradient of a sparse one has its places only.
+
+    Args:
+        mat1, mat2: [n, m] and [m, k]. The result is sparse if both are.
+
+    Raises:
+        RuntimeError: sizes or dtypes that do not fit. NotImplementedError: another ``reduce`` than ``"sum"``.
+
+    >>> import torchlike as torch
+    >>> torch.sparse.mm(torch.eye(2).to_sparse(), torch.ones(2, 1))
+    tensor([[1.],
+            [1.]])
+    """
+    if reduce != "sum":
+        raise NotImplementedError(f"torch.sparse.mm(): reduce={reduce!r} is not supported, only 'sum'")
+    if value(mat1) is not None and value(mat2) is not None:
+        node = "SparseSparseMatmulBackward0"
+        return recorded(node, products.sparse_matmul, mat1, mat2)
+    if value(mat1) is None:
+        return FUNCTIONS["mm"](mat1, mat2)
+    base = structure.zeros((mat1.shape[0], mat2.shape[-1]), mat2)
+    return recorded("SparseAddmmBackward0", products.sparse_addmm, base, mat1, mat2, 0, 1)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    """``beta * mat + alpha * (mat1 @ mat2)`` with ``mat1`` sparse, whose gradient has its places only."""
+    return recorded("SparseAddmmBackward0", products.sparse_addmm, mat, mat1, mat2, beta, alpha)
+
+
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """The sum of a tensor of layout ``torch.sparse_coo``, over all or some dimensions; its gradient is sparse.
+
+    The result is dense where all sparse dimensions are summed, else sparse.
+
+    >>> import torchlike as torch
+    >>> torch.sparse.sum(torch.eye(2).to_sparse())
+    tensor(2.)
+    """
+    if dim is None:
+        return input.coalesce().values().sum(dtype=dtype)
+    if coo_of(input) is None:
+        raise unsupported("torch.sparse.sum over dimensions", input)
+    t = input if dtype is None else input.to(dtype)
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    if not dims:
+        raise RuntimeError("torch.sparse.sum: dim of input tensor cannot be empty")
+    wrapped = builtins.sum([[wrap_dim(d, t.ndim)] for d in dims], [])
+    if len(set(wrapped)) < len(wrapped):
+        raise RuntimeError(f"dim {wrapped[0]} appears multiple times in the list of dims")
+    return recorded("SparseSumBackward0", lambda ctx, t: shapes.sum_dims(ctx, t, tuple(sorted(wrapped))), t)
+
+
+def _softmax(name: str, input: Tensor, dim: int, dtype: DType | None, log: bool) -> Tensor:
+    if value(input) is None:
+        raise RuntimeError(f"{name}: expected a sparse tensor, got one of layout torch.strided")
+    t = input if dtype is None else input.to(dtype)
+    node = "SparseLogSoftmaxBackward0" if log else "SparseSoftmaxBackward0"
+    return recorded(node, lambda ctx, t: shapes.softmax(ctx, t, dim, log), t)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The softmax along ``dim`` over the entries of a tensor of layout ``torch.sparse_coo``; the rest is as -inf."""
+    return _softmax("softmax", input, dim, dtype, False)
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The logarithm of :func:`softmax`."""
+    return _softmax("log_softmax", input, dim, dtype, True)
+
+
+def sampled_addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0, out: Tensor | None = None
+) -> Tensor:
+    """``beta * input + alpha * (mat1 @ mat2)`` at the places of ``input``, a matrix of layout ``torch.sparse_csr``."""
+    v = value(input)
+    if not isinstance(v, Compressed):
+        raise RuntimeError(f"sampled_addmm: Expected self to have layout SparseCsr, got {layout_name(input)}")
+    if out is not None:
+        raise NotImplementedError("sampled_addmm(): out= is not supported for sparse tensors")
+    if any([t.requires_grad for t in (input, mat1, mat2)]):
+        raise NotImplementedError("sampled_addmm(): gradients are not supported; multiply and use sparse_mask()")
+    product = products.masked_product(mat1, mat2, input).values()
+    return with_values(input, v.values.mul(beta) + product.mul(alpha))
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Any = None) -> Tensor:
+    """A sparse matrix with the rows of ``diagonals`` on the diagonals ``offsets``; element j is in column j."""
+    rows = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
+    numbers = host(offsets).reshape(-1)
+    if len(numbers) != rows.shape[0]:
+        raise RuntimeError(
+            f"Number of diagonals ({rows.shape[0]}) does not match the number of offsets ({len(numbers)})"
+        )
+    if len(set(numbers.tolist())) != len(numbers):
+        raise RuntimeError(f"Offset tensor contains duplicate values: {numbers.tolist()}")
+    places = [
+        (i, j - int(k), j)
+        for i, k in enumerate(numbers)
+        for j in range(min(rows.shape[1], shape[1]))
+        if 0 <= j - int(k) < shape[0]
+    ]
+    found = np.array(places, np.int64).reshape(-1, 3).T
+    values = rows[put_on(found[0], rows.device), put_on(found[2], rows.device)]
+    t = FUNCTIONS["sparse_coo_tensor"](put_on(found[1:], rows.device), values, shape)
+    return t if layout is None else t.to_sparse(layout=layout)
+
+
+def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
+    """NotImplementedError: use ``torch.linalg.solve(input.to_dense(), other)``."""
+    raise NotImplementedError("torch.sparse.spsolve() is not supported; use torch.linalg.solve(A.to_dense(), b)")
+
+
+_NAMES = ("addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve", "sum")
+globals().update(_publish("torch.sparse", {name: globals()[name] for name in _NAMES}))
