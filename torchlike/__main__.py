@@ -20,12 +20,15 @@ Script = tuple[CodeType, ModuleType, str]
 USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
+       python -m torchlike run --nproc N [OPTIONS] SCRIPT [ARGS ...]
        python -m torchlike explain NAME ...
        python -m torchlike conventions report|derive|kinks|diff ...
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
 tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchlike and jax are left out of
 tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
+With --nproc N the script runs in N processes, for torch.distributed; the options are those of torchrun, and
+`run --nproc 1 --help` shows them.
 explain shows what the declaration of an operator says, such as `amax`.
 conventions compares PyTorch's derivatives with JAX's; `conventions -h` says how.
 """
@@ -40,6 +43,8 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_module(name), rest)
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
+        case ["run", option, *_] if option.startswith("--"):
+            importlib.import_module("torchlike.distributed.run").main(arguments[1:])
         case ["explain", *names] if names:
             explain(names)
         case ["conventions", *rest]:
@@ -63,6 +68,8 @@ def explain(names: list[str]) -> None:
 def run(prepare: Callable[[], Script], arguments: list[str]) -> None:
     """Execute a program as `__main__`, which it stays, as its atexit functions and pickles expect."""
     install_as_torch()
+    if "TORCHLIKE_SERVICE" in os.environ:  # a launcher has started this process
+        importlib.import_module("torchlike.distributed.distributed_c10d").join_launched()
     sys.argv[1:] = arguments
     try:
         code, program, sys.argv[0] = prepare()
