@@ -300,11 +300,6 @@ def test_embedding_of_given_rows():
     assert ours.weight.shape == theirs.weight.shape
 
 
-def test_sparse_gradients_are_refused():
-    with pytest.raises(NotImplementedError, match="sparse"):
-        torchlike.nn.Embedding(4, 3, sparse=True)(to_ours(INDEX % 4))
-
-
 def test_parameters_start_as_in_pytorch():
     m = torchlike.nn.Linear(100, 300)
     for p in m.parameters():

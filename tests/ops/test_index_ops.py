@@ -297,10 +297,3 @@ ERRORS = [
 @pytest.mark.parametrize(("f", "match"), ERRORS)
 def test_errors(f, match):
     check_error(f, X, match=match)
-
-
-def test_sparse_gradients_are_refused():
-    with pytest.raises(NotImplementedError, match="sparse"):
-        torchlike.embedding(torchlike.ones(2, 2), torchlike.tensor([0]), sparse=True)
-    with pytest.raises(NotImplementedError, match="sparse"):
-        torchlike.gather(torchlike.ones(2, 2), 0, torchlike.tensor([[0]]), sparse_grad=True)

@@ -243,3 +243,29 @@ def test_zero_grad():
         return p.grad
 
     same(f)
+
+
+@cases(
+    *[
+        lambda t, f=f: [
+            v := leaf(t.arange(1.0, 5.0)),
+            x := t.sparse_coo_tensor([[0, 1, 1, 0], [2, 0, 0, 1]], v, (2, 3)),
+            (f(t, x).square() * t.arange(1.0, 3.0)[:, None]).sum().backward(),
+            v.grad,
+        ][3]
+        for f in (
+            lambda t, x: x.to_dense(), lambda t, x: t.sparse.mm(x, M(t)), lambda t, x: x @ M(t),
+            lambda t, x: (x * D(t)).to_dense(), lambda t, x: (2 * x - x / 4).to_dense(),
+            lambda t, x: x.abs().to_dense(),
+            lambda t, x: t.sparse.mm(x, M(t)) * t.sparse.mm(x, t.ones(3, 1)), lambda t, x: x.coalesce().to_dense(),
+            lambda t, x: t.sparse.sum(x, 1).to_dense()[:, None], lambda t, x: t.sparse.softmax(x, 1).to_dense(),
+            lambda t, x: t.addmm(t.ones(2, 4), x, M(t)), lambda t, x: x.t().to_dense().T,
+            lambda t, x: (x * x).to_dense(),
+            lambda t, x: x.to_sparse_csr().to_dense(), lambda t, x: x.to_sparse_csr() @ M(t), lambda t, x: D(t) + x,
+            lambda t, x: x.sparse_mask(S(t)).to_dense(), lambda t, x: (x + x.coalesce()).to_dense(),
+            lambda t, x: t.stack([x, x]).to_dense()[1], lambda t, x: (-x).to_dense(), lambda t, x: (x**2).to_dense(),
+        )
+    ]
+)  # fmt: skip
+def test_values_that_share_a_place(f):
+    same(f)

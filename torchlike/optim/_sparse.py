@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlike._core.sparse.value import coo_of, unsupported
+from torchlike._core.sparse.value import coo_of, layout_name
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, strided, value_of
 from torchlike._executor import fused
@@ -25,7 +25,9 @@ def advance(
     for grad in [p.grad for p in params] if given is None else given:
         v = coo_of(grad)
         if v is None:
-            raise unsupported("a step by such a gradient: step", grad)
+            raise RuntimeError(
+                f"a step by a sparse gradient expected sparse coordinate tensor layout but got {layout_name(grad)}"
+            )
         v.demand_within()
         grads.append((value_of(v.indices), value_of(v.values)))
     values, old = [value_of(p) for p in params], [tuple([value_of(t) for t in s]) for s in states]

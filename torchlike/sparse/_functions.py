@@ -10,6 +10,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.dtypes import dtype as DType
 from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.sparse import products, shapes, structure
 from torchlike._core.sparse.arithmetic import with_values
 from torchlike._core.sparse.rules import recorded
@@ -128,3 +129,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
     """NotImplementedError: use ``torch.linalg.solve(input.to_dense(), other)``."""
     raise NotImplementedError("torch.sparse.spsolve() is not supported; use torch.linalg.solve(A.to_dense(), b)")
+
+
+_NAMES = ("addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve", "sum")
+globals().update(_publish("torch.sparse", {name: globals()[name] for name in _NAMES}))

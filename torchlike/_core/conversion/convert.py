@@ -44,7 +44,7 @@ def place(value: Any, device: Device | None) -> Any:
     target = devices.jax_device(device)
     if isinstance(value, jax.Array | Pending):
         return value if value.devices() == {target} else jax.device_put(settled(value), target)
-    return uploaded(value, target if target != jax.devices()[0] else None)
+    return uploaded(value, None if target is devices.first() else target)
 
 
 def _finished(value: Any, device: DeviceLike, requires_grad: bool) -> Tensor:
@@ -304,6 +304,8 @@ def from_ufunc(t: Tensor, array: Any, context: Any = None, return_scalar: bool =
 
 def jax_array(t: Tensor) -> jax.Array:
     """The value as a ``jax.Array``, without a copy (later in-place changes of the tensor do not reach it)."""
+    if isinstance(t._storage.value, SparseValue):
+        raise TypeError(f"jax() is not supported for tensors of layout {t.layout}; use .to_dense().jax()")
     return array_of(t)
 
 

@@ -12,9 +12,14 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.construction import assembled
 from torchlike._core.sparse.rules import rule
-from torchlike._core.sparse.value import Coo, put_on
+from torchlike._core.sparse.value import Coo, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY
+
+
+def _demand_dense(name: str, *tensors: Tensor) -> None:
+    if any(value(t) is not None for t in tensors):
+        raise unsupported(name, *tensors)
 
 
 @rule("embedding")
@@ -22,6 +27,7 @@ def _embedding(
     ctx: Any, weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, sparse: bool
 ) -> Tensor:
     shape = tuple(weight.shape)
+    _demand_dense("embedding", weight, indices)
 
     def back(grad: Tensor, indices: Tensor) -> list[Any]:
         if scale_grad_by_freq:
@@ -41,6 +47,7 @@ def _embedding(
 @rule("gather")
 def _gather(ctx: Any, self: Tensor, index: Tensor, dim: int, sparse_grad: bool) -> Tensor:
     shape, axis = tuple(self.shape), wrap_dim(dim, self.ndim)
+    _demand_dense("gather", self, index)
 
     def back(grad: Tensor, index: Tensor) -> list[Any]:
         if not shape:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.arithmetic import _conjugate, with_values
+from torchlike._core.sparse.arithmetic import _conjugate, merged, with_values
 from torchlike._core.sparse.rules import COMPOSITES, rule
 from torchlike._core.sparse.structure import as_coo, coalesced, like, zeros
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
@@ -202,9 +202,10 @@ def sparse_addmm(ctx: Any, self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, 
 
 def masked_product(left: Tensor, right: Tensor, mask: Tensor) -> Tensor:
     """The elements of ``left @ right``, of dense matrices, at the places of ``mask``."""
+    mask = merged(mask)  # a gradient at a place is that of all values that share it
     v = as_coo(mask)
     if left.requires_grad or right.requires_grad:
-        return (left @ right).sparse_mask(mask if coo_of(mask) is None or coo_of(mask).coalesced else mask.coalesce())
+        return (left @ right).sparse_mask(mask)
     return with_values(mask, kernels.inner(left, right, v.indices))
 
 

@@ -126,14 +126,14 @@ class Tensor(TensorBase):
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dimension."""
-        if self.layout is sparse_coo:
+        if LAYER.used and self.layout is sparse_coo:
             strides: tuple[int, ...] = (0,) * self.ndim
         else:
             strides = tuple(self._layout.strides)
         return strides if dim is None else strides[wrap_dim(_index(dim), len(strides))]
 
     def storage_offset(self) -> int:
-        return 0 if self.layout is not strided else self._layout.offset
+        return 0 if LAYER.used and self.layout is not strided else self._layout.offset
 
     def dim(self) -> int:
         return self.ndim
@@ -155,7 +155,7 @@ class Tensor(TensorBase):
 
     @property
     def nbytes(self) -> int:
-        if self.layout is sparse_coo:
+        if LAYER.used and self.layout is sparse_coo:
             raise RuntimeError(
                 "nbytes is not defined for sparse tensors; add those of the indices and of the values, or multiply "
                 "numel() by element_size() for the size of the equivalent dense tensor"

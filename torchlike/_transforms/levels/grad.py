@@ -204,7 +204,7 @@ class GradLevel(Level):
     def taken(self, out: Any) -> Any:
         """Results of a call that nothing below needs to see, as tensors of this level."""
         if out.__class__ is Tensor:
-            if out._edge is not None and out._edge[0].plan.apart:
+            if out._edge is not None and isinstance(out._edge[0], OpNode) and out._edge[0].plan.apart:
                 self.own_kept(out)
             return self.adopt(out)
         for t in _list(out):

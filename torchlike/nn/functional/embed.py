@@ -109,9 +109,10 @@ def embedding_bag(
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
-    if scale_grad_by_freq or sparse:
-        name = "sparse" if sparse else "scale_grad_by_freq"
-        raise NotImplementedError(f"embedding_bag(): {name}=True is not supported by torchlike")
+    if scale_grad_by_freq:
+        raise NotImplementedError("embedding_bag(): scale_grad_by_freq=True is not supported by torchlike")
+    if sparse and padding_idx is not None:
+        raise NotImplementedError("embedding_bag(): sparse=True with padding_idx is not supported by torchlike")
     if factors is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
@@ -124,4 +125,7 @@ def embedding_bag(
         bool(include_last_offset),
         _padding("embedding_bag", padding_idx, weight),
     )
+    if sparse and weight.requires_grad:  # bags of rows that were looked up, whose gradient is that of a look-up
+        weight = call(lookup, (weight, indices), (-1, False, True))
+        indices = arange(0, indices.numel(), dtype=indices.dtype, device=indices.device)
     return call(ops.embedding_bag, (weight, indices, offsets, factors), static)

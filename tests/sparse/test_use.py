@@ -1,0 +1,235 @@
+"""Sparse tensors in programs: graph networks, modules, compiled functions, transforms, threads, hooks."""
+
+import copy
+import io
+import threading
+
+import numpy as np
+import pytest
+import torch
+from both import agree
+from sparse_kit import M, S, U, cases, leaf, same
+
+import torchlike
+
+EDGES = np.random.default_rng(0).integers(0, 12, (2, 40))
+
+
+def graph(t, weights=None):
+    """A normalised adjacency matrix of 12 nodes."""
+    weights = t.linspace(0.1, 1.0, 40, dtype=t.float64) if weights is None else weights
+    return t.sparse_coo_tensor(t.tensor(EDGES), weights, (12, 12))
+
+
+def network(t):
+    class Convolution(t.nn.Module):
+        def __init__(self, n, m):
+            super().__init__()
+            self.weight = t.nn.Parameter(t.linspace(-1, 1, n * m, dtype=t.float64).reshape(n, m))
+            self.bias = t.nn.Parameter(t.zeros(m, dtype=t.float64))
+
+        def forward(self, x, adj):
+            return t.spmm(adj, t.mm(x, self.weight)) + self.bias
+
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Convolution(5, 4), Convolution(4, 3)
+
+        def forward(self, x, adj):
+            return t.log_softmax(self.second(t.relu(self.first(x, adj)), adj), 1)
+
+    return Net()
+
+
+@pytest.mark.parametrize("prepare", [lambda a: a, lambda a: a.coalesce(), lambda a: a.to_sparse_csr(), lambda a: a.t()])
+def test_graph_convolution(prepare):
+    def f(t):
+        net, adj, x = network(t), prepare(graph(t)), t.linspace(-1, 1, 60, dtype=t.float64).reshape(12, 5)
+        opt, losses = t.optim.Adam(net.parameters(), lr=0.1), []
+        for _ in range(4):
+            opt.zero_grad()
+            loss = t.nn.functional.nll_loss(net(x, adj), t.arange(12) % 3)
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+        return losses, net.first.weight.detach()
+
+    agree(f)
+
+
+def test_graph_attention():
+    """Attention over edges, as PyTorch's examples of graph attention networks compute it."""
+
+    def f(t):
+        h = leaf(t.linspace(-1, 1, 36, dtype=t.float64).reshape(12, 3))
+        a = leaf(t.linspace(-1, 1, 6, dtype=t.float64))
+        edges = t.tensor(EDGES)
+        scores = t.exp(-t.nn.functional.leaky_relu(t.cat([h[edges[0]], h[edges[1]]], 1) @ a, 0.2))
+        adj = t.sparse_coo_tensor(edges, scores, (12, 12))
+        sums = t.sparse.mm(adj, t.ones(12, 1, dtype=t.float64)) + 1e-3
+        out = t.nn.functional.elu(t.sparse.mm(adj, h) / sums)
+        out.square().sum().backward()
+        shown = out.detach(), h.grad, a.grad, t.sparse.softmax(adj.detach(), 1).to_dense()
+        return [x.round(decimals=8) + 0.0 for x in shown]
+
+    agree(f)
+
+
+def module(t):
+    m = t.nn.Module()
+    m.register_buffer("adj", U(t))
+    m.weight = t.nn.Parameter(S(t))
+    return m
+
+
+@cases(
+    lambda t: dict(module(t).state_dict()),
+    lambda t: [m := module(t), m.load_state_dict(module(t).state_dict()), m.adj][2],
+    lambda t: [m := module(t).double(), m.adj, m.weight][1:],
+    lambda t: copy.deepcopy(module(t).adj),
+    lambda t: list(module(t).parameters()),
+    lambda t: t.nn.Sequential(t.nn.Linear(3, 2, bias=False))[0].weight.new_zeros(2, layout=t.sparse_coo),
+)
+def test_modules(f):
+    same(f)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags(mode):
+    def f(t):
+        bag = t.nn.EmbeddingBag(5, 2, sparse=True, mode=mode)
+        with t.no_grad():
+            bag.weight.copy_(t.arange(10.0).reshape(5, 2))
+        out = bag(t.tensor([1, 2, 1, 4]), t.tensor([0, 3]))
+        (out * t.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        return out.detach(), bag.weight.grad.coalesce()
+
+    same(f)
+
+
+@pytest.mark.parametrize("make", [S, lambda t: S(t).to_sparse_csr()])
+def test_compiled(make):
+    """A compiled function ends the program where it meets a sparse tensor; other tensors give other results."""
+    f = torchlike.compile(lambda a, b: (a @ (b * 2)).relu() + a._nnz() if a.is_sparse else (a @ b) * a.shape[0])
+    m = M(torchlike)
+    eager = lambda a, b: (a @ (b * 2)).relu() + a._nnz() if a.is_sparse else (a @ b) * a.shape[0]  # noqa: E731
+    for a in (make(torchlike), make(torchlike) * 3, U(torchlike), m.new_ones(2, 3)):
+        assert torchlike.equal(f(a, m), eager(a, m))
+        assert torchlike.equal(f(a, m + 1), eager(a, m + 1))
+
+
+def test_compiled_closure_sees_a_change():
+    adj = S(torchlike)
+    f = torchlike.compile(lambda b: torchlike.spmm(adj, b).sum())
+    before = f(M(torchlike)).item()
+    adj.mul_(2)
+    assert f(M(torchlike)).item() == 2 * before
+    adj._values().mul_(2)
+    assert f(M(torchlike)).item() == 4 * before
+    with pytest.raises(Exception, match="sparse"):
+        torchlike.compile(lambda a, b: a @ b, fullgraph=True)(adj, M(torchlike))
+
+
+def test_compiled_look_up():
+    e = torchlike.nn.Embedding(4, 2, sparse=True)
+    torchlike.compile(lambda i: e(i).sum())(torchlike.tensor([1, 2])).backward()
+    assert e.weight.grad.is_sparse
+    assert e.weight.grad.to_dense().tolist() == [[0, 0], [1, 1], [1, 1], [0, 0]]
+
+
+def test_transforms():
+    s, b = S(torchlike), torchlike.rand(3, 2)
+    got = torchlike.func.grad(lambda b: (s @ b).tanh().sum())(b)
+    assert torchlike.allclose(got, torchlike.func.grad(lambda b: (s.to_dense() @ b).tanh().sum())(b))
+    for refused in (
+        lambda: torchlike.vmap(lambda b: s @ b)(torchlike.ones(2, 3, 2)),
+        lambda: torchlike.func.jvp(lambda b: s @ b, (b,), (b,)),
+        lambda: torchlike.func.grad(lambda a: a.to_dense().sum())(s),
+        lambda: torchlike.func.jacrev(torchlike.func.grad(lambda b: (s @ b).tanh().sum()))(b),
+    ):
+        with pytest.raises(NotImplementedError, match="sparse"):
+            refused()
+
+
+def test_autocast_and_modes():
+    def f(t):
+        with t.inference_mode():
+            inside = S(t) @ M(t)
+        with t.no_grad():
+            second = leaf(S(t)) @ M(t)
+        return inside, second, second.requires_grad, inside.is_inference()
+
+    same(f)
+    with torchlike.autocast("cpu", dtype=torchlike.bfloat16):
+        assert (S(torchlike) @ M(torchlike)).dtype is torchlike.bfloat16
+
+
+def test_threads():
+    """Graphs and sparse gradients of threads side by side."""
+    results = {}
+
+    def work(i):
+        e = torchlike.nn.Embedding(6, 2, sparse=True)
+        with torchlike.no_grad():
+            e.weight.fill_(float(i))
+        opt = torchlike.optim.SparseAdam(e.parameters(), lr=0.1)
+        for k in range(5):
+            opt.zero_grad()
+            (e(torchlike.tensor([i, i, k])) ** 2).sum().backward()
+            opt.step()
+        results[i] = e.weight.detach().numpy()
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    alone, together = dict(results), results
+    for i in range(4):
+        results = {}
+        together = results
+        work(i)
+        np.testing.assert_allclose(together[i], alone[i], rtol=1e-6)
+
+
+def test_optimizer_state_in_files():
+    """A SparseAdam's state goes on in the other library."""
+
+    def start(t, state=None):
+        e = t.nn.Embedding(4, 2, sparse=True)
+        with t.no_grad():
+            e.weight.copy_(t.arange(8.0).reshape(4, 2))
+        opt = t.optim.SparseAdam(e.parameters(), lr=0.1)
+        if state is not None:
+            state.seek(0)
+            opt.load_state_dict(t.load(state))
+        (e(t.tensor([1, 3])) ** 2).sum().backward()
+        opt.step()
+        return e, opt
+
+    for ours, theirs in ((torchlike, torch), (torch, torchlike)):
+        file = io.BytesIO()
+        ours.save(start(ours)[1].state_dict(), file)
+        assert repr(start(theirs, file)[0].weight) == repr(start(ours, file)[0].weight)
+
+
+def test_steady_loops_compile_nothing(monkeypatch):
+    """Other words of the same number, with other repetitions, need no new program."""
+    e = torchlike.nn.Embedding(50, 4, sparse=True)
+    opt = torchlike.optim.SparseAdam(e.parameters(), lr=0.1)
+
+    def step(words):
+        opt.zero_grad()
+        e(torchlike.tensor(words)).square().sum().backward()
+        opt.step()
+
+    for k in range(70):
+        step([k % 50, 1, 2, 3])
+    import jax._src.compiler as compiler  # the one door of all compilations
+
+    counted = []
+    before = compiler.backend_compile_and_load if hasattr(compiler, "backend_compile_and_load") else None
+    if before is not None:
+        monkeypatch.setattr(compiler, "backend_compile_and_load", lambda *a, **k: counted.append(1) or before(*a, **k))
+    for k in range(10):
+        step([k, k, k, k % 2])
+    assert not counted
