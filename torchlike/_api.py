@@ -12,6 +12,7 @@ import torchlike._functions.indexing
 import torchlike._functions.info
 import torchlike._functions.like
 import torchlike._functions.linalg
+import torchlike._functions.lobpcg
 import torchlike._functions.loops
 import torchlike._functions.memory
 import torchlike._functions.operators

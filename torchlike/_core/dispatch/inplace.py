@@ -165,15 +165,15 @@ _UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_
 _READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
 
 
-def demand_same_or_apart(name: str, target: Tensor, x: Tensor) -> None:
-    """Refuse an operand that shares a part of the written memory, where both fill one block of it."""
+def demand_same_or_apart(name: str, target: Tensor, x: Tensor, apart: bool = False) -> None:
+    """Refuse an operand that shares a part of the written memory (or all: ``apart``), where both fill one block."""
     a, b = target._layout, x._layout
     if not (is_dense(a) and is_dense(b)):
         return
     first, second = target.itemsize, x.itemsize
     start, other = a.offset * first, b.offset * second
     end, other_end = start + numel(a.shape) * first, other + numel(b.shape) * second
-    if (start, end) == (other, other_end) and a.strides == b.strides:
+    if (start, end) == (other, other_end) and a.strides == b.strides and not apart:
         return
     if start < other_end and other < end:
         raise RuntimeError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
@@ -20,7 +22,6 @@ from torchlike._executor.level import LevelValue
 
 if TYPE_CHECKING:
     import jax
-    import numpy as np
 
     from torchlike._core.typed import Inputs, Shape
     from torchlike._decl.derive import Kernel
@@ -64,6 +65,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     finally:
         state.grad = before
     results = tuple(got) if isinstance(got, tuple) else (got,)
+    for r, o in zip(results, outs, strict=True):
+        _demand_dtype(op, value_of(r), o)
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
         resized = tuple(o.shape) != v.shape
@@ -86,9 +89,38 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
     """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
     for o in outs:
         demand_distinct(op.name, o)
-        for x in tensors if op.pointwise else ():
-            if x._storage is o._storage and x is not o:
-                demand_same_or_apart(op.name, o, x)
+        apart = not _APART.isdisjoint(_names(op))
+        for x in tensors if op.pointwise or apart else ():
+            if x._storage is o._storage and (apart or x is not o):
+                demand_same_or_apart(op.name, o, x, apart)
+
+
+# What PyTorch computes into the output while it reads the inputs, and what it does not cast.
+_APART = frozenset("cat gather index_select kthvalue _masked_select max.dim min.dim mode scatter take".split())
+_EXACT = frozenset(
+    """
+aminmax argmax argmin gather hash_tensor index_select kthvalue max.dim median median.dim min.dim mode nanmedian
+nanmedian.dim scatter sort take topk
+""".split()
+)
+_IN_CPP = {
+    "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
+    "uint8": "unsigned char", "int8": "signed char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def _names(op: Kernel) -> tuple[str, str]:
+    """The name of an operator without its overload, and with it."""
+    schema = op.declaration.schema
+    return op.name, op.name if schema is None else schema.full_name
+
+
+def _demand_dtype(op: Kernel, value: Any, out: Tensor) -> None:
+    """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
+    if not _EXACT.isdisjoint(_names(op)) and value.dtype != out.dtype.np:
+        wanted, got = (_IN_CPP.get(np.dtype(d).name, np.dtype(d).name) for d in (value.dtype, out.dtype.np))
+        raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({op.name})")
 
 
 def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
