@@ -1,4 +1,4 @@
-"""``torch.distributed`` and ``DistributedDataParallel`` with one process, as PyTorch's; more are refused."""
+"""``torch.distributed`` and ``DistributedDataParallel`` with one process, as PyTorch's. tests/distributed has more."""
 
 import contextlib
 import copy
@@ -124,7 +124,7 @@ def test_ways_to_tell_that_there_is_one(url, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["arguments", "environment", "no group"])
-def test_more_processes_are_refused_by_name(how, monkeypatch):
+def test_more_processes_come_before_the_first_computation(how, monkeypatch):
     for name, value in (ENVIRONMENT | {"WORLD_SIZE": "2"}).items():
         monkeypatch.setenv(name, value)
     calls = {
@@ -132,7 +132,11 @@ def test_more_processes_are_refused_by_name(how, monkeypatch):
         "environment": lambda: torchlike.distributed.init_process_group("gloo"),
         "no group": lambda: torchlike.nn.parallel.DistributedDataParallel(torchlike.nn.Linear(1, 1)),
     }
-    with pytest.raises(NotImplementedError, match="with 2 processes is not supported"):
+    torchlike.ones(1).sum().item()
+    kind, message = {
+        "no group": (ValueError, "has not been initialized.*a launcher has started 2 processes"),
+    }.get(how, (RuntimeError, "with 2 processes must come before the first tensor is computed"))
+    with pytest.raises(kind, match=message):
         calls[how]()
     assert not torchlike.distributed.is_initialized()
 
@@ -180,6 +184,14 @@ def test_collectives_that_are_refused(name):
     agree(run)
     with started(torchlike) as d, pytest.raises(Exception, match=message):
         call(torchlike, d)
+
+
+@pytest.mark.parametrize("op, dtype", [("AVG", "int64"), ("AVG", "bool"), ("BOR", "float32"), ("BAND", "bfloat16")])
+def test_operators_without_meaning(op, dtype):
+    """PyTorch's gloo finds out in a thread of its own."""
+    x = torchlike.ones(2, dtype=getattr(torchlike, dtype))
+    with started(torchlike) as d, pytest.raises(RuntimeError, match=f"{op} needs .*, got torch.{dtype}"):
+        d.all_reduce(x, getattr(d.ReduceOp, op))
 
 
 def test_an_operator_in_words():
@@ -330,8 +342,6 @@ def test_deprecated_options(options):
 def test_options_that_are_not_supported(name):
     with pytest.raises(NotImplementedError, match=rf"DistributedDataParallel\({name}=\) is not supported"):
         wrap(torchlike, network(torchlike), **{name: 1})
-    with pytest.raises(NotImplementedError, match="register_comm_hook is not supported"):
-        wrap(torchlike, network(torchlike)).register_comm_hook(None, print)
 
 
 def test_a_process_needs_no_group():

@@ -220,6 +220,12 @@ def _absent(d: device, platform: str | None, count: int) -> str:
 
 
 @cache
+def first() -> jax.Device:
+    """The device on which jax computes by default: with several processes this one's first, not that of all."""
+    return jax.local_devices()[0]
+
+
+@cache
 def from_jax(jax_dev: jax.Device) -> device:
     """The device of a jax device. The first CPU has no index, as in PyTorch."""
     kind = _TYPE_OF_PLATFORM.get(jax_dev.platform)

@@ -280,7 +280,11 @@ def unpacked(value: tuple[Any, ...]) -> Code:
     skeleton, outs, kept, binary = value
     if b"lapack_" in binary:
         lapack._lapack.initialize()  # which lowering does otherwise
-    executable = _device().client.deserialize_executable(binary, executable_devices=_devices())
+    executable = _device().client.deserialize_executable(
+        binary,
+        executable_devices=_devices(),
+        compile_options=_options(()),  # another process had another device
+    )
     return Code(executable, skeleton, kinds(outs), kept)
 
 

@@ -102,7 +102,7 @@ def draw(name, generator, device=None, sample=None):
                 f"tensor on {device}; make the generator with torch.Generator('{device.type}')"
             )
         target = devices.jax_device(device)
-        if target == jax.devices()[0]:
+        if target is devices.first():
             target = None
     if sample is not None and from_torch(source, device):
         with source._lock:

@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,20 +18,20 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 }
 
 
-class Table:
+class Table(ABC):
     """A title, the names of the columns and rows of text. ``print`` shows it, notebooks draw it."""
 
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
-        raise TypeError(f"{type(self).__name__} has no columns")
 
+    @abstractmethod
     def rows(self) -> Sequence[tuple[str, ...]]:
         """The cells, row by row."""
-        raise TypeError(f"{type(self).__name__} has no rows")
 
+    @abstractmethod
     def title(self) -> str:
         """What stands above the table."""
-        raise TypeError(f"{type(self).__name__} has no title")
 
     def __str__(self) -> str:
         return _table.text(self.title(), self.columns(), self.rows())

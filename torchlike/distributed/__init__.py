@@ -1,29 +1,64 @@
-"""Processes that work together: ``torch.distributed``. As yet a group is one process."""
+"""Processes that work together: ``torch.distributed``, on the collectives of XLA."""
 
 from torchlike.distributed import distributed_c10d as distributed_c10d
+from torchlike.distributed._calls import Work as Work
 from torchlike.distributed._collectives import ReduceOp as ReduceOp
 from torchlike.distributed._collectives import all_gather as all_gather
-from torchlike.distributed._collectives import all_gather_object as all_gather_object
+from torchlike.distributed._collectives import all_gather_into_tensor as all_gather_into_tensor
 from torchlike.distributed._collectives import all_reduce as all_reduce
+from torchlike.distributed._collectives import all_reduce_coalesced as all_reduce_coalesced
+from torchlike.distributed._collectives import all_to_all as all_to_all
+from torchlike.distributed._collectives import all_to_all_single as all_to_all_single
+from torchlike.distributed._collectives import barrier as barrier
 from torchlike.distributed._collectives import broadcast as broadcast
-from torchlike.distributed._collectives import broadcast_object_list as broadcast_object_list
+from torchlike.distributed._collectives import gather as gather
+from torchlike.distributed._collectives import monitored_barrier as monitored_barrier
 from torchlike.distributed._collectives import reduce as reduce
+from torchlike.distributed._collectives import reduce_scatter as reduce_scatter
+from torchlike.distributed._collectives import reduce_scatter_tensor as reduce_scatter_tensor
+from torchlike.distributed._collectives import scatter as scatter
+from torchlike.distributed._messages import P2POp as P2POp
+from torchlike.distributed._messages import all_gather_object as all_gather_object
+from torchlike.distributed._messages import batch_isend_irecv as batch_isend_irecv
+from torchlike.distributed._messages import broadcast_object_list as broadcast_object_list
+from torchlike.distributed._messages import gather_object as gather_object
+from torchlike.distributed._messages import irecv as irecv
+from torchlike.distributed._messages import isend as isend
+from torchlike.distributed._messages import recv as recv
+from torchlike.distributed._messages import recv_object_list as recv_object_list
+from torchlike.distributed._messages import scatter_object_list as scatter_object_list
+from torchlike.distributed._messages import send as send
+from torchlike.distributed._messages import send_object_list as send_object_list
+from torchlike.distributed.distributed_c10d import Backend as Backend
+from torchlike.distributed.distributed_c10d import DebugLevel as DebugLevel
+from torchlike.distributed.distributed_c10d import DistBackendError as DistBackendError
+from torchlike.distributed.distributed_c10d import DistError as DistError
+from torchlike.distributed.distributed_c10d import DistNetworkError as DistNetworkError
+from torchlike.distributed.distributed_c10d import DistStoreError as DistStoreError
 from torchlike.distributed.distributed_c10d import GroupMember as GroupMember
 from torchlike.distributed.distributed_c10d import ProcessGroup as ProcessGroup
-from torchlike.distributed.distributed_c10d import Work as Work
-from torchlike.distributed.distributed_c10d import barrier as barrier
+from torchlike.distributed.distributed_c10d import default_pg_timeout as default_pg_timeout
 from torchlike.distributed.distributed_c10d import destroy_process_group as destroy_process_group
 from torchlike.distributed.distributed_c10d import get_backend as get_backend
+from torchlike.distributed.distributed_c10d import get_debug_level as get_debug_level
+from torchlike.distributed.distributed_c10d import get_global_rank as get_global_rank
+from torchlike.distributed.distributed_c10d import get_group_rank as get_group_rank
+from torchlike.distributed.distributed_c10d import get_node_local_rank as get_node_local_rank
 from torchlike.distributed.distributed_c10d import get_process_group_ranks as get_process_group_ranks
 from torchlike.distributed.distributed_c10d import get_rank as get_rank
 from torchlike.distributed.distributed_c10d import get_world_size as get_world_size
 from torchlike.distributed.distributed_c10d import group as group
 from torchlike.distributed.distributed_c10d import init_process_group as init_process_group
 from torchlike.distributed.distributed_c10d import is_available as is_available
+from torchlike.distributed.distributed_c10d import is_backend_available as is_backend_available
+from torchlike.distributed.distributed_c10d import is_gloo_available as is_gloo_available
 from torchlike.distributed.distributed_c10d import is_initialized as is_initialized
+from torchlike.distributed.distributed_c10d import is_mpi_available as is_mpi_available
+from torchlike.distributed.distributed_c10d import is_nccl_available as is_nccl_available
 from torchlike.distributed.distributed_c10d import is_torchelastic_launched as is_torchelastic_launched
-from torchlike.distributed.distributed_c10d import monitored_barrier as monitored_barrier
 from torchlike.distributed.distributed_c10d import new_group as new_group
+from torchlike.distributed.distributed_c10d import new_subgroups as new_subgroups
+from torchlike.distributed.distributed_c10d import new_subgroups_by_enumeration as new_subgroups_by_enumeration
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -1,14 +1,21 @@
-"""Sums, copies and collections over the processes of a group, which is one process."""
+"""Sums, copies and collections over the processes of a group."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from torchlike._base.state import no_grad
+import jax.numpy as jnp
+
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.distributed.distributed_c10d import ProcessGroup, Work, found
+from torchlike.distributed import _runtime
+from torchlike.distributed._calls import Work, assign, concluded, start, values
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_member
 
 __all__ = [
-    "ReduceOp", "all_gather", "all_gather_object", "all_reduce", "broadcast", "broadcast_object_list", "reduce",
+    "ReduceOp", "all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all",
+    "all_to_all_single", "barrier", "broadcast", "gather", "monitored_barrier", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
 
 
@@ -26,9 +33,14 @@ class ReduceOp(Enum):
 
 
 _NOT_COMPLEX = (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
-def _demand_tensor(value: Any, name: str) -> None:
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def demand_tensor(value: Any, name: str) -> None:
+    """TypeError for what is no tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor "
@@ -36,22 +48,77 @@ def _demand_tensor(value: Any, name: str) -> None:
         )
 
 
-def _demand_root(rank: Any, name: str) -> None:
-    if rank not in (0, None):
-        raise RuntimeError(f"{name}: invalid root rank: {rank}; there is one process, of rank 0")
+def demand_tensors(value: Any, name: str) -> None:
+    """TypeError for what is no list of tensors."""
+    if not isinstance(value, list | tuple) or not all(isinstance(t, Tensor) for t in value):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor] "
+            f"but got {type(value)} instead."
+        )
 
 
-def _done(result: Any, async_op: bool) -> Work | None:
-    return Work(result) if async_op else None
+def root_of(name: str, group: ProcessGroup, rank: int | None, group_rank: int | None, what: str) -> int:
+    """The number within the group of the rank that a collective comes from or goes to; 0 by default."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"{name}: can't specify both group_{what} and {what}")
+    if group_rank is not None:
+        if not 0 <= group_rank < group.size():
+            raise RuntimeError(f"{name}: invalid root rank: {group_rank}; the group has {group.size()} ranks")
+        return group_rank
+    if rank is None:
+        return 0
+    if rank not in group.ranks:
+        raise RuntimeError(f"{name}: invalid root rank: {rank}; the group has {_runtime.named(group.ranks)}")
+    return group.ranks.index(rank)
 
 
-def all_reduce(
-    tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
-) -> Work | None:
-    """Let ``tensor`` be the sum (or what ``op`` says) of those of all processes: with one, itself.
+def _checked_op(op: Any, t: Tensor, name: str) -> str:
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{name}(): argument 'op' must be torch.distributed.ReduceOp, not {type(op).__name__}")
+    if t.is_complex() and op in _NOT_COMPLEX:
+        raise ValueError(f"{name} does not support {op} on complex tensors")
+    if op in _BITS and t.is_floating_point():
+        raise RuntimeError(f"{name}: {op} needs integers or bools, got {t.dtype}")
+    if op is ReduceOp.AVG and not (t.is_floating_point() or t.is_complex()):
+        raise RuntimeError(f"{name}: {op} needs floating point or complex numbers, got {t.dtype}; use SUM and divide")
+    return op.name
+
+
+def demand_alike(name: str, given: Sequence[Tensor], shape: Any, dtype: Any) -> None:
+    """RuntimeError where a tensor of a list has another shape, ValueError where another dtype."""
+    for i, t in enumerate(given):
+        if t.dtype != dtype:
+            raise ValueError(f"{name}: tensors with different dtypes: {dtype} and {t.dtype} at index {i}")
+        if tuple(t.shape) != tuple(shape):
+            raise RuntimeError(
+                f"{name}: invalid tensor size at index {i} (expected {tuple(shape)}, got {tuple(t.shape)})"
+            )
+
+
+def _demand_count(name: str, given: Sequence[Tensor], group: ProcessGroup, what: str) -> None:
+    if len(given) != group.size():
+        raise RuntimeError(
+            f"{name}: invalid {what} tensor list (expected length {group.size()}, got {len(given)}): one for each rank"
+        )
+
+
+def _assign_all(tensors: Sequence[Tensor], arrays: Sequence[Any]) -> list[Tensor]:
+    for t, array in zip(tensors, arrays, strict=True):
+        assign(t, array)
+    return list(tensors)
+
+
+# -- reductions --------------------------------------------------------------------------------------------------------
+
+
+def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+    """Let ``tensor`` be the sum (or what ``op`` says) of those of all processes, which have one shape and dtype.
+
+    Bools count as PyTorch's: SUM is "or", PRODUCT "and".
 
     TypeError for what is no tensor or no :class:`ReduceOp`, ValueError for an ``op`` without meaning for complex
-    numbers.
+    numbers, RuntimeError for bits of floating point numbers and averages of integers. DistBackendError where a
+    process dies or does not come in time.
 
     >>> import torchlike as torch
     >>> torch.distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=0, world_size=1)
@@ -61,43 +128,117 @@ def all_reduce(
     tensor([1., 1.])
     >>> torch.distributed.destroy_process_group()
     """
-    _demand_tensor(tensor, "tensor")
-    if not isinstance(op, ReduceOp):
-        raise TypeError(f"all_reduce(): argument 'op' must be torch.distributed.ReduceOp, not {type(op).__name__}")
-    found(group)
-    if tensor.is_complex() and op in _NOT_COMPLEX:
-        raise ValueError(f"all_reduce does not support {op} on complex tensors")
-    return _done([tensor], async_op)
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_, name = found(group), _checked_op(op, tensor, "all_reduce")
+    if found_.size() == 1:
+        return concluded(Work(lambda _: [tensor]), async_op)
+    work = start(found_, "all_reduce", "reduce", (name,), values([tensor]), lambda outs: _assign_all([tensor], outs))
+    return concluded(work, async_op)
+
+
+def all_reduce_coalesced(
+    tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """:func:`all_reduce` of several tensors of one dtype, as one collective."""
+    demand_tensors(tensors, "tensors")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    names = [_checked_op(op, t, "all_reduce_coalesced") for t in tensors]
+    for t in tensors[1:]:
+        if t.dtype != tensors[0].dtype:
+            raise ValueError(f"all_reduce_coalesced: tensors with different dtypes: {tensors[0].dtype} and {t.dtype}")
+    work = start(
+        found_, "all_reduce_coalesced", "bucket", (names[0],), values(tensors),
+        lambda outs: _assign_all(tensors, outs),
+    )  # fmt: skip
+    return concluded(work, async_op)
 
 
 def reduce(
-    tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None,
-    async_op: bool = False, group_dst: int | None = None,
+    tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False,
+    group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """As :func:`all_reduce`, for the process ``dst`` alone, which is 0."""
-    _demand_root(dst, "reduce")
-    _demand_root(group_dst, "reduce")
-    return all_reduce(tensor, op, group, async_op)
+    """As :func:`all_reduce`, for the process ``dst`` alone; the tensors of the others stay as they are."""
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_, name = found(group), _checked_op(op, tensor, "reduce")
+    root = root_of("reduce", found_, dst, group_dst, "dst")
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([tensor], outs) if found_.rank() == root else [tensor]
+
+    return concluded(start(found_, "reduce", "reduce", (name,), values([tensor]), finish, f"to {root}"), async_op)
+
+
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Let ``output`` be this process's part of the sum of all ``input``: as many rows, or one of a first dimension.
+
+    RuntimeError where the input has not as many elements as the outputs of all processes; dtypes are equal.
+    """
+    demand_tensor(output, "output")
+    demand_tensor(input, "input")
+    if not is_member(group):
+        return None
+    found_, name = found(group), _checked_op(op, input, "reduce_scatter_tensor")
+    if output.dtype != input.dtype:
+        raise RuntimeError(f"reduce_scatter_tensor: output is {output.dtype}, input {input.dtype}; expected one dtype")
+    if output.numel() * found_.size() != input.numel():
+        raise RuntimeError(
+            f"reduce_scatter_tensor: input {tuple(input.shape)} must have {found_.size()} times the elements of output "
+            f"{tuple(output.shape)}"
+        )
+    parts = [a.reshape(found_.size(), *output.shape) for a in values([input])]
+    work = start(
+        found_, "reduce_scatter_tensor", "scatter_reduce", (name,), parts, lambda outs: _assign_all([output], outs)
+    )
+    return concluded(work, async_op)
+
+
+def reduce_scatter(
+    output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Let ``output`` be the sum of those tensors in the lists of all processes that are for this one."""
+    demand_tensor(output, "output")
+    demand_tensors(input_list, "input_list")
+    if not is_member(group):
+        return None
+    found_, name = found(group), _checked_op(op, output, "reduce_scatter")
+    _demand_count("reduce_scatter", input_list, found_, "input")
+    demand_alike("reduce_scatter", input_list, output.shape, output.dtype)
+    parts = [jnp.stack(values(input_list))]
+    work = start(found_, "reduce_scatter", "scatter_reduce", (name,), parts, lambda outs: _assign_all([output], outs))
+    return concluded(work, async_op)
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
 
 
 def broadcast(
-    tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, async_op: bool = False,
-    group_src: int | None = None,
-) -> Work | None:  # fmt: skip
-    """Let ``tensor`` be that of the process ``src``, which is 0: nothing to do. RuntimeError for another one."""
-    _demand_tensor(tensor, "tensor")
-    found(group)
-    _demand_root(src, "broadcast")
-    _demand_root(group_src, "broadcast")
-    return _done([tensor], async_op)
-
-
-def all_gather(
-    tensor_list: list[Tensor], tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
+    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
-    """Let the tensors of a list be those of all processes: one, a copy of ``tensor``.
+    """Let ``tensor`` be that of the process ``src``, bit by bit. RuntimeError for one that is not in the group."""
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    root = root_of("broadcast", found_, src, group_src, "src")
 
-    RuntimeError where the list has another length, or its tensor another shape or dtype.
+    def finish(outs: list) -> list[Tensor]:
+        return [tensor] if found_.rank() == root else _assign_all([tensor], outs)
+
+    return concluded(start(found_, "broadcast", "broadcast", (root,), values([tensor]), finish), async_op)
+
+
+def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+    """Let the tensors of a list be those of all processes, in the order of ranks.
+
+    RuntimeError where the list has another length, or its tensors another shape; ValueError for another dtype.
 
     >>> import torchlike as torch
     >>> torch.distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=0, world_size=1)
@@ -107,32 +248,221 @@ def all_gather(
     [tensor([1., 1.])]
     >>> torch.distributed.destroy_process_group()
     """
-    _demand_tensor(tensor, "tensor")
-    found(group)
-    if len(tensor_list) != 1:
-        raise RuntimeError(f"all_gather: invalid output tensor list (expected length 1, got {len(tensor_list)})")
-    _demand_tensor(tensor_list[0], "tensor_list")
-    if tensor.dtype != tensor_list[0].dtype:
-        raise ValueError(f"all_gather: tensors with different dtypes: {tensor.dtype} and {tensor_list[0].dtype}")
-    ours, theirs = tuple(tensor.shape), tuple(tensor_list[0].shape)
-    if ours != theirs:
-        raise RuntimeError(f"all_gather: invalid tensor size at index 0 (expected {ours}, got {theirs})")
-    with no_grad():
-        tensor_list[0].copy_(tensor)
-    return _done(tensor_list, async_op)
+    demand_tensors(tensor_list, "tensor_list")
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    _demand_count("all_gather", tensor_list, found_, "output")
+    demand_alike("all_gather", tensor_list, tensor.shape, tensor.dtype)
+    work = start(
+        found_, "all_gather", "gather", (), values([tensor]), lambda outs: _assign_all(tensor_list, list(outs[0]))
+    )
+    return concluded(work, async_op)
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
-    """Let the objects of a list be those of all processes: the first is ``obj``."""
-    found(group)
-    object_list[0] = obj
+def all_gather_into_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Let ``output_tensor`` be the inputs of all processes, one after the other or in a new first dimension.
+
+    RuntimeError where it has another number of elements, or another dtype.
+    """
+    demand_tensor(output_tensor, "output_tensor")
+    demand_tensor(input_tensor, "input_tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    if output_tensor.dtype != input_tensor.dtype:
+        raise RuntimeError(
+            f"all_gather_into_tensor: output is {output_tensor.dtype}, input {input_tensor.dtype}; expected one dtype"
+        )
+    if output_tensor.numel() != input_tensor.numel() * found_.size():
+        raise RuntimeError(
+            f"all_gather_into_tensor: output {tuple(output_tensor.shape)} must have {found_.size()} times the elements "
+            f"of input {tuple(input_tensor.shape)}"
+        )
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([output_tensor], [outs[0].reshape(output_tensor.shape)])
+
+    return concluded(start(found_, "all_gather_into_tensor", "gather", (), values([input_tensor]), finish), async_op)
 
 
-def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None, device: Any = None,
-    group_src: int | None = None,
-) -> None:  # fmt: skip
-    """Let the objects of a list be those of the process ``src``, which is 0: nothing to do."""
-    found(group)
-    _demand_root(src, "broadcast_object_list")
-    _demand_root(group_src, "broadcast_object_list")
+def gather(
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int | None = None, group: Any = None,
+    async_op: bool = False, group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Let the tensors of a list on the process ``dst`` be those of all processes.
+
+    ValueError where ``dst`` gives no list, or another process gives one.
+    """
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    root = root_of("gather", found_, dst, group_dst, "dst")
+    if found_.rank() == root:
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+        demand_tensors(gather_list, "gather_list")
+        _demand_count("gather", gather_list, found_, "output")
+        demand_alike("gather", gather_list, tensor.shape, tensor.dtype)
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all(gather_list or [], list(outs[0])) if found_.rank() == root else []
+
+    return concluded(start(found_, "gather", "gather", (), values([tensor]), finish, f"to {root}"), async_op)
+
+
+def scatter(
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int | None = None, group: Any = None,
+    async_op: bool = False, group_src: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Let ``tensor`` be the one for this process in the list that the process ``src`` gives.
+
+    ValueError where ``src`` gives no list, or another process gives one.
+    """
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    root = root_of("scatter", found_, src, group_src, "src")
+    if found_.rank() == root:
+        if not scatter_list:
+            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
+        demand_tensors(scatter_list, "scatter_list")
+        _demand_count("scatter", scatter_list, found_, "input")
+        demand_alike("scatter", scatter_list, tensor.shape, tensor.dtype)
+        parts = jnp.stack(values(scatter_list))
+    else:
+        if scatter_list:
+            raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+        (own,) = values([tensor])
+        parts = jnp.zeros((found_.size(), *own.shape), own.dtype)
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([tensor], [outs[0][root]])
+
+    return concluded(start(found_, "scatter", "exchange", (), [parts], finish, f"from {root}"), async_op)
+
+
+# -- exchanges ---------------------------------------------------------------------------------------------------------
+
+
+def all_to_all_single(
+    output: Tensor, input: Tensor, output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None, group: Any = None, async_op: bool = False,
+) -> Work | None:  # fmt: skip
+    """Send a part of the rows of ``input`` to each process; ``output`` is what came, in the order of ranks.
+
+    Args:
+        output_split_sizes, input_split_sizes: how many rows come from, and go to, each process; equal parts by default.
+
+    RuntimeError where the sizes do not add up to the rows, or rows cannot be divided.
+    """
+    demand_tensor(output, "output")
+    demand_tensor(input, "input")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    if output.dtype != input.dtype or output.shape[1:] != input.shape[1:]:
+        raise RuntimeError(
+            f"all_to_all_single: output {tuple(output.shape)} of {output.dtype} and input {tuple(input.shape)} of "
+            f"{input.dtype}; expected one dtype and equal rows"
+        )
+    given = _rows("output", output, output_split_sizes, found_), _rows("input", input, input_split_sizes, found_)
+    sizes = [len_ for part in given for len_ in part]
+    if output_split_sizes or input_split_sizes:
+        return concluded(_uneven(found_, output, input, *given), async_op)
+    if len(set(sizes)) > 1:
+        raise RuntimeError(f"all_to_all_single: output has {given[0]} rows of each rank, input {given[1]} for each")
+    parts = [a.reshape(found_.size(), -1, *a.shape[1:]) for a in values([input])]
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([output], [outs[0].reshape(output.shape)])
+
+    return concluded(start(found_, "all_to_all_single", "exchange", (), parts, finish), async_op)
+
+
+def _rows(name: str, t: Tensor, sizes: list[int] | None, group: ProcessGroup) -> list[int]:
+    rows, size = t.shape[0], group.size()
+    if not sizes:
+        if rows % size:
+            raise RuntimeError(f"all_to_all_single: {name} has {rows} rows for {size} ranks: give split sizes")
+        return [rows // size] * size
+    if len(sizes) != size or sum(sizes) != rows:
+        raise RuntimeError(f"all_to_all_single: {name} has {rows} rows, which its split sizes {sizes} must add up to, "
+                           f"one for each of {size} ranks")  # fmt: skip
+    return list(sizes)
+
+
+def _uneven(group: ProcessGroup, output: Tensor, input: Tensor, come: list[int], go: list[int]) -> Work:
+    """Parts of different lengths travel as long as the longest of all, which the ranks agree on."""
+    longest: list[int] = []
+    start(
+        group, "all_to_all_single", "reduce", ("MAX",), [jnp.array([max(come + go)])],
+        lambda outs: longest.append(int(outs[0][0])),
+    ).wait()  # fmt: skip
+    (rows,) = values([input])
+    ends = [sum(go[: i + 1]) for i in range(len(go))]
+    pieces = [rows[end - n : end] for n, end in zip(go, ends, strict=True)]
+    tail = [(0, 0)] * (rows.ndim - 1)
+    padded = jnp.stack([jnp.pad(p, [(0, longest[0] - len(p)), *tail]) for p in pieces])
+
+    def finish(outs: list) -> list[Tensor]:
+        return _assign_all([output], [jnp.concatenate([outs[0][i, :n] for i, n in enumerate(come)])])
+
+    return start(group, "all_to_all_single", "exchange", (), [padded], finish)
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Send a tensor of a list to each process; the tensors of the other list are what came, in the order of ranks."""
+    demand_tensors(output_tensor_list, "output_tensor_list")
+    demand_tensors(input_tensor_list, "input_tensor_list")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    _demand_count("all_to_all", output_tensor_list, found_, "output")
+    _demand_count("all_to_all", input_tensor_list, found_, "input")
+    like = input_tensor_list[0]
+    demand_alike("all_to_all", [*input_tensor_list, *output_tensor_list], like.shape, like.dtype)
+    parts = [jnp.stack(values(input_tensor_list))]
+    work = start(
+        found_, "all_to_all", "exchange", (), parts, lambda outs: _assign_all(output_tensor_list, list(outs[0]))
+    )
+    return concluded(work, async_op)
+
+
+# -- barriers ----------------------------------------------------------------------------------------------------------
+
+
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
+) -> Work | None:
+    """Wait until all processes of a group are here. DistBackendError names those that do not come in time."""
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    if found_.size() == 1:
+        return Work() if async_op else None
+    with found_.lock:
+        number = next(found_.calls)
+
+    def wait(seconds: float | None) -> None:
+        limit = found_.seconds(timeout) if seconds is None else seconds
+        _runtime.wait_for_all(found_.key("barrier", number), found_.ranks, limit, f"barrier (number {number})")
+        for key in found_.unread:
+            _runtime.forget(key)
+        found_.unread.clear()
+
+    return concluded(Work(wait), async_op)
+
+
+def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    """As :func:`barrier`, which always names the ranks that are missing."""
+    barrier(group, timeout=timeout)

@@ -1,33 +1,45 @@
-"""How many processes there are, and which this is: what ``init_process_group`` was told, or the environment."""
+"""How many processes there are, which this is, and where they meet: arguments, a URL, a store or the environment."""
 
+import dataclasses
 import os
+import socket
+import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from jax._src.clusters.slurm_cluster import SlurmCluster
+
 _NEEDED = {"tcp": ("rank", "world_size"), "file": ("rank", "world_size")}
+_KEY = "torchlike/rendezvous"
+SERVICE = "TORCHLIKE_SERVICE"  # host:port of jax's coordination service that a launcher keeps
 
 
-def world_of(init_method: str | None, store: Any, rank: int, world_size: int) -> tuple[int, int]:
-    """(rank, world size). Nothing is opened or connected.
+@dataclasses.dataclass(frozen=True)
+class World:
+    """This process among others. ``address``: where they meet; ``serves``: whether this process keeps that place."""
+
+    rank: int
+    size: int
+    address: str
+    serves: bool
+
+
+def world_of(init_method: str | None, store: Any, rank: int, world_size: int, timeout: float) -> World:
+    """What is asked for. With one process nothing is opened, connected or waited for.
 
     Raises:
-        ValueError: a number is missing. AssertionError: both a URL and a store, or a store without numbers.
-        RuntimeError: a URL that is none of env://, tcp:// and file://.
+        ValueError: a number is missing, or the rank is out of range. AssertionError: both a URL and a store, or a
+            store without numbers. RuntimeError: a URL that is none of env://, tcp:// and file://.
     """
     if store is not None:
-        if init_method is not None:
-            raise AssertionError("Cannot specify both init_method and store.")
-        if world_size <= 0:
-            raise AssertionError("world_size must be positive if using store")
-        if rank < 0:
-            raise AssertionError("rank must be non-negative if using store")
-        return rank, world_size
+        return _of_store(init_method, store, rank, world_size, timeout)
     url = urlsplit(init_method or "env://")
     told = dict(parse_qsl(url.query))
     rank = int(told.get("rank", rank))
     world_size = int(told.get("world_size", world_size))
     if url.scheme == "env":
-        return _of_environment(rank, world_size)
+        return of_environment(rank, world_size)
     if url.scheme not in _NEEDED:
         raise RuntimeError(f"No rendezvous handler for {url.scheme}://; use env://, tcp:// or file://")
     for name, number in (("rank", rank), ("world size", world_size)):
@@ -35,15 +47,51 @@ def world_of(init_method: str | None, store: Any, rank: int, world_size: int) ->
             raise ValueError(
                 f"Error initializing torch.distributed using {url.scheme}:// rendezvous: {name} parameter missing"
             )
-    return rank, world_size
+    _demand_rank(rank, world_size)
+    if url.scheme == "tcp":
+        return World(rank, world_size, url.netloc, rank == 0)
+    return _met(rank, world_size, lambda: _by_file(Path(url.netloc + url.path), rank, timeout))
 
 
-def _of_environment(rank: int, world_size: int) -> tuple[int, int]:
+def _of_store(init_method: str | None, store: Any, rank: int, world_size: int, timeout: float) -> World:
+    if init_method is not None:
+        raise AssertionError("Cannot specify both init_method and store.")
+    if world_size <= 0:
+        raise AssertionError("world_size must be positive if using store")
+    if rank < 0:
+        raise AssertionError("rank must be non-negative if using store")
+    _demand_rank(rank, world_size)
+    return _met(rank, world_size, lambda: _by_store(store, rank))
+
+
+def _met(rank: int, size: int, meet: Any) -> World:
+    return World(rank, size, meet() if size > 1 else "", rank == 0)
+
+
+def _demand_rank(rank: int, size: int) -> None:
+    if not 0 <= rank < size:
+        raise ValueError(f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})")
+
+
+def of_environment(rank: int = -1, world_size: int = -1) -> World:
+    """The world that the variables of a launcher, or of Slurm, tell."""
+    slurm = "RANK" not in os.environ and SlurmCluster.is_env_present() and int(os.environ.get("SLURM_NTASKS", "1")) > 1
+    if slurm:
+        rank = SlurmCluster.get_process_id() if rank < 0 else rank
+        world_size = SlurmCluster.get_process_count() if world_size < 0 else world_size
     rank = int(_variable("RANK")) if rank < 0 else rank
     world_size = int(_variable("WORLD_SIZE")) if world_size < 0 else world_size
-    _variable("MASTER_ADDR")
-    int(_variable("MASTER_PORT"))
-    return rank, world_size
+    if SERVICE in os.environ:
+        _demand_rank(rank, world_size)
+        return World(rank, world_size, os.environ[SERVICE], False)
+    if slurm and "MASTER_ADDR" not in os.environ:
+        _demand_rank(rank, world_size)
+        return World(rank, world_size, SlurmCluster.get_coordinator_address(60, None), rank == 0)
+    host, port = _variable("MASTER_ADDR"), int(_variable("MASTER_PORT"))
+    _demand_rank(rank, world_size)
+    # PyTorch's own launcher keeps its store at the port
+    port += os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return World(rank, world_size, f"{host}:{port}", rank == 0)
 
 
 def _variable(name: str) -> str:
@@ -60,3 +108,44 @@ def launched_with() -> int:
     """How many processes a launcher says that it started; 1 without one."""
     text = os.environ.get("WORLD_SIZE", "")
     return int(text) if text.isdigit() else 1
+
+
+# -- places to meet that say nothing of an address ---------------------------------------------------------------------
+
+
+def free_address() -> str:
+    """A host name of this machine with a port that nobody uses."""
+    host = os.environ.get("MASTER_ADDR", "")
+    if not host:
+        try:
+            host = socket.gethostbyname(socket.gethostname())
+        except OSError:
+            host = "127.0.0.1"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind(("", 0))
+        return f"{host}:{probe.getsockname()[1]}"
+
+
+def _by_store(store: Any, rank: int) -> str:
+    if rank == 0:
+        store.set(_KEY, free_address())
+    return store.get(_KEY).decode()
+
+
+def _by_file(path: Path, rank: int, timeout: float) -> str:
+    """The address that rank 0 writes into a file, whole, and that the others wait for."""
+    if rank == 0:
+        address, beside = free_address(), path.with_name(path.name + ".writing")
+        beside.write_text(address)
+        beside.replace(path)
+        return address
+    end = time.monotonic() + timeout
+    while not path.exists() or not (text := path.read_text()):
+        if time.monotonic() > end:
+            raise RuntimeError(
+                f"init_process_group: rank 0 has not written {path} within {timeout:g} seconds; is it started, and "
+                "does it see the same file?"
+            )
+        time.sleep(0.02)
+    return text

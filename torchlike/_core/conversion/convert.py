@@ -44,7 +44,7 @@ def place(value: Any, device: Device | None) -> Any:
     target = devices.jax_device(device)
     if isinstance(value, jax.Array | Pending):
         return value if value.devices() == {target} else jax.device_put(settled(value), target)
-    return uploaded(value, target if target != jax.devices()[0] else None)
+    return uploaded(value, None if target is devices.first() else target)
 
 
 def _finished(value: Any, device: DeviceLike, requires_grad: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""One module in several processes, which agree on its gradients. As yet one process."""
+"""One module in several processes, which agree on its gradients."""
 
 import contextlib
 import itertools
@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchlike._base.frames import warn
+from torchlike._base.state import is_grad_enabled
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _rendezvous
-from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized, one_process
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized
 from torchlike.nn.modules.module import Module
+from torchlike.nn.parallel._copies import Joining, broadcast_all, demand_same_parameters
 from torchlike.nn.parallel._places import place_of
+from torchlike.nn.parallel._reducer import MEGABYTE, Reducer
 from torchlike.nn.parameter import is_lazy
 from torchlike.utils import _pytree as pytree
 
@@ -20,21 +23,25 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """A module whose copies in all processes get the mean of their gradients.
 
-    There is one process as yet: the module is called as it is, and its gradients are its own. The names in
-    ``state_dict()`` begin with ``module.``, as everywhere. A process without a group is one by itself, if no launcher
-    says otherwise.
+    Parameters and buffers begin as those of rank 0. In each backward after a forward of this module gradients travel in
+    buckets, one collective for each, as soon as they are there. The names in ``state_dict()`` begin with ``module.``,
+    as everywhere. A process without a group is one by itself, if no launcher says otherwise.
 
     Args:
         module: what is called; it has a parameter that requires grad.
         device_ids: for a module on one GPU or TPU the number of that, where the arguments are brought to; None or
             empty for one on CPUs or on several devices. output_device: accepted.
         process_group: from ``torch.distributed``, by default that of all processes.
-        dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters, gradient_as_bucket_view,
-            static_graph, forward_sync_buffers: how copies are kept equal; without effect with one process.
+        broadcast_buffers, forward_sync_buffers: whether buffers become those of rank 0 before each forward.
+        init_sync: whether parameters and buffers do at the start. bucket_cap_mb: the size of buckets, 25 by default.
+        find_unused_parameters: needed where a backward leaves out parameters: those that no process used keep their
+            gradients. static_graph: the graph is the same each time; gradients are sent at the end of backward.
+        gradient_as_bucket_view, dim, batched_grad_copy: without effect.
 
     Raises:
-        RuntimeError: no parameter requires grad, or one has no shape as yet. ValueError: wrong ``device_ids``.
-        NotImplementedError: more than one process, mixed precision, a device mesh, delayed reductions.
+        RuntimeError: no parameter requires grad, or one has no shape as yet; the processes have other parameters; a
+            parameter got no gradient, said in the next forward. ValueError: wrong ``device_ids``.
+        NotImplementedError: mixed precision, a device mesh, delayed reductions.
 
     >>> import torchlike as torch
     >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
@@ -57,6 +64,7 @@ class DistributedDataParallel(Module):
         _refuse(
             delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
             param_to_hook_all_reduce=param_to_hook_all_reduce, device_mesh=device_mesh,
+            bucket_cap_mb_list=bucket_cap_mb_list,
         )  # fmt: skip
         self.process_group = _group_of(process_group)
         places = _places_of(module)
@@ -72,10 +80,25 @@ class DistributedDataParallel(Module):
         self.gradient_as_bucket_view, self.mixed_precision = gradient_as_bucket_view, mixed_precision
         self.forward_sync_buffers = _sync_buffers(broadcast_buffers, forward_sync_buffers)
         self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
         if check_reduction:
             warn(
                 "The `check_reduction` argument of DistributedDataParallel is deprecated; leave it out.", FutureWarning
             )
+        self._joining: Joining | None = None
+        self._reducer: Reducer | None = None
+        if self.process_group is not None and self.process_group.size() > 1:
+            demand_same_parameters(module, self.process_group)
+            if init_sync:
+                broadcast_all([*module.parameters(), *module.buffers()], 0, self.process_group)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Let gradients be averaged."""
+        assert self.process_group is not None
+        params = [p for p in self.module.parameters() if p.requires_grad]
+        megabytes = self.bucket_bytes_cap / MEGABYTE
+        self._reducer = Reducer(params, self.process_group, megabytes, self.find_unused_parameters, self.static_graph)
 
     @property
     def broadcast_buffers(self) -> bool:
@@ -91,7 +114,23 @@ class DistributedDataParallel(Module):
                 return x.to(home) if isinstance(x, Tensor) else x
 
             inputs, kwargs = pytree.tree_map(moved, (inputs, kwargs))
-        return self.module(*inputs, **kwargs)
+        if self._reducer is None:
+            return self.module(*inputs, **kwargs)
+        self._before(self._reducer)
+        result = self.module(*inputs, **kwargs)
+        self.require_forward_param_sync = is_grad_enabled() and self.require_backward_grad_sync
+        return result
+
+    def _before(self, reducer: Reducer) -> None:
+        """Announce a backward, and make the buffers equal."""
+        averages = is_grad_enabled() and self.require_backward_grad_sync
+        root = 0
+        if self._joining is not None:
+            root = self._joining.notify(averages, self.require_forward_param_sync)
+        if averages:
+            reducer.arm()
+        if self.require_forward_param_sync and self.forward_sync_buffers:
+            broadcast_all(list(self.module.buffers()), root, reducer.group)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -106,16 +145,50 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """A context for processes that run out of batches at different times: with one process nothing happens."""
-        yield
+        """A context for processes that run out of batches at different times: who is done takes part with zeros.
+
+        Args:
+            divide_by_initial_world_size: divide gradients by the number of all processes, not of those that go on.
+            throw_on_early_termination: RuntimeError in all processes once one is done.
+        """
+        if not enable or self._reducer is None:
+            yield
+            return
+        joining = Joining(self, self._reducer, divide_by_initial_world_size, throw_on_early_termination)
+        self._joining = joining
+        try:
+            yield
+            joining.finish()
+        finally:
+            self._joining, self._reducer.divisor = None, None
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
-        """Not supported: how gradients are sent. TypeError for what cannot be called."""
+        """Let ``hook(state, bucket)`` bring gradients together: a future of the tensor that takes the bucket's place.
+
+        TypeError for what cannot be called, RuntimeError for a second hook or a process without a group.
+        """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
-        raise NotImplementedError(
-            "DistributedDataParallel.register_comm_hook is not supported: with one process nothing is sent"
-        )
+        if self.process_group is None:
+            raise RuntimeError("register_comm_hook: there is no group; call torch.distributed.init_process_group")
+        if self._reducer is None:
+            self._watch()
+        assert self._reducer is not None
+        if self._reducer.hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self._reducer.hook = (state, hook)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        for name in ("process_group", "_reducer", "_joining"):
+            del state[name]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.process_group, self._joining, self._reducer = _group_of(None), None, None
+        if self.process_group is not None and self.process_group.size() > 1:
+            self._watch()
 
 
 def _refuse(**options: Any) -> None:
@@ -132,7 +205,11 @@ def _group_of(given: Any) -> ProcessGroup | None:
             f"not {type(given).__name__}"
         )
     if given is None and not is_initialized():
-        one_process(_rendezvous.launched_with(), "DistributedDataParallel")
+        if _rendezvous.launched_with() > 1:
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group: a "
+                f"launcher has started {_rendezvous.launched_with()} processes"
+            )
         return None
     return found(given)
 

@@ -1,0 +1,255 @@
+"""Collectives of two processes: a script for PyTorch and torchlike, run by ``test_collectives.py``.
+
+    python collectives_script.py LIBRARY FILE
+
+RANK, WORLD_SIZE and so on are in the environment. Writes what each case gave on this rank, as JSON.
+"""
+
+import datetime
+import importlib
+import json
+import sys
+import traceback
+import warnings
+
+t = importlib.import_module(sys.argv[1])
+d = t.distributed
+warnings.simplefilter("ignore")
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def plain(x):
+    """What a case returned, as numbers and words."""
+    if isinstance(x, t.Tensor):
+        y = x.detach()
+        numbers = t.view_as_real(y) if y.is_complex() else y.double() if y.dtype.is_floating_point else y
+        return [str(x.dtype), list(x.shape), list(x.stride()), numbers.tolist()]
+    if isinstance(x, list | tuple):
+        return [plain(y) for y in x]
+    return x if isinstance(x, int | float | str | bool | None) else str(x)
+
+
+def said(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__
+    return "nothing"
+
+
+def mine(rank, dtype, *shape):
+    n = 1
+    for size in shape:
+        n *= size
+    x = (t.arange(n) * 3 % 7 + rank + 1).reshape(shape)
+    if dtype == "bool":
+        return x % 2 == 0
+    x = x.to(getattr(t, dtype))
+    return x * (1 + 2j) if dtype.startswith("complex") else x
+
+
+DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "complex64"]
+OPS = ["SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"]
+
+
+def reduced(rank, dtype, op):
+    x = mine(rank, dtype, 2, 3)
+    try:
+        d.all_reduce(x, getattr(d.ReduceOp, op))
+    except Exception as error:
+        return type(error).__name__
+    return x
+
+
+@case
+def all_reduce(rank):
+    return {dtype: plain(reduced(rank, dtype, "SUM")) for dtype in DTYPES}
+
+
+for op in OPS:
+    for dtype in ("float32", "int64", "bool", "bfloat16", "complex64"):
+        refused = ("int64", "bool") if op == "AVG" else ("float32", "bfloat16") if op.startswith("B") else ()
+        if dtype not in refused:  # in PyTorch a thread of its own fails, and what comes next
+            CASES[f"all_reduce {op} {dtype}"] = lambda rank, op=op, dtype=dtype: reduced(rank, dtype, op)
+
+
+@case
+def all_reduce_of_small_things(rank):
+    x, y = t.tensor(float(rank + 1)), t.zeros(0)
+    d.all_reduce(x)
+    d.all_reduce(y)
+    return x, y
+
+
+@case
+def later(rank):
+    x = mine(rank, "float32", 4)
+    work = d.all_reduce(x, async_op=True)
+    done = work.wait()
+    return x, done, work.is_completed()
+
+
+@case
+def broadcast(rank):
+    found = []
+    for dtype in DTYPES:
+        x = mine(rank, dtype, 3)
+        d.broadcast(x, 1)
+        found.append(x)
+    x = t.tensor([-0.0, float("nan"), float("inf")]) if rank == 0 else t.zeros(3)
+    d.broadcast(x, src=0)
+    return found, str(x.tolist())
+
+
+@case
+def reduce(rank):
+    x = mine(rank, "float32", 3)
+    d.reduce(x, 1)
+    y = mine(rank, "int64", 3)
+    d.reduce(y, 0, d.ReduceOp.MAX)
+    return (x if rank == 1 else None), (y if rank == 0 else None)
+
+
+@case
+def all_gather(rank):
+    found = []
+    for dtype in DTYPES:
+        xs = [mine(5, dtype, 2, 2) for _ in range(2)]
+        d.all_gather(xs, mine(rank, dtype, 2, 2))
+        found.append(xs)
+    one = t.zeros(4, 3)
+    d.all_gather_into_tensor(one, mine(rank, "float32", 2, 3))
+    strided = t.zeros(2, 6).t()[:3]
+    outs = [t.zeros(3, 2), strided]
+    d.all_gather(outs, mine(rank, "float32", 2, 3).t())
+    return found, one, outs
+
+
+@case
+def reduce_scatter(rank):
+    x = t.zeros(2, 3)
+    d.reduce_scatter(x, [mine(rank + i, "float32", 2, 3) for i in range(2)])
+    y = t.zeros(2, 3)
+    d.reduce_scatter_tensor(y, mine(rank, "float32", 4, 3))
+    z = t.zeros(3, dtype=t.int64)
+    d.reduce_scatter_tensor(z, mine(rank, "int64", 6), d.ReduceOp.MAX)
+    return x, y, z
+
+
+@case
+def gather_and_scatter(rank):
+    x = mine(rank, "float32", 2)
+    found = [t.zeros(2), t.zeros(2)] if rank == 1 else None
+    d.gather(x, found, dst=1)
+    y = t.zeros(2, 2)
+    d.scatter(y, [mine(3 + i, "float32", 2, 2) for i in range(2)] if rank == 0 else None, src=0)
+    return found, y
+
+
+@case
+def all_to_all(rank):
+    x, y = mine(rank, "float32", 4, 2), t.zeros(4, 2)
+    d.all_to_all_single(y, x)
+    z = t.zeros(3 if rank == 0 else 5, dtype=t.int64)
+    sent = mine(rank, "int64", 4)
+    d.all_to_all_single(z, sent, *([[1, 2], [1, 3]] if rank == 0 else [[3, 2], [2, 2]]))
+    outs = [t.zeros(2), t.zeros(2)]
+    listed = said(lambda: d.all_to_all(outs, [mine(rank + i, "float32", 2) for i in range(2)]))
+    return y, z, outs, listed
+
+
+@case
+def send_and_receive(rank):
+    x, y = mine(rank, "float32", 2, 3), t.zeros(2, 3)
+    if rank == 0:
+        d.send(x, 1)
+        back = d.recv(y, src=1)
+    else:
+        back = d.recv(y)
+        d.send(x * 2, 0)
+    z, w = mine(rank, "complex64", 2), t.zeros(2, dtype=t.complex64)
+    works = [d.isend(z, 1 - rank, tag=3), d.irecv(w, 1 - rank, tag=3)]
+    for work in works:
+        work.wait()
+    ops = [d.P2POp(d.isend, x, 1 - rank), d.P2POp(d.irecv, y, 1 - rank)]
+    for work in d.batch_isend_irecv(ops):
+        work.wait()
+    return y, back, w
+
+
+@case
+def objects(rank):
+    found, told = [None, None], [{"a": rank}, rank] if rank == 0 else [None, None]
+    d.all_gather_object(found, {"rank": rank, "x": t.ones(2)})
+    d.broadcast_object_list(told, src=0)
+    gathered = [None, None] if rank == 0 else None
+    d.gather_object(("g", rank), gathered, dst=0)
+    given = [None]
+    d.scatter_object_list(given, ["s0", "s1"] if rank == 1 else None, src=1)
+    return found[1]["rank"], found[0]["x"], str(told), str(gathered), given
+
+
+@case
+def groups(rank):
+    first, second, both = d.new_group([0]), d.new_group([1]), d.new_group([0, 1])
+    x = t.ones(2) * (rank + 1)
+    d.all_reduce(x, group=both)
+    y = t.ones(2) * (rank + 1)
+    own = first if rank == 0 else second
+    d.all_reduce(y, group=own)
+    d.barrier(both)
+    return (
+        x, y, d.get_rank(first), d.get_world_size(first), d.get_world_size(own), d.get_rank(both),
+        d.get_process_group_ranks(both), d.get_group_rank(both, 1), d.get_global_rank(both, 0), d.get_world_size(),
+    )  # fmt: skip
+
+
+@case
+def refusals(rank):
+    two = [t.zeros(2), t.zeros(2)]
+    return {
+        "gathered shape": said(lambda: d.all_gather([t.zeros(3), t.zeros(3)], t.zeros(2))),
+        "gathered dtype": said(lambda: d.all_gather([t.zeros(2).double()] * 2, t.zeros(2))),
+        "gathered length": said(lambda: d.all_gather([t.zeros(2)], t.zeros(2))),
+        "into shape": said(lambda: d.all_gather_into_tensor(t.zeros(5), t.zeros(2))),
+        "into dtype": said(lambda: d.all_gather_into_tensor(t.zeros(4).double(), t.zeros(2))),
+        "scattered shape": said(lambda: d.reduce_scatter_tensor(t.zeros(3), t.zeros(4))),
+        "scattered list": said(lambda: d.reduce_scatter(t.zeros(2), [t.zeros(2)])),
+        "root": said(lambda: d.broadcast(t.zeros(2), 2)),
+        "destination": said(lambda: d.reduce(t.zeros(2), 7)),
+        "no tensor": said(lambda: d.all_reduce(3)),
+        "no list": said(lambda: d.all_gather(t.zeros(2), t.zeros(2))),
+        "to itself": said(lambda: d.send(t.zeros(2), rank)),
+        "no gather list": said(lambda: d.gather(t.zeros(2), two if rank else None, dst=0)),
+        "split sizes": said(lambda: d.all_to_all_single(t.zeros(4), t.zeros(4), [1, 1], [2, 2])),
+        "bad group": said(lambda: d.new_group([0, 5])),
+        "twice": said(lambda: d.init_process_group("gloo")),
+        "a leaf": said(lambda: d.all_reduce(t.ones(2, requires_grad=True))),
+    }
+
+
+def main():
+    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+    rank, found = d.get_rank(), {}
+    for name, run in CASES.items():
+        if len(sys.argv) > 3 and sys.argv[3] not in name:
+            continue
+        try:
+            result = run(rank)
+            found[name] = result if isinstance(result, dict) else plain(result)
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        d.barrier()
+    with open(sys.argv[2], "w") as file:
+        json.dump(found, file)
+    d.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

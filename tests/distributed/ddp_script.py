@@ -1,0 +1,305 @@
+"""DistributedDataParallel of two processes: a script for PyTorch and torchlike, run by ``test_ddp.py``.
+
+    python ddp_script.py LIBRARY FILE
+
+RANK, WORLD_SIZE and so on are in the environment. Writes what each case gave on this rank, as JSON.
+"""
+
+import datetime
+import importlib
+import json
+import sys
+import traceback
+import warnings
+
+t = importlib.import_module(sys.argv[1])
+d, nn = t.distributed, t.nn
+DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
+hooks = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.default_hooks")
+warnings.simplefilter("ignore")
+CASES = {}
+SAMPLES = 8
+OURS = sys.argv[1] == "torchlike"
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def rounded(x):
+    return [round(v, 4) + 0.0 for v in x.detach().double().flatten().tolist()]
+
+
+def filled(model):
+    with t.no_grad():
+        for p in model.parameters():
+            p.copy_(((t.arange(p.numel()) * 7 % 11 - 5) / 16).reshape(p.shape))
+    return model
+
+
+class Net(nn.Module):
+    def __init__(self, norm=False):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.norm = nn.BatchNorm1d(4) if norm else nn.Identity()
+        self.spare = nn.Linear(4, 2)
+
+    def forward(self, x, spare=False):
+        h = self.norm(self.first(x)).tanh()
+        return self.last(h) + (self.spare(h) if spare else 0)
+
+
+def data():
+    x = ((t.arange(SAMPLES * 3) * 5 % 9 - 4) / 8).reshape(SAMPLES, 3)
+    y = ((t.arange(SAMPLES * 2) * 3 % 5 - 2) / 4).reshape(SAMPLES, 2)
+    return x, y
+
+
+def part(x, rank, size=2):
+    return x[rank * SAMPLES // size : (rank + 1) * SAMPLES // size]
+
+
+def grads(model):
+    return [None if p.grad is None else rounded(p.grad) for p in model.parameters()]
+
+
+def mean(loss):
+    """The loss over all processes."""
+    loss = loss.detach().clone()
+    d.all_reduce(loss, d.ReduceOp.AVG)
+    return round(loss.item(), 4)
+
+
+def trained(model, rank, steps=4, **options):
+    x, y = data()
+    optimizer = t.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(part(x, rank), **options), part(y, rank))
+        loss.backward()
+        optimizer.step()
+        losses.append(mean(loss))
+    return losses
+
+
+@case
+def losses_and_parameters(rank):
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))), gradient_as_bucket_view=True)
+    return trained(model, rank), [rounded(p) for p in model.parameters()], grads(model)
+
+
+@case
+def many_buckets(rank):
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))), bucket_cap_mb=0.00001)
+    return trained(model, rank), grads(model)
+
+
+@case
+def the_start_is_that_of_rank_0(rank):
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    with t.no_grad():
+        for x in [*model.parameters(), *model.buffers()]:
+            x.fill_(rank + 1)
+    DDP(model)
+    return [rounded(x) for x in [*model.parameters(), *model.buffers()]]
+
+
+@case
+def buffers_are_those_of_rank_0(rank):
+    model = DDP(filled(Net(norm=True)), find_unused_parameters=True)
+    losses = trained(model, rank)
+    found = rounded(model.module.norm.running_mean), rounded(model.module.norm.running_var)
+    model.eval()
+    with t.no_grad():
+        model(part(data()[0], rank))
+    return losses, found, rounded(model.module.norm.running_mean), model.module.norm.num_batches_tracked.item()
+
+
+@case
+def without_agreement(rank):
+    model = DDP(filled(nn.Linear(3, 2)))
+    x, y = data()
+    with model.no_sync():
+        nn.functional.mse_loss(model(part(x, rank)), part(y, rank)).backward()
+    alone = grads(model)
+    nn.functional.mse_loss(model(part(x, rank) * 2), part(y, rank)).backward()
+    return alone, grads(model)
+
+
+@case
+def unused_parameters(rank):
+    model = DDP(filled(Net()), find_unused_parameters=True)
+    x = data()[0]
+    model(part(x, rank)).sum().backward()
+    nobody = grads(model)
+    model.zero_grad()
+    model(part(x, rank), spare=rank == 1).sum().backward()
+    return nobody, grads(model)
+
+
+@case
+def unused_parameters_without_leave(rank):
+    model = DDP(filled(Net()))
+    x = data()[0]
+    model(part(x, rank)).sum().backward()
+    try:
+        model(part(x, rank))
+    except RuntimeError as error:
+        return str(error).startswith("Expected to have finished reduction in the prior iteration"), grads(model)[-2:]
+
+
+@case
+def static_graph(rank):
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))), static_graph=True)
+    return trained(model, rank), grads(model)
+
+
+def hooked(rank, hook):
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))))
+    model.register_comm_hook(None, hook)
+    return trained(model, rank), grads(model)
+
+
+for name in ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"):
+    CASES[name] = lambda rank, name=name: hooked(rank, getattr(hooks, name))
+
+
+@case
+def a_hook_of_ones_own(rank):
+    told = []
+
+    def hook(state, bucket):
+        told.append((bucket.index(), bucket.is_last(), [list(g.shape) for g in bucket.gradients()]))
+        future = t.futures.Future()
+        future.set_result(bucket.buffer() * 0 + 3)
+        return future
+
+    return hooked(rank, hook)[1], len(told)
+
+
+@case
+def uneven_inputs(rank):
+    model = DDP(filled(nn.Linear(3, 2)))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.25)
+    x, y = data()
+    with model.join():
+        for i in range(2 + 2 * rank):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x[i : i + 2]), y[i : i + 2]).backward()
+            optimizer.step()
+    return [rounded(p) for p in model.parameters()]
+
+
+@case
+def uneven_inputs_by_those_that_go_on(rank):
+    model = DDP(filled(nn.Linear(3, 2)))
+    x = data()[0]
+    with model.join(divide_by_initial_world_size=False):
+        for i in range(2 - rank):
+            model.zero_grad()
+            model(x[i : i + 2]).sum().backward()
+    return grads(model) if rank == 0 else None
+
+
+@case
+def a_compiled_step(rank):
+    """Programs end at the collectives. PyTorch's compiler would take its time, so there the step is eager."""
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.25)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def total(x):
+        d.all_reduce(x)
+        return x * 2
+
+    if OURS:
+        step, total = t.compile(step), t.compile(total)
+    x, y = data()
+    losses = [mean(step(part(x, rank), part(y, rank))) for _ in range(4)]
+    return losses, [rounded(p) for p in model.parameters()], rounded(total(t.ones(2) * (rank + 1)))
+
+
+@case
+def synchronized_batch_norm(rank):
+    """That of the whole batch in one process, which is what PyTorch's does on GPUs."""
+    x, y = data()
+    norm = (nn.SyncBatchNorm if OURS else nn.BatchNorm1d)(3)
+    given = (part(x, rank) if OURS else x).clone().requires_grad_()
+    weight = x.flip(0) + x * x
+    out = norm(given)
+    (out * (part(weight, rank) if OURS else weight)).sum().backward()
+    slope = norm.weight.grad.clone()
+    if OURS:
+        d.all_reduce(slope)
+    own = (lambda a: a) if OURS else (lambda a: part(a, rank))
+    return rounded(own(out)), rounded(own(given.grad)), rounded(slope), rounded(norm.running_var)
+
+
+def derived(rank, f):
+    x = (t.arange(4.0) + 1 + rank).requires_grad_()
+    y = f(x)
+    ys = list(y) if isinstance(y, tuple) else [y]
+    sum((z * (t.arange(z.numel()).reshape(z.shape) + 1 + rank)).sum() for z in ys).backward()
+    return [rounded(z) for z in ys], rounded(x.grad)
+
+
+F = importlib.import_module(f"{sys.argv[1]}.distributed.nn.functional")
+C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
+DERIVED = {
+    "all_reduce": lambda x: F.all_reduce(x * 1),
+    "broadcast": lambda x: F.broadcast(x * 1, 1),
+    "all_gather": lambda x: F.all_gather(x * 1),
+    "gather": lambda x: F.gather(x * 1, 1),
+    "scatter": lambda x: F.scatter([x * 2, x * 3], 1),
+    "reduce_scatter": lambda x: F.reduce_scatter(t.zeros(4), [x * 2, x * 3]),
+    "all_to_all": lambda x: F.all_to_all([t.zeros(4), t.zeros(4)], [x * 2, x * 3]),
+    "all_to_all_single": lambda x: F.all_to_all_single(t.zeros(4), x * 2),
+    "functional all_reduce": lambda x: C.all_reduce(x * 1, "sum", d.group.WORLD),
+    "functional all_gather": lambda x: C.all_gather_tensor_autograd(x.reshape(2, 2), 1, d.group.WORLD),
+    "functional reduce_scatter": lambda x: C.reduce_scatter_tensor_autograd(x.reshape(2, 2), "sum", 1, d.group.WORLD),
+    "functional all_to_all": lambda x: C.all_to_all_single_autograd(x * 1, [2, 2], [2, 2], d.group.WORLD),
+}
+for name, f in DERIVED.items():
+    CASES[f"derivative of {name}"] = lambda rank, f=f: derived(rank, f)
+
+
+@case
+def samplers(rank):
+    sampler = t.utils.data.DistributedSampler(range(11), shuffle=True, seed=3)
+    sampler.set_epoch(2)
+    return list(sampler), list(t.utils.data.DistributedSampler(range(11), shuffle=False, drop_last=True))
+
+
+@case
+def names_and_modes(rank):
+    model = DDP(nn.Linear(2, 1))
+    return list(model.state_dict()), model.device_ids, str(model.device), model.require_backward_grad_sync
+
+
+def main():
+    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+    rank, found = d.get_rank(), {}
+    for name, run in CASES.items():
+        if len(sys.argv) > 3 and sys.argv[3] not in name:
+            continue
+        try:
+            found[name] = run(rank)
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        d.barrier()
+    with open(sys.argv[2], "w") as file:
+        json.dump(found, file)
+    d.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

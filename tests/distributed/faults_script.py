@@ -1,0 +1,76 @@
+"""What goes wrong between two processes: a script for torchlike, ``faults_script.py CASE``, run by ``test_faults.py``.
+
+Prints each error with the seconds that it took.
+"""
+
+import datetime
+import os
+import signal
+import sys
+import time
+
+import torchlike as t
+
+d = t.distributed
+RANK = int(os.environ["RANK"])
+
+
+def start(seconds):
+    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=seconds))
+    d.all_reduce(t.ones(2))
+
+
+def tell(name, call):
+    begun = time.monotonic()
+    try:
+        call()
+    except Exception as error:
+        print(f"{name}: rank {RANK}, {time.monotonic() - begun:.1f} s, {type(error).__name__}: {error}", flush=True)
+        return
+    print(f"{name}: rank {RANK}, no error", flush=True)
+
+
+def killed():
+    """In a backward, in which the others wait for gradients."""
+    start(20)
+    model = t.nn.parallel.DistributedDataParallel(t.nn.Linear(2, 2))
+    if RANK == 1:
+        model.module.weight.register_hook(lambda g: os.kill(os.getpid(), signal.SIGKILL))
+    tell("killed", lambda: model(t.ones(1, 2)).sum().backward())
+    tell("again", lambda: d.all_reduce(t.ones(1)))
+
+
+def late():
+    start(2)
+    time.sleep(9 * RANK)
+    if RANK == 0:
+        tell("late", lambda: d.all_reduce(t.ones(3)))
+
+
+def alone():
+    """The other one never comes."""
+    tell("alone", lambda: start(2))
+
+
+def mismatches():
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL; nobody is lost, so that the next call is right again."""
+    start(3)
+    DDP = t.nn.parallel.DistributedDataParallel
+    tell("shapes", lambda: d.all_reduce(t.ones(2 + RANK)))
+    tell("dtypes", lambda: d.all_reduce(t.ones(2, dtype=[t.float32, t.int32][RANK])))
+    tell("order", lambda: d.all_reduce(t.ones(2)) if RANK else d.broadcast(t.ones(2), 0))
+    tell("root", lambda: d.broadcast(t.ones(2), RANK))
+    tell("fine", lambda: d.all_reduce(t.ones(2)))
+    tell("models", lambda: DDP(t.nn.Linear(2 + RANK, 2)))
+    tell("more parameters", lambda: DDP(t.nn.Sequential(*[t.nn.Linear(2, 2) for _ in range(RANK + 1)])))
+    if RANK == 0:
+        tell("nothing sent", lambda: d.recv(t.ones(3), 1))
+        d.send(t.ones(3), 1)
+        tell("barrier", lambda: d.barrier(timeout=datetime.timedelta(seconds=1)))
+    else:
+        time.sleep(1.5)
+        tell("another message", lambda: d.recv(t.ones(2), 0))
+        time.sleep(3)
+
+
+globals()[sys.argv[1]]()

@@ -1,0 +1,129 @@
+"""What goes wrong between processes is an error that names the rank, in time; and the launcher starts them anew."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from process_kit import ended, finished, free_port, started
+
+from torchlike.distributed.run import parse_args
+
+FAULTS = {
+    "killed": (
+        {},
+        {
+            "killed: rank 0": r"gradients of bucket 0 \(number \d+ of the group of ranks 0, 1\): after .* of 20 sec.* "
+            r"rank 1 died or did not take part \(.*Connection",
+            "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
+        },
+    ),
+    "late": ({}, {"late: rank 0": "all_reduce .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
+    "mismatches": (
+        {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
+        {
+            "shapes: rank 0": r"mismatch .* Rank 0 .*all_reduce .*float32\[2\], but rank 1 .*float32\[3\]",
+            "dtypes: rank 1": r"mismatch .* Rank 1 .*all_reduce .*int32\[2\], but rank 0 .*float32\[2\]",
+            "order: rank 0": "mismatch .* Rank 0 .* broadcast .*, but rank 1 .* all_reduce",
+            "root: rank 0": "mismatch .* Rank 0 .* broadcast.0.*, but rank 1 .* broadcast.1",
+            "fine: rank 1": "no error",
+            "models: rank 1": r"same model across all ranks, but parameter 'weight' of Rank 0 is .*\[2, 2\], while .* "
+            r"of rank 1 is .*\[2, 3\]",
+            "more parameters: rank 0": "same model across all ranks, but Rank 0 has 2 params, while rank 1 .* 4 params",
+            "nothing sent: rank 0": "recv: rank 1 sent nothing within 3 seconds",
+            "another message: rank 1": r"recv: rank 0 sent a message of float32\[3\] for a tensor of float32\[2\]",
+            "barrier: rank 0": "barrier .*: rank 1 did not arrive within 1 seconds",
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults(name):
+    environment, expected = FAULTS[name]
+    found = "".join(out for _, out, _ in finished(started("faults_script.py", name, **environment)))
+    for begin, rest in expected.items():
+        lines = [line for line in found.splitlines() if line.startswith(f"{begin},")]
+        assert len(lines) == 1 and re.search(rest, lines[0]), (begin, lines or found)
+        assert "no error" in lines[0] or float(re.search(r", ([\d.]+) s,", lines[0])[1]) < 15
+
+
+def test_nobody_else_comes():
+    first, second = started("faults_script.py", "alone")
+    ended(second)
+    ((status, out, _),) = finished([first])
+    assert status == 1
+    assert re.search("DistNetworkError: init_process_group: rank 0 of 2 met not all of rank 1 at 127.0.0.1:", out), out
+
+
+SCRIPT = """
+import os, sys
+import torch
+import torch.distributed as dist
+x = torch.ones(3) * 2  # before the group
+dist.init_process_group(os.environ.get("BACKEND"))
+x = x * (dist.get_rank() + 1)
+dist.all_reduce(x)
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+rank, where = os.environ["RANK"], torch.__file__.split("/")[-2]
+print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), where, sys.argv[1:], flush=True)
+if os.environ["RANK"] == "1" and attempt == "0":
+    sys.exit(3)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_the_launcher(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = ["-m", "torchlike", "run", "--standalone", "--nproc_per_node=2", "--max-restarts", "1", "script.py", "-x"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for rank in range(2):
+        assert f"attempt 1 rank {rank} {rank} [6.0, 6.0, 6.0] torchlike ['-x']" in done.stdout
+    assert re.search(r"FAILED: rank 1 .* with exit code 3; starting anew \(1 of 1 restarts left\)", done.stderr)
+
+
+SPAWN = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+def work(rank, size, port):
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    x = torch.ones(2) * (rank + 1)
+    dist.all_reduce(x)
+    print("rank", rank, x.tolist(), torch.__file__.split("/")[-2], flush=True)
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    import sys
+    mp.spawn(work, args=(2, int(sys.argv[1])), nprocs=2)
+"""
+
+
+def test_spawned_processes(tmp_path):
+    """In which `torch` is what it is here."""
+    (tmp_path / "script.py").write_text(SPAWN)
+    command = [sys.executable, "-m", "torchlike", "run", "script.py", str(free_port())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {f"rank {rank} [3.0, 3.0] torchlike" for rank in range(2)} <= set(done.stdout.splitlines())
+
+
+MISUSES = {
+    "no number": (["--nproc", "x", "a.py"], "--nproc-per-node x: expected a number, auto, cpu or gpu"),
+    "no address": (["--nnodes", "2", "a.py"], "several machines need --master-addr and --master-port"),
+    "machines that come and go": (["--nnodes", "1:3", "a.py"], "--nnodes 1:3: expected a number"),
+    "too many": (["--node-rank", "2", "a.py"], "--node-rank 2: expected a number below --nnodes 1"),
+    "no script": (["--nproc", "2"], "the following arguments are required: SCRIPT"),
+}
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_misuses(name, capsys):
+    arguments, message = MISUSES[name]
+    with pytest.raises(SystemExit) as left:
+        parse_args(arguments)
+    assert left.value.code == 2 and message in capsys.readouterr().err

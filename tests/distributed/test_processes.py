@@ -1,0 +1,24 @@
+"""torch.distributed of two processes, next to PyTorch's gloo: collectives, and DistributedDataParallel."""
+
+import pytest
+from process_kit import SIZE, results
+
+SCRIPTS = ("collectives_script.py", "ddp_script.py")
+# PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
+OURS = {"bf16_compress_hook"}
+
+
+@pytest.fixture(scope="module", params=SCRIPTS)
+def both(request, tmp_path_factory):
+    return results(request.param, tmp_path_factory.mktemp("processes"))
+
+
+def test_the_same_as_pytorch(both):
+    theirs, ours = both["torch"], both["torchlike"]
+    assert len(theirs[0]) > 10 and [list(found) for found in ours] == [list(found) for found in theirs]
+    differ = {
+        (name, rank): (theirs[rank][name], ours[rank][name])
+        for rank in range(SIZE) for name in theirs[rank]
+        if theirs[rank][name] != ours[rank][name] and name not in OURS
+    }  # fmt: skip
+    assert not differ

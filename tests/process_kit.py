@@ -1,0 +1,55 @@
+"""Two processes of a script, of PyTorch or torchlike."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent / "distributed"
+SIZE = 2
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def started(script, *arguments, **environment):
+    """The processes, one for each rank, which write to pipes."""
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(SIZE), **environment}
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    return [
+        subprocess.Popen(
+            [part.replace("RANK", str(rank)) for part in command], text=True, cwd=HERE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **shared, "RANK": str(rank)},
+        )
+        for rank in range(SIZE)
+    ]  # fmt: skip
+
+
+def finished(processes, seconds=240):
+    """(exit status, stdout, stderr) of each."""
+    try:
+        return [(p.returncode, *texts) for p in processes for texts in [p.communicate(timeout=seconds)]]
+    finally:
+        for p in processes:
+            ended(p)
+
+
+def ended(process):
+    """Kill a process, and close what it wrote to."""
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    process.stderr.close()
+
+
+def results(script, folder):
+    """What the cases of a script gave: {library: [{case: result} of each rank]}. Both libraries run at once."""
+    runs = {t: started(script, t, folder / f"{t}.RANK") for t in ("torch", "torchlike")}
+    for status, out, err in finished([p for processes in runs.values() for p in processes]):
+        assert status == 0, f"{out[-2000:]}{err[-4000:]}"
+    return {t: [json.loads((folder / f"{t}.{rank}").read_text()) for rank in range(SIZE)] for t in runs}

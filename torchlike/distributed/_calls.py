@@ -1,0 +1,181 @@
+"""One collective: its number, its comparison between ranks, its start, and the wait for it with an end."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import jax
+import numpy as np
+
+from torchlike._base.state import no_grad, state
+from torchlike._core.tensor.mutation import write
+from torchlike._core.tensor.tensor import Tensor, array_of, wrap
+from torchlike._executor.immediate import uploaded
+from torchlike.distributed import _runtime, _xla
+from torchlike.distributed._runtime import DistBackendError
+from torchlike.distributed.distributed_c10d import ProcessGroup, compares
+from torchlike.futures import Future
+
+SILENT = 1.0  # seconds of a wait after which a rank says where it waits
+PATIENCE = 2.0  # seconds for others to say so, once something went wrong
+
+
+class Work:
+    """What ``async_op=True`` returns: a collective that has begun. Its tensors change in :meth:`wait`."""
+
+    def __init__(self, finish: Callable[[float | None], Any] | None = None, ready: Callable[[], bool] | None = None):
+        self._finish, self._ready = finish, ready
+        self._result: Any = None
+        self._error: Exception | None = None
+        self._source = -1
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until it is done: True. DistBackendError: a rank died, or did not come in time."""
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            try:
+                self._result = finish(None if timeout is None else timeout.total_seconds())
+            except Exception as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether :meth:`wait` would not wait."""
+        return self._finish is None or self._ready is not None and self._ready()
+
+    def is_success(self) -> bool:
+        """Whether it is done and went well."""
+        return self._finish is None and self._error is None
+
+    def exception(self) -> Exception | None:
+        """What went wrong."""
+        return self._error
+
+    def result(self) -> Any:
+        """The tensors it wrote."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """The rank that a message came from."""
+        return self._source
+
+    def get_future(self) -> Future:
+        """A future of the tensors; it waits here."""
+        future: Future = Future()
+        try:
+            self.wait()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(self._result)
+        return future
+
+
+def concluded(work: Work, async_op: bool) -> Work | None:
+    """``work`` if it is asked for; else nothing, once it is done."""
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+def values(tensors: Sequence[Tensor]) -> list[Any]:
+    """The arrays of tensors. A program that is being traced ends here."""
+    arrays = [array_of(t) for t in tensors]
+    for array in arrays:
+        if isinstance(array, jax.core.Tracer):
+            raise jax.errors.TracerArrayConversionError(array)
+        if not isinstance(array, jax.Array):
+            raise NotImplementedError(
+                "torch.distributed: a collective inside torch.func transforms, or of tensors on 'meta', is not "
+                "supported: call it outside of them"
+            )
+    return arrays
+
+
+def assign(t: Tensor, array: Any) -> None:
+    """Let ``t`` have these numbers, of numpy or jax."""
+    array = uploaded(array) if isinstance(array, np.ndarray) else array
+    if t._view is None and not state.active and array.shape == t.shape:
+        write(t, array)
+        return
+    with no_grad():
+        t.detach().copy_(wrap(array))
+
+
+def start(
+    group: ProcessGroup, name: str, kind: str, static: tuple, arrays: Sequence[Any], finish: Callable[[list], Any],
+    note: str = "",
+) -> Work:  # fmt: skip
+    """Begin a collective of XLA; ``finish(arrays)`` takes its results where it is waited for."""
+    with group.lock:
+        number = next(group.calls)
+        title = f"{name} (number {number} of {_title(group)})"
+        if _runtime.connection.broken:
+            raise DistBackendError(f"{title}: {_runtime.connection.broken}")
+        if compares() and group.size() > 1:
+            _compare(group, number, name, [f"{kind}{static}", note, *(_kind(a) for a in arrays)])
+        arrival = _xla.Arrival(lambda: _xla.launch(kind, group.ranks, static, arrays))
+
+    def arrive(seconds: float | None) -> Any:
+        _await(group, number, title, arrival, group.seconds() if seconds is None else seconds)
+        return finish(arrival.arrays)
+
+    return Work(arrive, arrival.is_here)
+
+
+def _title(group: ProcessGroup) -> str:
+    return f"the group of {_runtime.named(group.ranks)}"
+
+
+def _kind(array: Any) -> str:
+    return f"{array.dtype}{list(array.shape)}"
+
+
+def _await(group: ProcessGroup, number: int, title: str, arrival: _xla.Arrival, seconds: float) -> None:
+    """Wait for a collective. DistBackendError names the ranks that did not take part."""
+    begun, place = time.monotonic(), group.key("waits", number)
+    patience = min(PATIENCE, seconds / 4)
+    quiet = min(SILENT, seconds / 3)
+    if not arrival.wait(quiet):
+        _arrived(place, group)
+        arrival.wait(seconds - quiet - patience)
+    elif isinstance(arrival.error, jax.errors.JaxRuntimeError):
+        _arrived(place, group)
+    here = arrival.is_here()
+    if here and arrival.error is None:
+        return
+    if arrival.error is not None and not isinstance(arrival.error, jax.errors.JaxRuntimeError):
+        raise arrival.error
+    missing = _runtime.absent(place, group.ranks, patience)
+    spent = time.monotonic() - begun
+    reason = f" ({str(arrival.error).partition('%')[0][:200]})" if arrival.error is not None else ""
+    who = f"{_runtime.named(missing)} died or did not take part" if missing else "the connection between ranks failed"
+    text = f"{title}: after {spent:.1f} of {seconds:g} seconds {who}{reason}"
+    _runtime.connection.broken = f"an earlier collective failed: {text}"
+    raise DistBackendError(text) from arrival.error
+
+
+def _arrived(place: str, group: ProcessGroup) -> None:
+    """Let the others see that this process is at a collective."""
+    if group.size() > 1:
+        _runtime.put(f"{place}/{group.ranks[group.rank()]}", b"")
+
+
+def _compare(group: ProcessGroup, number: int, name: str, facts: list[str]) -> None:
+    """Let the ranks of a group tell each other what they are about to do. RuntimeError names two that differ."""
+    me, text = group.ranks[group.rank()], " ".join([name, *filter(None, facts)])
+    _runtime.put(group.key("compare", number, me), text.encode())
+    for rank in group.ranks:
+        late = f"{name} (number {number} of {_title(group)}): rank {rank} died or did not take part"
+        theirs = _runtime.get(group.key("compare", number, rank), group.seconds(), late).decode()
+        if theirs != text:
+            raise RuntimeError(
+                f"Detected mismatch between collectives on ranks. Rank {me} is running collective {number}: {text}, "
+                f"but rank {rank} is running: {theirs}."
+            )
+    if number > 1:
+        _runtime.forget(group.key("compare", number - 1, me))

@@ -1,0 +1,289 @@
+"""Objects between processes, and messages from one to another, through jax's key-value store."""
+
+import json
+import pickle
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed import _runtime
+from torchlike.distributed._calls import Work, assign, values
+from torchlike.distributed._collectives import demand_tensor, root_of
+from torchlike.distributed._runtime import DistBackendError
+from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_group_rank, is_member
+
+__all__ = [
+    "P2POp", "all_gather_object", "batch_isend_irecv", "broadcast_object_list", "gather_object", "irecv", "isend",
+    "recv", "recv_object_list", "scatter_object_list", "send", "send_object_list",
+]  # fmt: skip
+
+
+# -- objects -----------------------------------------------------------------------------------------------------------
+
+
+def _say(group: ProcessGroup, number: int, obj: Any, to: Any = "all") -> None:
+    key = group.key("object", number, group.rank(), to)
+    _runtime.put(key, pickle.dumps(obj))
+    group.unread.append(key)
+
+
+def _hear(group: ProcessGroup, number: int, rank: int, what: str, to: Any = "all") -> Any:
+    late = f"{what} (number {number}): rank {group.ranks[rank]} gave nothing"
+    return pickle.loads(_runtime.get(group.key("object", number, rank, to), group.seconds(), late))
+
+
+def _number(group: ProcessGroup) -> int:
+    with group.lock:
+        return next(group.calls)
+
+
+def _everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
+    """The objects of all; whoever has them all knows that what was said before has been read."""
+    number, old = _number(group), list(group.unread)
+    _say(group, number, obj)
+    heard = [obj if rank == group.rank() else _hear(group, number, rank, what) for rank in range(group.size())]
+    for key in old:
+        _runtime.forget(key)
+    group.unread[: len(old)] = []
+    return heard
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    """Let the objects of a list be those of all processes, which are pickled."""
+    if not is_member(group):
+        return
+    found_ = found(group)
+    if found_.size() == 1:
+        object_list[0] = obj
+        return
+    object_list[: found_.size()] = _everybody(found_, obj, "all_gather_object")
+
+
+def gather_object(
+    obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
+    group_dst: int | None = None,
+) -> None:  # fmt: skip
+    """Let the objects of a list on the process ``dst`` be those of all processes."""
+    if not is_member(group):
+        return
+    found_ = found(group)
+    root = root_of("gather_object", found_, dst, group_dst, "dst")
+    if (found_.rank() == root) != bool(object_gather_list):
+        must = "must NOT be specified on non-destination" if object_gather_list else "must be specified on destination"
+        raise ValueError(f"Argument ``object_gather_list`` {must} rank.")
+    every = [obj] if found_.size() == 1 else _everybody(found_, obj, "gather_object")
+    if object_gather_list:
+        object_gather_list[: found_.size()] = every
+
+
+def broadcast_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+) -> None:
+    """Let the objects of a list be those of the process ``src``; the lists have one length."""
+    if not is_member(group):
+        return
+    found_ = found(group)
+    root = root_of("broadcast_object_list", found_, src, group_src, "src")
+    if found_.size() == 1:
+        return
+    number = _number(found_)
+    if found_.rank() == root:
+        _say(found_, number, list(object_list))
+        return
+    heard = _hear(found_, number, root, "broadcast_object_list")
+    if len(heard) != len(object_list):
+        raise RuntimeError(
+            f"broadcast_object_list: rank {found_.ranks[root]} sends {len(heard)} objects, this list has "
+            f"{len(object_list)}"
+        )
+    object_list[:] = heard
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
+    group: Any = None, group_src: int | None = None,
+) -> None:  # fmt: skip
+    """Let the first of a list be the object for this process in the list that the process ``src`` gives."""
+    if not is_member(group):
+        return
+    found_ = found(group)
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+    root, number = root_of("scatter_object_list", found_, src, group_src, "src"), _number(found_)
+    if found_.rank() != root:
+        scatter_object_output_list[0] = _hear(found_, number, root, "scatter_object_list", found_.rank())
+        return
+    if scatter_object_input_list is None or len(scatter_object_input_list) != found_.size():
+        raise ValueError(f"scatter_object_list: the source gives one object for each of {found_.size()} ranks")
+    scatter_object_output_list[0] = scatter_object_input_list[root]
+    for rank, obj in enumerate(scatter_object_input_list):
+        if rank != root:
+            _say(found_, number, obj, rank)
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _numbered(group: ProcessGroup, source: int, target: int, tag: Any) -> str:
+    """The key of the next message of these."""
+    with group.lock:
+        number = group.sent.get((source, target, tag), 0)
+        group.sent[source, target, tag] = number + 1
+    return group.key("message", source, target, tag, number)
+
+
+def _peer(name: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
+    if (rank is None) == (group_rank is None):
+        raise ValueError(f"{name}: give either a rank or a group_rank")
+    chosen = get_group_rank(group, rank) if group_rank is None and rank is not None else group_rank
+    assert chosen is not None
+    if not 0 <= chosen < group.size():
+        raise ValueError(f"{name}: there is no rank {chosen} in a group of {group.size()}")
+    if chosen == group.rank():
+        raise ValueError(f"Invalid {name} peer: the rank should not be the same as the rank of the current process.")
+    return chosen
+
+
+def _packed(t: Tensor) -> bytes:
+    (array,) = values([t])
+    head = json.dumps([str(array.dtype), list(array.shape)]).encode()
+    return len(head).to_bytes(4, "little") + head + np.asarray(array).tobytes()
+
+
+def _unpacked(t: Tensor, data: bytes, what: str) -> Any:
+    """The array of a message for ``t``. RuntimeError where it is another."""
+    length = int.from_bytes(data[:4], "little")
+    kind, shape = json.loads(data[4 : 4 + length])
+    (own,) = values([t])
+    if kind != str(own.dtype) or int(np.prod(shape)) != own.size:
+        raise RuntimeError(f"{what} a message of {kind}{shape} for a tensor of {own.dtype}{list(own.shape)}")
+    return np.frombuffer(data, np.dtype(own.dtype), own.size, 4 + length).reshape(own.shape)
+
+
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+    """Send a tensor to the process ``dst``, which calls :func:`recv`; nobody is waited for. ValueError: to itself."""
+    isend(tensor, dst, group, tag, group_dst)
+
+
+def isend(
+    tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
+) -> Work | None:
+    """As :func:`send`; the work is done at once."""
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    target = _peer("destination", found_, dst, group_dst)
+    _runtime.put(_numbered(found_, found_.rank(), target, tag), _packed(tensor))
+    return Work()
+
+
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
+    """Let ``tensor`` be what the process ``src`` sends, or whoever sends first; gives that rank, -1 outside the group.
+
+    DistBackendError: nothing came in time. RuntimeError: it has another dtype or number of elements.
+    """
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return -1
+    found_ = found(group)
+    if src is None and group_src is None:
+        source, key = _first_of_any(found_, tag)
+    else:
+        source = _peer("source", found_, src, group_src)
+        key = _numbered(found_, source, found_.rank(), tag)
+    _receive(found_, tensor, source, key, None)
+    return found_.ranks[source]
+
+
+def irecv(
+    tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
+) -> Work | None:
+    """As :func:`recv`; the tensor changes where the work is waited for."""
+    demand_tensor(tensor, "tensor")
+    if not is_member(group):
+        return None
+    found_ = found(group)
+    if src is None and group_src is None:
+        return Work(lambda seconds: [tensor] if recv(tensor, None, group, tag) >= 0 else None)
+    source = _peer("source", found_, src, group_src)
+    key = _numbered(found_, source, found_.rank(), tag)
+    work = Work(lambda seconds: _receive(found_, tensor, source, key, seconds), lambda: _runtime.is_set(key))
+    work._source = found_.ranks[source]
+    return work
+
+
+def _receive(group: ProcessGroup, tensor: Tensor, source: int, key: str, seconds: float | None) -> list[Tensor]:
+    limit = group.seconds() if seconds is None else seconds
+    data = _runtime.get(key, limit, f"recv: rank {group.ranks[source]} sent nothing")
+    _runtime.forget(key)
+    assign(tensor, _unpacked(tensor, data, f"recv: rank {group.ranks[source]} sent"))
+    return [tensor]
+
+
+def _first_of_any(group: ProcessGroup, tag: Any) -> tuple[int, str]:
+    """Who has sent the next message, and its key."""
+    me, end = group.rank(), time.monotonic() + group.seconds()
+    while time.monotonic() < end:
+        for source in range(group.size()):
+            key = group.key("message", source, me, tag, group.sent.get((source, me, tag), 0))
+            if source != me and _runtime.is_set(key):
+                return source, _numbered(group, source, me, tag)
+        time.sleep(0.002)
+    others = [rank for i, rank in enumerate(group.ranks) if i != me]
+    raise DistBackendError(f"recv: {_runtime.named(others)} sent nothing within {group.seconds():g} seconds")
+
+
+class P2POp:
+    """A message for :func:`batch_isend_irecv`: ``op`` is :func:`isend` or :func:`irecv`."""
+
+    def __init__(
+        self, op: Callable, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:  # fmt: skip
+        if op not in (isend, irecv):
+            raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``irecv``.")
+        self.op, self.tensor, self.peer, self.group = op, tensor, peer, group
+        self.tag, self.group_peer = tag, group_peer
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Begin all of these messages; gives their works."""
+    if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
+        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
+    works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+    return [work for work in works if work is not None]
+
+
+def send_object_list(
+    object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:  # fmt: skip
+    """Send the objects of a list to the process ``dst``, which calls :func:`recv_object_list`."""
+    if is_member(group):
+        found_ = found(group)
+        target = _peer("destination", found_, dst, group_dst)
+        _runtime.put(_numbered(found_, found_.rank(), target, "objects"), pickle.dumps(list(object_list)))
+
+
+def recv_object_list(
+    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:  # fmt: skip
+    """Let the objects of a list be what the process ``src`` sends, or whoever sends first; gives that rank."""
+    if not is_member(group):
+        return -1
+    found_ = found(group)
+    if src is None and group_src is None:
+        source, key = _first_of_any(found_, "objects")
+    else:
+        source = _peer("source", found_, src, group_src)
+        key = _numbered(found_, source, found_.rank(), "objects")
+    who = found_.ranks[source]
+    data = _runtime.get(key, found_.seconds(), f"recv_object_list: rank {who} sent nothing")
+    _runtime.forget(key)
+    object_list[:] = pickle.loads(data)
+    return who

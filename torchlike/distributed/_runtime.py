@@ -1,0 +1,239 @@
+"""The connection of this process to the others: jax's own, with its key-value store."""
+
+import atexit
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+from jax._src import distributed, xla_bridge
+from jax._src.lib import _jax
+
+from torchlike.distributed._rendezvous import World
+
+CHUNK = 1 << 20  # bytes of a value of the store: what gRPC takes in one message
+_LONG = 1 << 20  # seconds
+_LATE = re.compile(r"timed out task names:\n(.*?)\n\n", re.DOTALL)
+
+
+class DistError(RuntimeError):
+    """What goes wrong between processes."""
+
+
+class DistBackendError(DistError):
+    """A collective failed: a process died, was late, or did something else."""
+
+
+class DistNetworkError(DistError):
+    """A process cannot be reached."""
+
+
+class DistStoreError(DistError):
+    """A key of a store did not appear in time."""
+
+
+class _Connection:
+    """This process's place among all. ``world`` is None before the first group of several processes."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.world: World | None = None
+        self.broken = ""  # why what hangs in the backend will never end
+
+
+connection = _Connection()
+
+
+def connect(world: World, timeout: float) -> None:
+    """Connect to the other processes, once; jax's backends then know all devices.
+
+    Raises:
+        RuntimeError: the backend has started, or this process is connected as another rank.
+        DistNetworkError: they are not all here in time; names those that are missing.
+    """
+    with connection.lock:
+        if connection.world is not None:
+            _demand_same(connection.world, world)
+            return
+        if distributed.global_state.client is None:
+            _demand_not_started(world)
+            _start(world, timeout)
+        elif (distributed.global_state.process_id, distributed.global_state.num_processes) != (world.rank, world.size):
+            raise RuntimeError(
+                f"init_process_group: jax.distributed is initialized as process {distributed.global_state.process_id} "
+                f"of {distributed.global_state.num_processes}, not as {world.rank} of {world.size}"
+            )
+        connection.world = world
+    wait_for_all("torchlike/connected", range(world.size), timeout, "init_process_group")
+    jax.local_devices()  # starts the backend, for which all processes must be here
+    atexit.register(_leave)
+
+
+def is_connected() -> bool:
+    """Whether this process is connected to others."""
+    return connection.world is not None
+
+
+def _demand_same(old: World, new: World) -> None:
+    if (old.rank, old.size) != (new.rank, new.size):
+        raise RuntimeError(
+            f"init_process_group: this process is rank {old.rank} of {old.size} and cannot become rank {new.rank} of "
+            f"{new.size}: jax connects once in the life of a process. Start another process."
+        )
+
+
+def _demand_not_started(world: World) -> None:
+    if xla_bridge.backends_are_initialized():
+        raise RuntimeError(
+            f"init_process_group with {world.size} processes must come before the first tensor is computed or moved: "
+            "jax's backend has started in this process and knows its own devices alone. Call init_process_group "
+            "earlier, or start the script with `python -m torchlike run --nproc N SCRIPT`, which connects first."
+        )
+
+
+def _start(world: World, timeout: float) -> None:
+    """What ``jax.distributed.initialize`` does, but that a dead process does not end the others without a word."""
+    if jax.config.jax_cpu_collectives_implementation in (None, "none"):
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    shared, seconds = distributed.global_state, max(1.0, timeout)
+    if world.serves:
+        shared.service = serve(world.address, world.size)
+    begun = threading.Event()
+
+    def enter() -> None:
+        client.connect()
+        begun.set()
+
+    try:
+        client = _jax.get_distributed_runtime_client(
+            world.address, world.rank, init_timeout=_LONG, heartbeat_timeout=100, shutdown_on_destruction=False,
+            use_compression=True,
+        )  # fmt: skip
+    except Exception as error:
+        raise DistNetworkError(f"init_process_group: no way to {world.address} ({_first_line(error)})") from error
+    # in a thread, since jax ends the process where others do not come in time
+    threading.Thread(target=enter, daemon=True, name="torchlike-connect").start()
+    if not begun.wait(seconds):
+        others = named([rank for rank in range(world.size) if rank != world.rank])
+        connection.broken = (
+            f"init_process_group: rank {world.rank} of {world.size} met not all of {others} at {world.address} within "
+            f"{seconds:g} seconds: are all processes started, and is the address right?"
+        )
+        atexit.register(_leave)
+        raise DistNetworkError(connection.broken)
+    shared.client = client
+    shared.process_id, shared.num_processes, shared.coordinator_address = world.rank, world.size, world.address
+
+
+def serve(address: str, size: int) -> Any:
+    """jax's coordination service at an address, for ``size`` processes; it lives as long as what is returned."""
+    host, _, port = address.rpartition(":")
+    near = host in ("127.0.0.1", "localhost", "[::1]", "::1")
+    place = f"127.0.0.1:{port}" if near else f"[::]:{port}"
+    return _jax.get_distributed_runtime_service(
+        place, size, heartbeat_timeout=100, shutdown_timeout=5, recoverable=True
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _leave() -> None:
+    """At exit: who keeps the service waits for the others; what hangs in the backend is left behind."""
+    world = connection.world
+    if connection.broken or world is None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # jax would wait for the collective
+    try:
+        put(f"torchlike/left/{world.rank}", b"")
+        if world.serves:
+            for rank in range(world.size):
+                client().blocking_key_value_get_bytes(f"torchlike/left/{rank}", 60_000)
+    except Exception:  # somebody died, as others have said
+        return
+
+
+# -- the key-value store -----------------------------------------------------------------------------------------------
+
+
+def client() -> Any:
+    """jax's client of the store."""
+    found = distributed.global_state.client
+    if found is None:
+        raise ValueError("torch.distributed: this process is not connected; call init_process_group")
+    return found
+
+
+def put(key: str, value: bytes) -> None:
+    """Set a key, in parts if the value is long."""
+    parts = [value[i : i + CHUNK] for i in range(CHUNK, len(value), CHUNK)]
+    for i, part in enumerate(parts):
+        client().key_value_set_bytes(f"{key}/part{i}", part, True)
+    head = len(parts).to_bytes(4, "little") + value[:CHUNK]
+    client().key_value_set_bytes(key, head, True)
+
+
+def get(key: str, timeout: float, late: str) -> bytes:
+    """The value of a key, once it is set. DistBackendError with the text ``late`` if it is not set in time."""
+    try:
+        head = client().blocking_key_value_get_bytes(key, max(1, round(timeout * 1000)))
+    except Exception as error:
+        kind = DistBackendError if "DEADLINE_EXCEEDED" in str(error) else DistNetworkError
+        raise kind(f"{late} within {timeout:g} seconds ({_first_line(error)})") from error
+    count = int.from_bytes(head[:4], "little")
+    rest = [client().blocking_key_value_get_bytes(f"{key}/part{i}", 60_000) for i in range(count)]
+    return b"".join([head[4:], *rest])
+
+
+def is_set(key: str) -> bool:
+    """Whether a key is set."""
+    try:
+        client().key_value_try_get_bytes(key)
+    except Exception:
+        return False
+    return True
+
+
+def forget(key: str) -> None:
+    """Delete a key and its parts."""
+    client().key_value_delete(key)
+
+
+def wait_for_all(key: str, ranks: Sequence[int], timeout: float, what: str) -> None:
+    """Wait until all of ``ranks`` are here. DistBackendError: names those that are not, in time."""
+    try:
+        client().wait_at_barrier(key, max(1, round(timeout * 1000)), list(ranks))
+    except Exception as error:
+        found = _LATE.search(str(error))
+        late = [int(line) for line in found[1].split() if line.isdigit()] if found else []
+        raise DistBackendError(f"{what}: {_missing(late)} within {timeout:g} seconds ({_first_line(error)})") from error
+
+
+def _missing(ranks: Sequence[int]) -> str:
+    return f"{named(ranks)} did not arrive" if ranks else "not all ranks arrived"
+
+
+def named(ranks: Sequence[int]) -> str:
+    """Ranks in words.
+
+    >>> named([1]), named([0, 2])
+    ('rank 1', 'ranks 0, 2')
+    """
+    return f"rank{'s' * (len(ranks) != 1)} {', '.join(map(str, ranks))}"
+
+
+def absent(prefix: str, ranks: Iterable[int], patience: float) -> list[int]:
+    """Those of ``ranks`` that do not set ``prefix/rank`` within some seconds."""
+    left, end = list(ranks), time.monotonic() + patience
+    while left:
+        left = [rank for rank in left if not is_set(f"{prefix}/{rank}")]
+        if time.monotonic() > end:
+            return left
+        time.sleep(0.05)
+    return left

@@ -1,0 +1,228 @@
+"""Collectives as programs of XLA over a mesh of one device of each process: arrays to arrays."""
+
+import functools
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax._src.array import ArrayImpl
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+AXIS = "processes"
+
+
+@functools.cache
+def mesh_of(ranks: tuple[int, ...]) -> Mesh:
+    """The mesh of the first device of each of these processes."""
+    first: dict[int, jax.Device] = {}
+    for device in jax.devices():
+        first.setdefault(device.process_index, device)
+    return Mesh(np.array([first[rank] for rank in ranks]), (AXIS,))
+
+
+# -- what each device computes -----------------------------------------------------------------------------------------
+
+
+def _as_bits(x: jax.Array) -> jax.Array:
+    """Unsigned integers that stand for the same bytes, so that a sum with zeros changes nothing."""
+    if x.dtype == np.bool_:
+        return x.astype(jnp.uint8)
+    if jnp.iscomplexobj(x):
+        x = jnp.stack([x.real, x.imag], -1)
+    return lax.bitcast_convert_type(x, {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}[x.dtype.itemsize])
+
+
+def _of_bits(bits: jax.Array, dtype: Any) -> jax.Array:
+    if np.dtype(dtype) == np.bool_:
+        return bits.astype(bool)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        parts = lax.bitcast_convert_type(bits, np.zeros(0, dtype).real.dtype)
+        return lax.complex(parts[..., 0], parts[..., 1])
+    return lax.bitcast_convert_type(bits, dtype)
+
+
+def _exactly(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
+    """What a collective that only moves makes of ``x``; those of jax know fewer dtypes."""
+    return _of_bits(move(_as_bits(x)), x.dtype)
+
+
+def _of_everybody(x: jax.Array) -> jax.Array:
+    return _exactly(lambda bits: lax.all_gather(bits, AXIS), x)
+
+
+def _reduced(op: str, size: int, x: jax.Array) -> jax.Array:
+    """The reduction of the ``x`` of all."""
+    if x.dtype == bool:
+        if op == "BXOR":
+            return jnp.sum(_of_everybody(x), 0) % 2 == 1
+        reduce = lax.pmax if op in ("SUM", "MAX", "BOR") else lax.pmin
+        return reduce(x.astype(jnp.int32), AXIS).astype(bool)
+    match op:
+        case "SUM":
+            return lax.psum(x, AXIS)
+        case "AVG":
+            return (lax.psum(x, AXIS) / size).astype(x.dtype)
+        case "MIN":
+            return lax.pmin(x, AXIS)
+        case "MAX":
+            return lax.pmax(x, AXIS)
+    return _folded(op, _of_everybody(x))
+
+
+def _folded(op: str, stacked: jax.Array) -> jax.Array:
+    """A reduction over the first dimension of what was brought together."""
+    if stacked.dtype == bool:
+        stacked = stacked.astype(jnp.uint8)
+        return _folded({"SUM": "MAX", "PRODUCT": "MIN"}.get(op, op), stacked).astype(bool)
+    functions: dict[str, Callable] = {
+        "SUM": jnp.add, "AVG": jnp.add, "PRODUCT": jnp.multiply, "MIN": jnp.minimum, "MAX": jnp.maximum,
+        "BAND": jnp.bitwise_and, "BOR": jnp.bitwise_or, "BXOR": jnp.bitwise_xor,
+    }  # fmt: skip
+    whole = functools.reduce(functions[op], list(stacked))
+    return (whole / len(stacked)).astype(stacked.dtype) if op == "AVG" else whole
+
+
+def _broadcast(root: int, size: int, x: jax.Array) -> jax.Array:
+    return _exactly(lambda bits: lax.psum(jnp.where(lax.axis_index(AXIS) == root, bits, 0), AXIS), x)
+
+
+def _exchanged(x: jax.Array) -> jax.Array:
+    """``x[i]`` to process i; what comes stands in the same order."""
+    return _exactly(lambda bits: lax.all_to_all(bits, AXIS, 0, 0), x)
+
+
+def _bucket(op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, ...]:
+    """The reduction of several arrays of one dtype as one collective."""
+    flat = _reduced(op, size, jnp.concatenate([x.reshape(-1) for x in xs]))
+    ends = np.cumsum([x.size for x in xs])[:-1].tolist()
+    return tuple(part.reshape(x.shape) for part, x in zip(jnp.split(flat, ends), xs, strict=True))
+
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "reduce": _reduced,
+    "bucket": _bucket,
+    "broadcast": lambda root, size, *xs: tuple(_broadcast(root, size, x) for x in xs),
+    "gather": lambda size, x: _of_everybody(x),
+    "exchange": lambda size, x: _exchanged(x),
+    "scatter_reduce": lambda op, size, x: _folded(op, _exchanged(x)),
+}
+
+
+@functools.cache
+def _program(kind: str, ranks: tuple[int, ...], static: tuple, count: int, alone: tuple[bool, ...]) -> Callable:
+    """The compiled collective. ``alone``: which inputs are numbers, which travel as arrays of one element."""
+
+    def local(*xs: jax.Array) -> Any:
+        xs = tuple(x.reshape(()) if one else x for x, one in zip(xs, alone, strict=True))
+        outs = _KINDS[kind](*static, len(ranks), *xs)
+        return jax.tree.map(lambda y: y.reshape(1) if y.ndim == 0 else y, outs)
+
+    spec = PartitionSpec(AXIS)
+    local.__name__ = f"{kind}_of_{count}"
+    return jax.jit(jax.shard_map(local, mesh=mesh_of(ranks), in_specs=(spec,) * count, out_specs=spec, check_vma=False))
+
+
+def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) -> list[jax.Array]:
+    """Run a collective; gives this process's results.
+
+    Args:
+        kind: "reduce" (op), "bucket" (op), "broadcast" (root), "gather" (a new first dimension), "exchange" and
+            "scatter_reduce" (op), which take a first dimension of the number of processes.
+        ranks: the processes, of which this is one. static: what stands in parentheses above.
+    """
+    if len(ranks) == 1 or any(x.size == 0 for x in xs):
+        return [_trivial(kind, len(ranks), x) for x in xs]
+    sharding = NamedSharding(mesh_of(ranks), PartitionSpec(AXIS))
+    whole = [_lifted(x, len(ranks), sharding) for x in xs]
+    alone = tuple(x.ndim == 0 for x in xs)
+    outs = _program(kind, ranks, static, len(xs), alone)(*whole)
+    outs = list(outs) if isinstance(outs, tuple) else [outs]
+    outs = [_local(y) for y in outs]
+    if kind in ("reduce", "bucket", "broadcast"):
+        outs = [y.reshape(()) if one else y for y, one in zip(outs, alone, strict=True)]
+    return outs
+
+
+def _trivial(kind: str, size: int, x: Any) -> jax.Array:
+    """The result where there is nothing to bring together: of one process, or without elements."""
+    match kind:
+        case "gather":
+            return jnp.broadcast_to(x, (size, *x.shape))
+        case "scatter_reduce":
+            return x[0]
+    return x
+
+
+def _lifted(x: Any, size: int, sharding: NamedSharding) -> jax.Array:
+    """The array of all processes whose part here is ``x``."""
+    home = sharding.mesh.local_devices[0]
+    x = x.reshape(1) if x.ndim == 0 else x
+    if not isinstance(x, jax.Array) or x.devices() != {home}:
+        x = jax.device_put(x, home)
+    shape = (size * x.shape[0], *x.shape[1:])
+    return jax.make_array_from_single_device_arrays(shape, sharding, [x])
+
+
+def _local(y: jax.Array) -> jax.Array:
+    """This process's part, as an array like any other: on its device, and bound to none."""
+    part = y.addressable_shards[0].data
+    (home,) = part.devices()
+    return ArrayImpl(part.aval, SingleDeviceSharding(home), [part], committed=home != jax.local_devices()[0])
+
+
+# -- waiting with an end -----------------------------------------------------------------------------------------------
+
+
+class Arrival:
+    """A collective that begins and ends in a thread of its own: XLA may wait for the others in both, without an end."""
+
+    def __init__(self, begin: Callable[[], list[jax.Array]]) -> None:
+        self._begin = begin
+        self._here = threading.Event()
+        self.arrays: list[jax.Array] = []
+        self.error: Exception | None = None
+        _line.put(self)
+
+    def is_here(self) -> bool:
+        """Whether nothing is awaited."""
+        return self._here.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is here within some seconds; ``error`` is then what went wrong."""
+        return self._here.wait(seconds)
+
+    def run(self) -> None:
+        """Wait for ever."""
+        try:
+            self.arrays = [array.block_until_ready() for array in self._begin()]
+        except Exception as error:
+            self.error = error
+        del self._begin
+        self._here.set()
+
+
+class _Line:
+    """A thread that runs one collective after the other, in the order in which they were called."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
+        self._lock, self._started = threading.Lock(), False
+
+    def put(self, arrival: Arrival) -> None:
+        with self._lock:
+            if not self._started:
+                self._started = True
+                threading.Thread(target=self._run, daemon=True, name="torchlike-collectives").start()
+        self._waiting.put(arrival)
+
+    def _run(self) -> None:
+        while True:
+            self._waiting.get().run()
+
+
+_line = _Line()

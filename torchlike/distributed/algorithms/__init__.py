@@ -1,0 +1,1 @@
+"""``torch.distributed.algorithms``: ways to bring gradients together."""

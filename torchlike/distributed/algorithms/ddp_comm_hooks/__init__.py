@@ -1,0 +1,4 @@
+"""Communication hooks for ``DistributedDataParallel.register_comm_hook``."""
+
+from torchlike.distributed.algorithms.ddp_comm_hooks import default_hooks as default_hooks
+from torchlike.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powerSGD_hook

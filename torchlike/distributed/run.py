@@ -1,0 +1,193 @@
+"""``torchlike run --nproc N SCRIPT`` and ``torch.distributed.run``: processes of one script, kept by a launcher.
+
+The launcher keeps jax's coordination service, so that the death of any rank is an error of the others that names it.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import jax
+
+from torchlike.distributed import _rendezvous, _runtime
+
+__all__ = ["get_args_parser", "main", "parse_args", "run"]
+
+_GRACE = 10.0  # seconds between the polite and the other way to end a process
+
+
+def get_args_parser() -> argparse.ArgumentParser:
+    """The parser of the command line, with the options of torchrun that have a meaning here."""
+    parser = argparse.ArgumentParser(prog="python -m torchlike run", allow_abbrev=False, description=__doc__)
+    both = _both(parser)
+    both("--nproc-per-node", "--nproc", default="1", help="processes on this machine: a number, auto, cpu or gpu")
+    both("--nnodes", default="1", help="how many machines")
+    both("--node-rank", type=int, default=0, help="the number of this machine")
+    both("--master-addr", default="", help="the host of machine 0; 127.0.0.1 for one machine")
+    both("--master-port", type=int, default=0, help="a port there; for one machine any that is free")
+    both("--max-restarts", type=int, default=0, help="how often all processes are started anew when one fails")
+    both("--monitor-interval", type=float, default=0.1, help="seconds between looks at the processes")
+    both("--standalone", action="store_true", help="one machine, any free port")
+    both("--rdzv-backend", choices=("static", "c10d"), default="static", help="without effect")
+    both("--rdzv-endpoint", default="", help="HOST[:PORT] of machine 0")
+    both("--rdzv-id", default="", help="a name for the run")
+    both("--rdzv-conf", default="", help="without effect")
+    both("--role", default="default", help="a name for the processes")
+    parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
+    both("--no-python", action="store_true", help="SCRIPT is a program, which is run as it is")
+    parser.add_argument("training_script", metavar="SCRIPT")
+    parser.add_argument("training_script_args", metavar="ARGS", nargs=argparse.REMAINDER)
+    return parser
+
+
+def _both(parser: argparse.ArgumentParser) -> Any:
+    """``add_argument`` for names with dashes, which may be written with underscores."""
+
+    def add(*names: str, **options: Any) -> None:
+        spellings = [name[:2] + name[2:].replace("-", "_") for name in names]
+        parser.add_argument(*dict.fromkeys([*names, *spellings]), **options)
+
+    return add
+
+
+def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
+    """The options of a command line; leaves by SystemExit on any misuse."""
+    parser = get_args_parser()
+    options = parser.parse_args(args)
+    low, _, high = options.nnodes.partition(":")
+    if not low.isdigit() or int(low) < 1 or high not in ("", low):
+        parser.error(f"--nnodes {options.nnodes}: expected a number; the number of machines does not change in a run")
+    options.nnodes = 1 if options.standalone else int(low)
+    options.nproc_per_node = _count(options.nproc_per_node, parser)
+    host, _, port = options.rdzv_endpoint.partition(":")
+    options.master_addr = options.master_addr or ("" if options.standalone else host)
+    options.master_port = 0 if options.standalone else options.master_port or int(port or 0)
+    if not 0 <= options.node_rank < options.nnodes:
+        parser.error(f"--node-rank {options.node_rank}: expected a number below --nnodes {options.nnodes}")
+    if options.nnodes > 1 and not (options.master_addr and options.master_port):
+        parser.error("several machines need --master-addr and --master-port")
+    if options.nnodes > 1 and options.max_restarts:
+        parser.error("--max-restarts is supported on one machine: machines do not tell each other to start anew")
+    return options
+
+
+def _count(text: str, parser: argparse.ArgumentParser) -> int:
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    if text == "cpu":
+        return os.cpu_count() or 1
+    if text in ("gpu", "auto"):
+        return jax.local_device_count() if text == "gpu" or jax.default_backend() != "cpu" else os.cpu_count() or 1
+    parser.error(f"--nproc-per-node {text}: expected a number, auto, cpu or gpu")
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run a command line; leaves by SystemExit with status 1 if a process failed."""
+    sys.exit(run(parse_args(args)))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the processes, start them anew as often as ``--max-restarts`` says, and give the exit status."""
+    name = options.rdzv_id or str(uuid.uuid4())
+    for attempt in range(options.max_restarts + 1):
+        failed = _attempt(options, name, attempt)
+        if failed is None:
+            return 0
+        left = options.max_restarts - attempt
+        then = f"; starting anew ({left} of {options.max_restarts} restarts left)" if left else ""
+        print(f"torchlike run: {failed}{then}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _attempt(options: argparse.Namespace, name: str, attempt: int) -> str | None:
+    """Run all processes once; who failed, in words."""
+    host, port = options.master_addr or "127.0.0.1", options.master_port or _free_port()
+    size = options.nproc_per_node * options.nnodes
+    address = f"{host}:{port}"
+    service = _runtime.serve(address, size) if size > 1 and options.node_rank == 0 else None
+    shared = {
+        "MASTER_ADDR": host, "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "ROLE_WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(options.nproc_per_node), "GROUP_WORLD_SIZE": str(options.nnodes),
+        "GROUP_RANK": str(options.node_rank), "ROLE_NAME": options.role, "TORCHELASTIC_RUN_ID": name,
+        "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
+        _rendezvous.SERVICE: address,
+    }  # fmt: skip
+    if options.nproc_per_node > 1:
+        shared["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+    processes: list[subprocess.Popen] = []
+    try:
+        with _ending(processes):
+            for i in range(options.nproc_per_node):
+                rank = str(options.node_rank * options.nproc_per_node + i)
+                own = {"RANK": rank, "LOCAL_RANK": str(i), "ROLE_RANK": rank}
+                processes.append(subprocess.Popen(_command(options), env={**os.environ, **shared, **own}))
+            return _watched(processes, options)
+    finally:
+        if service is not None:
+            service.shutdown()
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    if options.no_python:
+        return [options.training_script, *options.training_script_args]
+    module = ["-m"] if options.module else []
+    ours = [sys.executable, "-u", "-m", __name__.partition(".")[0], "run"]
+    return [*ours, *module, options.training_script, *options.training_script_args]
+
+
+def _watched(processes: list[subprocess.Popen], options: argparse.Namespace) -> str | None:
+    """Wait until all have ended well, or one has not."""
+    while True:
+        codes = [process.poll() for process in processes]
+        for i, code in enumerate(codes):
+            if code:
+                rank = options.node_rank * options.nproc_per_node + i
+                how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+                return f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}"
+        if None not in codes:
+            return None
+        time.sleep(options.monitor_interval)
+
+
+@contextlib.contextmanager
+def _ending(processes: list[subprocess.Popen]) -> Iterator[None]:
+    """Whatever happens, also a signal to the launcher, no process is left."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    kept = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+        end = time.monotonic() + _GRACE
+        for process in processes:
+            try:
+                process.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The copies of a module in several processes: the same at the start, and while some of them have no more inputs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchlike._base.dtypes import int32
+from torchlike._core.conversion.factories import tensor
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed._calls import assign, start, values
+from torchlike.distributed._collectives import all_reduce
+from torchlike.distributed._messages import all_gather_object
+from torchlike.distributed.distributed_c10d import ProcessGroup
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parallel._reducer import Reducer
+
+
+def demand_same_parameters(module: Module, group: ProcessGroup) -> None:
+    """RuntimeError, in all processes, where one has other parameters; names two ranks and what differs."""
+    own = [(name, str(p.dtype), tuple(p.shape)) for name, p in module.named_parameters()]
+    every: list[Any] = [None] * group.size()
+    all_gather_object(every, own, group)
+    for rank, theirs in enumerate(every):
+        if len(theirs) != len(every[0]):
+            raise RuntimeError(
+                f"DDP expects same model across all ranks, but Rank {group.ranks[0]} has {len(every[0])} params, while "
+                f"rank {group.ranks[rank]} has inconsistent {len(theirs)} params."
+            )
+        for first, other in zip(every[0], theirs, strict=True):
+            if first[1:] != other[1:]:
+                raise RuntimeError(
+                    f"DDP expects same model across all ranks, but parameter {first[0]!r} of Rank {group.ranks[0]} is "
+                    f"{first[1]}{list(first[2])}, while {other[0]!r} of rank {group.ranks[rank]} is "
+                    f"{other[1]}{list(other[2])}."
+                )
+
+
+def broadcast_all(tensors: Sequence[Tensor], root: int, group: ProcessGroup) -> None:
+    """Let these tensors be those of one process, as one program."""
+    if not tensors:
+        return
+
+    def finish(outs: list) -> None:
+        if group.rank() != root:
+            for t, array in zip(tensors, outs, strict=True):
+                assign(t, array)
+
+    start(group, "broadcast of a module", "broadcast", (root,), values(tensors), finish).wait()
+
+
+class Joining:
+    """Who has inputs left, which each forward finds out; who has none takes part in what the others do."""
+
+    def __init__(self, model: Any, reducer: Reducer, divide_by_all: bool, throws: bool) -> None:
+        self.model, self.reducer, self.divide_by_all, self.throws = model, reducer, divide_by_all, throws
+
+    def notify(self, averages: bool, equalizes: bool) -> int:
+        """Before a forward: the first process that has one too."""
+        return self._agreed(True, averages, equalizes)[2]
+
+    def _agreed(self, active: bool, averages: bool, equalizes: bool) -> tuple[bool, bool, int, int]:
+        """Whether those that are active will average gradients, and make buffers equal; the first; how many."""
+        group = self.reducer.group
+        said = tensor([active, averages, equalizes, *(active and r == group.rank() for r in range(group.size()))])
+        told = said.to(int32)
+        all_reduce(told, group=group)
+        count, average, equalize, *who = told.tolist()
+        if self.throws and count < group.size():
+            raise RuntimeError(
+                f"Detected at least one rank that exhausted inputs. Throwing across all ranks. ({count} of "
+                f"{group.size()} go on)"
+            )
+        self.reducer.divisor = None if self.divide_by_all else count
+        return average > 0, equalize > 0, who.index(1) if count else -1, count
+
+    def finish(self) -> None:
+        """Without inputs: take part until nobody has any, then take the module of the one that went on longest."""
+        last = self.reducer.group.rank()
+        while True:
+            average, equalize, first, count = self._agreed(False, False, False)
+            if not count:
+                break
+            last = first
+            if equalize and self.model.forward_sync_buffers:
+                broadcast_all(list(self.model.module.buffers()), first, self.reducer.group)
+            if average:
+                self.reducer.shadow()
+        self._end(last)
+
+    def _end(self, last: int) -> None:
+        group = self.reducer.group
+        every: list[Any] = [None] * group.size()
+        all_gather_object(every, last, group)
+        # who was never without inputs while another had some names itself; so does the one that was last
+        root = next(rank for rank, named in enumerate(every) if named == rank)
+        broadcast_all([*self.model.module.parameters(), *self.model.module.buffers()], root, group)

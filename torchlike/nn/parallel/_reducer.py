@@ -1,0 +1,227 @@
+"""Gradients of the copies of a module in several processes: put in buckets as backward makes them, and averaged."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from torchlike._base.dtypes import int32
+from torchlike._base.state import no_grad, state
+from torchlike._core.autograd.engine import queue_callback
+from torchlike._core.conversion.factories import tensor
+from torchlike._core.tensor.tensor import Tensor, array_of, fresh
+from torchlike._transforms.capture.recording import Unsupported
+from torchlike.distributed._calls import Work, assign, start, values
+from torchlike.distributed._collectives import ReduceOp, all_reduce
+from torchlike.distributed.distributed_c10d import ProcessGroup
+from torchlike.futures import Future
+
+FIRST = 1 << 20  # bytes of the first bucket, so that sending begins early
+MEGABYTE = 1 << 20
+
+
+class GradBucket:
+    """What a communication hook gets: the gradients of some parameters, one after the other in one tensor."""
+
+    def __init__(self, index: int, buffer: Tensor, parameters: list[Tensor], last: bool) -> None:
+        self._index, self._buffer, self._parameters, self._last = index, buffer, parameters, last
+
+    def index(self) -> int:
+        """The number of the bucket."""
+        return self._index
+
+    def buffer(self) -> Tensor:
+        """All gradients, flat."""
+        return self._buffer
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Let another tensor be the gradients."""
+        self._buffer = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """A view of the gradient of each parameter."""
+        return _unflattened(self._buffer, self._parameters)
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters."""
+        return list(self._parameters)
+
+    def is_last(self) -> bool:
+        """Whether this is the last bucket of a backward."""
+        return self._last
+
+
+def _demand_eager() -> None:
+    """End a program that is being traced, before anything here has changed."""
+    if state.capture is not None:
+        raise Unsupported("gradients that DistributedDataParallel averages between processes are no part of a program")
+
+
+def _unflattened(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    parts, begin = [], 0
+    for t in like:
+        parts.append(flat[begin : begin + t.numel()].view(t.shape))
+        begin += t.numel()
+    return parts
+
+
+def buckets_of(params: Sequence[Tensor], megabytes: float) -> list[list[Tensor]]:
+    """Parameters from the last to the first, a bucket for each dtype and so many bytes."""
+    done: list[list[Tensor]] = []
+    open_: dict[Any, tuple[list[Tensor], int]] = {}
+    for p in reversed(params):
+        bucket, size = open_.get(p.dtype, ([], 0))
+        bucket.append(p)
+        size += p.numel() * p.element_size()
+        limit = FIRST if not done else megabytes * MEGABYTE
+        if size >= min(limit, megabytes * MEGABYTE):
+            done.append(bucket)
+            bucket, size = [], 0
+        open_[p.dtype] = bucket, size
+    return done + [bucket for bucket, _ in open_.values() if bucket]
+
+
+class Reducer:
+    """Averages gradients over a group, while it is armed: once for each backward that a forward announced.
+
+    A bucket is sent as soon as its gradients and those of all buckets before it are there, so that all processes send
+    in one order; the end of backward waits for what comes back.
+    """
+
+    def __init__(
+        self, params: Sequence[Tensor], group: ProcessGroup, megabytes: float, find_unused: bool, static: bool
+    ) -> None:
+        self.params, self.group, self.find_unused, self.static = list(params), group, find_unused, static
+        self.buckets = buckets_of(self.params, megabytes)
+        self.hook: tuple[Any, Callable] | None = None
+        self.armed = self.queued = self._ended = False
+        self.divisor: int | None = None
+        self._ready: set[int] = set()
+        self._sent: list[tuple[list[Tensor], Any]] = []
+        self._handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.params]
+
+    def remove(self) -> None:
+        """Take the hooks away."""
+        for handle in self._handles:
+            handle.remove()
+
+    # -- one backward --------------------------------------------------------------------------------------------------
+    def arm(self) -> None:
+        """A forward whose backward is to be averaged. RuntimeError: the one before was not, for want of gradients."""
+        _demand_eager()
+        if self.armed and self.queued:
+            late = [i for i, p in enumerate(self.params) if id(p) not in self._ready]
+            raise RuntimeError(
+                "Expected to have finished reduction in the prior iteration before starting a new one. Parameters got "
+                "no gradient in it, so that this process sent less than all of them: pass find_unused_parameters=True "
+                "to DistributedDataParallel, and let all outputs of forward take part in the loss. Parameter indices "
+                f"which did not receive grad for rank {self.group.rank()}: {' '.join(map(str, late))}"
+            )
+        self.armed, self.queued = True, False
+        self._ready.clear()
+        self._sent.clear()
+
+    def _arrived(self, p: Tensor) -> None:
+        if not self.armed:
+            return
+        _demand_eager()
+        if id(p) in self._ready and not self.static:
+            raise RuntimeError(
+                "Expected to mark a variable ready only once: a parameter got a gradient twice in one backward, as in "
+                "reentrant checkpoints; pass static_graph=True to DistributedDataParallel, or checkpoint with "
+                "use_reentrant=False"
+            )
+        self._ready.add(id(p))
+        if not self.queued or self._ended:
+            self.queued, self._ended = True, False
+            queue_callback(self._finish)
+        if not self.find_unused and not self.static:
+            self._send_ready()
+
+    def _send_ready(self) -> None:
+        for bucket in self.buckets[len(self._sent) :]:
+            if not all(id(p) in self._ready for p in bucket):
+                return
+            self._send(bucket)
+
+    def _finish(self) -> None:
+        """At the end of backward, and of those within it."""
+        self._ended = True
+        if not self.armed or len(self._ready) < len(self.params) and not (self.find_unused or self.static):
+            return
+        used = self._used_anywhere() if self.find_unused else None
+        for bucket in self.buckets[len(self._sent) :]:
+            self._send(bucket)
+        self._take(used)
+
+    def _take(self, used: set[int] | None) -> None:
+        self.armed = self.queued = False
+        sent, self._sent = self._sent, []
+        for bucket, work in sent:
+            _give(bucket, _result(work), used)
+
+    def _used_anywhere(self) -> set[int]:
+        """The parameters that got a gradient in some process; the gradients of the others stay as they are."""
+        flags = tensor([id(p) in self._ready for p in self.params], dtype=int32)
+        all_reduce(flags, ReduceOp.MAX, self.group)
+        return {id(p) for p, flag in zip(self.params, flags.tolist(), strict=True) if flag}
+
+    def _send(self, bucket: list[Tensor]) -> None:
+        with no_grad():
+            grads = [p.new_zeros(p.shape) if p.grad is None else p.grad.detach() for p in bucket]
+        for p, g in zip(bucket, grads, strict=True):
+            if g.dtype != p.dtype:
+                raise RuntimeError(f"DistributedDataParallel: a gradient is {g.dtype}, its parameter {p.dtype}")
+        self._sent.append((bucket, self._begun(bucket, grads)))
+
+    def _begun(self, bucket: list[Tensor], grads: list[Tensor]) -> Any:
+        number = len(self._sent)
+        if self.hook is not None:
+            state, hook = self.hook
+            with no_grad():
+                flat = fresh(jnp.concatenate([a.reshape(-1) for a in values(grads)]))
+                told = GradBucket(number, flat, bucket, number == len(self.buckets) - 1)
+                return hook(state, told)
+        if self.divisor is None:
+            return start(self.group, f"gradients of bucket {number}", "bucket", ("AVG",), values(grads), list)
+        divisor = self.divisor
+        return start(
+            self.group, f"gradients of bucket {number}", "bucket", ("SUM",), values(grads),
+            lambda outs: [a / divisor for a in outs],
+        )  # fmt: skip
+
+    # -- for processes that have run out of inputs ---------------------------------------------------------------------
+    def shadow(self) -> None:
+        """Take part in a backward of the others, with zeros."""
+        if self.find_unused:
+            self._ready.clear()
+            self._used_anywhere()
+        for bucket in self.buckets:
+            zeros = [p.new_zeros(p.shape) for p in bucket]
+            self._sent.append((bucket, self._begun(bucket, zeros)))
+        sent, self._sent = self._sent, []
+        for _, work in sent:
+            _result(work)
+
+
+def _result(work: Any) -> Any:
+    """What came back: arrays, or a tensor or tensors of a hook."""
+    if isinstance(work, Work):
+        work.wait()
+        return work.result()
+    if not isinstance(work, Future):
+        raise TypeError(f"a communication hook must return a torch.futures.Future, not {type(work).__name__}")
+    return work.wait()
+
+
+def _give(bucket: list[Tensor], result: Any, used: set[int] | None) -> None:
+    if isinstance(result, list) and len(result) == 1 and isinstance(result[0], Tensor):
+        result = result[0]
+    with no_grad():
+        parts = _unflattened(result, bucket) if isinstance(result, Tensor) else result
+        for p, part in zip(bucket, parts, strict=True):
+            if used is not None and id(p) not in used:
+                continue
+            if p.grad is None:
+                p.grad = p.new_zeros(p.shape)
+            assign(p.grad, array_of(part) if isinstance(part, Tensor) else part)
