@@ -24,9 +24,13 @@ _chosen: dict[str, str] = {}
 
 def get_dir() -> str:
     """The folder of downloads: what :func:`set_dir` said, or ``hub`` in TORCH_HOME, or in torch's folder of caches."""
+    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """TORCH_HOME, or torch's folder of caches."""
     caches = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(caches, "torch")))
-    return _chosen.get("dir") or os.path.join(home, "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(caches, "torch")))
 
 
 def set_dir(d: str | os.PathLike) -> None:

@@ -1,6 +1,39 @@
-"""torch._C._nn: the functions of torch.nn.functional, under the names that PyTorch's C++ code has for them."""
+"""``torch._C._nn``: how ``Module.to`` reads its arguments."""
 
-import torchlike.nn.functional as _home
-from torchlike._C._families import names_of
+from typing import Any
 
-__getattr__ = names_of(__name__, _home, "")
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.interop.alias import missing_names
+
+__all__ = ["_parse_to"]
+
+__getattr__ = missing_names(__name__)
+
+
+def _parse_to(
+    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None,
+    copy: bool = False,
+) -> tuple[Any, Any, bool, Any]:  # fmt: skip
+    """(device, dtype, non_blocking, memory_format) of a call of ``to``: a tensor, a dtype, or a device and a dtype.
+
+    >>> import torchlike as torch
+    >>> torch._C._nn._parse_to("cpu", torch.float32)
+    (device(type='cpu'), torch.float32, False, None)
+    """
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        device, dtype = other.device, other.dtype
+    elif rest and isinstance(rest[0], dtypes.dtype):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype)):
+            dtype = rest.pop(0)
+    if rest:
+        non_blocking = bool(rest.pop(0))
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    return None if device is None else devices.as_device(device), dtype, non_blocking, memory_format
