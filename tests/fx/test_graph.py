@@ -138,16 +138,8 @@ def test_names_of_functions():
 
     from torchlike.fx.node import _get_qualified_name as ours
 
-    aside = {
-        "compile",
-        "from_dlpack",
-        "pca_lowrank",
-        "segment_reduce",
-        "set_printoptions",
-        "svd_lowrank",
-        "true_divide",
-        "vmap",
-    }
+    known = torch.overrides.get_testing_overrides()
+    aside = {"segment_reduce", "true_divide", "pca_lowrank", "svd_lowrank"}
     count = 0
     for space in ("", "nn.functional", "linalg", "fft", "special", "nn.init"):
         t, home = [operator.attrgetter(space)(m) if space else m for m in (torch, torchlike)]
@@ -155,13 +147,13 @@ def test_names_of_functions():
             function, other = getattr(home, name), getattr(t, name, None)
             if name.startswith("_") or name in aside or not hasattr(function, "__code__") or isinstance(other, type):
                 continue
-            if other is None or not getattr(other, "__module__", None):
+            if other is None or other not in known:
                 continue
             assert ours(function) == theirs(other), name
             found = operator.attrgetter(ours(function)[6:])(torchlike)
             assert found is function or found.__name__ == function.__name__
             count += 1
-    assert count > 800
+    assert count > 700
 
 
 # -- steps ------------------------------------------------------------------------------------------
