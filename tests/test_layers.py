@@ -28,7 +28,8 @@ amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
 backends
 _logging autograd nn masked
-func
+func distributed.nn
+distributed._functional_collectives
 profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
