@@ -83,7 +83,18 @@ torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore un
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
 torch accelerator xpu onnx fx hub multiprocessing distributions
 torch.fx Proxy Tracer Graph Node GraphModule Interpreter Transformer symbolic_trace wrap replace_pattern map_arg
-torch.fx.node Node map_arg
+torch.fx.node Node map_arg map_aggregate has_side_effect Target Argument
+torch.fx.graph Graph CodeGen PythonCode
+torch.fx.graph_module GraphModule
+torch.fx.interpreter Interpreter Transformer
+torch.fx.operator_schemas normalize_function normalize_module
+torch.fx.subgraph_rewriter replace_pattern replace_pattern_with_filters Match
+torch.fx.passes.shape_prop ShapeProp TensorMetadata _extract_tensor_metadata
+torch.fx.passes.split_module split_module
+torch.fx.experimental.proxy_tensor make_fx get_proxy_mode ProxyTorchDispatchMode PythonKeyTracer
+torch.fx.experimental.optimization fuse
+torch.fx._compatibility compatibility
+functorch make_fx
 torch.fx.proxy GraphAppendingTracer Proxy TracerBase
 torch.hub load_state_dict_from_url download_url_to_file get_dir set_dir load HASH_REGEX
 torch.utils.model_zoo load_url

@@ -23,12 +23,13 @@ torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures _streams
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
 backends
 _logging autograd nn masked
-func
+func distributed.nn
+distributed._functional_collectives
 profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
@@ -38,6 +39,7 @@ jit distributions hub fx
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
 utils.cpp_extension utils.model_zoo
+_command
 """
 FLOORS = {unit: floor for floor, line in enumerate(PUBLIC.split("\n")) for unit in line.split()}
 WHOLE = len(PUBLIC)  # the package itself, and its command

@@ -31,6 +31,7 @@ with _setup.PAUSED:
 if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import accelerator as accelerator
     from torchlike import amp as amp
+    from torchlike import ao as ao
     from torchlike import autograd as autograd
     from torchlike import backends as backends
     from torchlike import compiler as compiler
@@ -55,11 +56,13 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import mps as mps
     from torchlike import mtia as mtia
     from torchlike import multiprocessing as multiprocessing
+    from torchlike import nested as nested
     from torchlike import nn as nn
     from torchlike import onnx as onnx
     from torchlike import optim as optim
     from torchlike import overrides as overrides
     from torchlike import profiler as profiler
+    from torchlike import quantization as quantization
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization

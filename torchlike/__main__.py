@@ -1,4 +1,4 @@
-"""`python -m torchlike run SCRIPT [ARGS]`: run a PyTorch script, unmodified, on JAX."""
+"""`python -m torchlike run SCRIPT [ARGS]`: run a PyTorch script, unmodified, on JAX; and other commands."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from torchlike.interop import tracebacks
 from torchlike.interop.alias import install_as_torch
+from torchlike.version import TORCHLIKE
 
 # The code, the module to run it in, and argv[0].
 Script = tuple[CodeType, ModuleType, str]
@@ -21,14 +22,19 @@ USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
        python -m torchlike run --nproc N [OPTIONS] SCRIPT [ARGS ...]
+       python -m torchlike check [--json] SCRIPT_OR_FOLDER_OR_PACKAGE ...
        python -m torchlike explain NAME ...
        python -m torchlike conventions report|derive|kinks|diff ...
+       python -m torchlike info
+       python -m torchlike --version
 
 run executes a program written for PyTorch with `import torch` meaning torchlike. Arguments, exit status and
 tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchlike and jax are left out of
 tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
 With --nproc N the script runs in N processes, for torch.distributed; the options are those of torchrun, and
 `run --nproc 1 --help` shows them.
+check reads sources, without running them, and lists the names of torch that torchlike lacks or means differently, with
+file, line and the way out; its exit status is 1 if one is missing.
 explain shows what the declaration of an operator says, such as `amax`.
 conventions compares PyTorch's derivatives with JAX's; `conventions -h` says how.
 """
@@ -43,6 +49,12 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_module(name), rest)
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
+        case ["check", *places]:
+            raise SystemExit(importlib.import_module("torchlike._command.check").main(places))
+        case ["info"]:
+            importlib.import_module("torchlike._command.about").main()
+        case ["--version"]:
+            print(f"torchlike {TORCHLIKE}")
         case ["run", option, *_] if option.startswith("--"):
             importlib.import_module("torchlike.distributed.run").main(arguments[1:])
         case ["explain", *names] if names:
@@ -135,5 +147,10 @@ def _refuse(message: str, status: int) -> NoReturn:
     raise SystemExit(status)
 
 
-if __name__ == "__main__":
+def command() -> None:
+    """The console script `torchlike`."""
     main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    command()

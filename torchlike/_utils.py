@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 import torchlike._base.device as devices
@@ -160,3 +161,35 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
         parts.append(flat.narrow(0, start, t.numel()).view(t.shape))
         start += t.numel()
     return tuple(parts)
+
+
+def _get_available_device_type() -> str | None:
+    """cuda or tpu where jax has a GPU or TPU, else None."""
+    return next((kind for kind in ("cuda", "tpu") if devices.is_present(kind)), None)
+
+
+def _get_all_device_indices() -> list[int] | None:
+    """The indices of the accelerators; None without one."""
+    kind = _get_available_device_type()
+    return None if kind is None else list(range(jax.local_device_count()))
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The index of an accelerator, given as a number, a name, a device, or (if ``optional``) None.
+
+    ValueError for the CPU, unless ``allow_cpu``: then -1.
+    """
+    if isinstance(device, int):
+        return device
+    if device is None:
+        if optional:
+            return 0
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+    found = devices.as_device(device)
+    if found.type == "cpu":
+        if allow_cpu:
+            return -1
+        raise ValueError(f"Expected a non cpu device, but got: {found}")
+    if found.index is None and not optional:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+    return found.index or 0

@@ -32,6 +32,7 @@ def get_dir() -> str:
 
 
 def _get_torch_home() -> str:
+    """TORCH_HOME, or torch's folder of caches."""
     caches = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(caches, "torch")))
 

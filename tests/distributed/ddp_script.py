@@ -19,6 +19,7 @@ hooks = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_
 warnings.simplefilter("ignore")
 CASES = {}
 SAMPLES = 8
+OURS = sys.argv[1] == "torchlike"
 
 
 def case(f):
@@ -200,6 +201,74 @@ def uneven_inputs_by_those_that_go_on(rank):
             model.zero_grad()
             model(x[i : i + 2]).sum().backward()
     return grads(model) if rank == 0 else None
+
+
+@case
+def a_compiled_step(rank):
+    """Programs end at the collectives. PyTorch's compiler would take its time, so there the step is eager."""
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))))
+    optimizer = t.optim.SGD(model.parameters(), lr=0.25)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def total(x):
+        d.all_reduce(x)
+        return x * 2
+
+    if OURS:
+        step, total = t.compile(step), t.compile(total)
+    x, y = data()
+    losses = [mean(step(part(x, rank), part(y, rank))) for _ in range(4)]
+    return losses, [rounded(p) for p in model.parameters()], rounded(total(t.ones(2) * (rank + 1)))
+
+
+@case
+def synchronized_batch_norm(rank):
+    """That of the whole batch in one process, which is what PyTorch's does on GPUs."""
+    x, y = data()
+    norm = (nn.SyncBatchNorm if OURS else nn.BatchNorm1d)(3)
+    given = (part(x, rank) if OURS else x).clone().requires_grad_()
+    weight = x.flip(0) + x * x
+    out = norm(given)
+    (out * (part(weight, rank) if OURS else weight)).sum().backward()
+    slope = norm.weight.grad.clone()
+    if OURS:
+        d.all_reduce(slope)
+    own = (lambda a: a) if OURS else (lambda a: part(a, rank))
+    return rounded(own(out)), rounded(own(given.grad)), rounded(slope), rounded(norm.running_var)
+
+
+def derived(rank, f):
+    x = (t.arange(4.0) + 1 + rank).requires_grad_()
+    y = f(x)
+    ys = list(y) if isinstance(y, tuple) else [y]
+    sum((z * (t.arange(z.numel()).reshape(z.shape) + 1 + rank)).sum() for z in ys).backward()
+    return [rounded(z) for z in ys], rounded(x.grad)
+
+
+F = importlib.import_module(f"{sys.argv[1]}.distributed.nn.functional")
+C = importlib.import_module(f"{sys.argv[1]}.distributed._functional_collectives")
+DERIVED = {
+    "all_reduce": lambda x: F.all_reduce(x * 1),
+    "broadcast": lambda x: F.broadcast(x * 1, 1),
+    "all_gather": lambda x: F.all_gather(x * 1),
+    "gather": lambda x: F.gather(x * 1, 1),
+    "scatter": lambda x: F.scatter([x * 2, x * 3], 1),
+    "reduce_scatter": lambda x: F.reduce_scatter(t.zeros(4), [x * 2, x * 3]),
+    "all_to_all": lambda x: F.all_to_all([t.zeros(4), t.zeros(4)], [x * 2, x * 3]),
+    "all_to_all_single": lambda x: F.all_to_all_single(t.zeros(4), x * 2),
+    "functional all_reduce": lambda x: C.all_reduce(x * 1, "sum", d.group.WORLD),
+    "functional all_gather": lambda x: C.all_gather_tensor_autograd(x.reshape(2, 2), 1, d.group.WORLD),
+    "functional reduce_scatter": lambda x: C.reduce_scatter_tensor_autograd(x.reshape(2, 2), "sum", 1, d.group.WORLD),
+    "functional all_to_all": lambda x: C.all_to_all_single_autograd(x * 1, [2, 2], [2, 2], d.group.WORLD),
+}
+for name, f in DERIVED.items():
+    CASES[f"derivative of {name}"] = lambda rank, f=f: derived(rank, f)
 
 
 @case

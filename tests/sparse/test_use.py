@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from both import agree
+from both import agree, agree_error
 from sparse_kit import M, S, U, cases, leaf, same
 
 import torchlike
@@ -227,9 +227,52 @@ def test_steady_loops_compile_nothing(monkeypatch):
     import jax._src.compiler as compiler  # the one door of all compilations
 
     counted = []
-    before = compiler.backend_compile_and_load if hasattr(compiler, "backend_compile_and_load") else None
-    if before is not None:
-        monkeypatch.setattr(compiler, "backend_compile_and_load", lambda *a, **k: counted.append(1) or before(*a, **k))
+    before = compiler.backend_compile_and_load
+    monkeypatch.setattr(compiler, "backend_compile_and_load", lambda *a, **k: counted.append(1) or before(*a, **k))
     for k in range(10):
         step([k, k, k, k % 2])
     assert not counted
+
+
+@cases(
+    lambda t: t.testing.assert_close(S(t), S(t)),
+    lambda t: t.testing.assert_close(U(t), U(t)),
+    lambda t: t.testing.assert_close(S(t).to_sparse_csr(), S(t).to_sparse_csr()),
+    lambda t: t.testing.assert_close(S(t), S(t).to_dense(), check_layout=False),
+    lambda t: t.testing.assert_close([S(t)], [S(t) + S(t) * 1e-9]),
+)
+def test_close(f):
+    same(f)
+
+
+@pytest.mark.parametrize(
+    ("f", "match"),
+    [
+        (lambda t: t.testing.assert_close(S(t), S(t) * 2), "Sparse COO values.*not close"),
+        (lambda t: t.testing.assert_close(U(t), U(t).coalesce()), "number of specified values"),
+        (lambda t: t.testing.assert_close(S(t).t(), S(t)), "shape"),
+        (lambda t: t.testing.assert_close(S(t), S(t).to_dense()), "layout"),
+        (
+            lambda t: t.testing.assert_close(S(t), t.sparse_coo_tensor([[0, 1, 1], [1, 0, 2]], [3.0, 4.0, 5.0])),
+            "indices",
+        ),
+        (lambda t: t.testing.assert_close(S(t).to_sparse_csr(), S(t).to_sparse_csr() * 2), "Sparse CSR values"),
+    ],
+)
+def test_not_close(f, match):
+    agree_error(f, match)
+
+
+def test_gradcheck_of_values():
+    x = S(torchlike, torchlike.float64).requires_grad_()
+    m = torchlike.rand(3, 2, dtype=torchlike.float64, requires_grad=True)
+    check, again = torchlike.autograd.gradcheck, torchlike.autograd.gradgradcheck
+    assert check(torchlike.sparse.mm, (x, m), masked=True)
+    assert check(lambda x: x.to_dense(), x, masked=True, fast_mode=True)
+    assert check(lambda x: x.to_dense(), x.detach().to_sparse_csr().requires_grad_(), masked=True)
+    assert again(lambda x, m: torchlike.sparse.mm(x, m).square(), (x, m), masked=True)
+    assert not check(lambda x: x.to_dense() * x.to_dense().detach(), x, masked=True, raise_exception=False)
+    with pytest.raises(NotImplementedError, match="masked=True"):
+        check(lambda x: x.to_dense(), x)
+    with pytest.raises(ValueError, match="Sparse output"):
+        check(lambda x: x * 2, x, masked=True)

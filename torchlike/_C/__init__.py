@@ -9,8 +9,15 @@ from torchlike._base.state import is_grad_enabled as is_grad_enabled
 from torchlike._base.state import is_inference_mode_enabled as is_inference_mode_enabled
 from torchlike._base.state import is_multithreading_enabled as _is_multithreading_enabled
 from torchlike._C import _autograd as _autograd
+from torchlike._C import _distributed_rpc as _distributed_rpc
 from torchlike._C import _functions as _functions
 from torchlike._C import _functorch as _functorch
+from torchlike._C import _nn as _nn
+from torchlike._C._rare import NoneType as NoneType
+from torchlike._C._rare import TensorType as TensorType
+from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
+from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces
+from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
 from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
@@ -52,7 +59,6 @@ from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoD
 from torchlike.interop.lazy import on_first_use
 from torchlike.interop.unbuilt import refused
 
-_TensorMeta = type(TensorBase)
 PyTorchFileReader = refused("torch._C", "PyTorchFileReader")
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -1,19 +1,40 @@
-"""torch._C._nn: the functions of torch.nn.functional, under the names that PyTorch's C++ code has for them."""
+"""``torch._C._nn``: torch.nn.functional's functions under their C++ names; how ``Module.to`` reads its arguments."""
 
 from typing import Any
 
-import torchlike.nn.functional as _home
+import torchlike._base.device as devices
+import torchlike._base.dtypes as dtypes
 from torchlike._C._families import names_of
-from torchlike.nn.modules._convert import _parse_to as _of_module_to
+from torchlike._core.tensor.tensor import Tensor
+from torchlike.nn import functional
 
-__getattr__ = names_of(__name__, _home, "")
+__all__ = ["_parse_to"]
+
+__getattr__ = names_of(__name__, functional)
 
 
-def _parse_to(*args: Any, **kwargs: Any) -> tuple:
-    """(device, dtype, non_blocking, memory_format) from the arguments of ``Module.to``.
+def _parse_to(
+    *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False, memory_format: Any = None,
+    copy: bool = False,
+) -> tuple[Any, Any, bool, Any]:  # fmt: skip
+    """(device, dtype, non_blocking, memory_format) of a call of ``to``: a tensor, a dtype, or a device and a dtype.
 
     >>> import torchlike as torch
-    >>> torch._C._nn._parse_to("cpu", torch.float64)
-    (device(type='cpu'), torch.float64, False, None)
+    >>> torch._C._nn._parse_to("cpu", torch.float32)
+    (device(type='cpu'), torch.float32, False, None)
     """
-    return _of_module_to(args, kwargs)
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        device, dtype = other.device, other.dtype
+    elif rest and isinstance(rest[0], dtypes.dtype):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], dtypes.dtype)):
+            dtype = rest.pop(0)
+    if rest:
+        non_blocking = bool(rest.pop(0))
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    return None if device is None else devices.as_device(device), dtype, non_blocking, memory_format

@@ -13,6 +13,8 @@ import torchlike._ops as _module
 from torchlike._aten.tags import Tag
 from torchlike._core.dispatch.dispatch_keys import DispatchKey
 from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.overrides import doors
+from torchlike._core.overrides import torch_function as overrides
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.function_schema import FunctionSchema
 
@@ -106,6 +108,8 @@ class OpOverload:
         return self._name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if doors.armed and (found := _strangers(args, kwargs)):
+            return overrides.hand_over(self, found, args, kwargs, str(self))
         try:
             return DISPATCH.intercept(self, args, kwargs)
         except TypeError:
@@ -177,6 +181,8 @@ class OpOverloadPacket:
         return [*super().__dir__(), *self.overloads()]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if doors.armed and (found := _strangers(args, kwargs)):
+            return overrides.hand_over(self, found, args, kwargs, str(self))
         overloads = self.op_overloads
         fitting = overloads if len(overloads) == 1 else [o for o in overloads if _fits(o._schema, args, kwargs)]
         if fitting:
@@ -195,6 +201,12 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self.namespace}.{self.__name__}')>"
+
+
+def _strangers(args: tuple, kwargs: dict) -> list[Any]:
+    """Arguments that are no tensors and override functions: proxies of torch.fx."""
+    values = overrides._candidates(args, kwargs)
+    return [x for x in values if not isinstance(x, Tensor | type) and overrides.overrides(x)]
 
 
 def _fits(schema: FunctionSchema, args: tuple, kwargs: dict) -> bool:

@@ -81,6 +81,8 @@ class Mersenne:
 
     def doubles(self, n: int) -> np.ndarray:
         """``n`` uniform float64 of [0, 1): 53 bits of two words each."""
+        if n <= _FEW:
+            return (self.pairs(n) & np.uint64(2**53 - 1)) * 2.0**-53
         out = np.empty(n, np.float64)
         for part in chunks(out):
             np.multiply(self.pairs(part.size) & np.uint64(2**53 - 1), 2.0**-53, out=part)

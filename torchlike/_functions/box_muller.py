@@ -14,9 +14,10 @@ from jax import lax
 
 from torchlike._executor.kernels import jit
 
-BLOCK = 1 << 15  # words that the compiled code takes at a time; what is left is numpy's
+BLOCK = 1 << 16  # words that the compiled code takes at a time; what is left is numpy's
 
 _F = np.float32
+_EIGHT = np.dtype("V32")  # eight of them, to be moved at once
 _HALF = _F(0.5)
 _ROOT_HALF = _F(0.707106781186547524)
 _LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
@@ -114,12 +115,15 @@ _compiled = jit(_block, ("normal_block", _block), exact=True)
 def normal_pairs(words: np.ndarray, mean: float, std: float) -> np.ndarray:
     """As many float32 samples as words, a multiple of 16: the i-th and the (i + 8)-th of 16 are a pair."""
     mean, std = _F(mean), _F(std)
-    uniform = np.multiply(words & np.uint32(0xFFFFFF), _F(2.0**-24), dtype=_F, casting="unsafe").reshape(-1, 2, 8)
-    u, angle = (_F(1) - uniform[:, 0]).reshape(-1), (_F(2 * math.pi) * uniform[:, 1]).reshape(-1)
+    uniform = np.multiply(words & np.uint32(0xFFFFFF), _F(2.0**-24), dtype=_F, casting="unsafe")
+    eights = uniform.view(_EIGHT).reshape(-1, 2)
+    first, second = (np.ascontiguousarray(eights[:, k]).view(_F) for k in (0, 1))
+    np.subtract(_F(1), first, out=first)
+    np.multiply(_F(2 * math.pi), second, out=second)
     if words.size == BLOCK:
-        pairs = _compiled(u, angle, mean, std)
+        pairs = _compiled(first, second, mean, std)
     else:
-        pairs = _samples(u, angle, mean, std, _Numpy)
+        pairs = _samples(first, second, mean, std, _Numpy)
     for k, samples in enumerate(pairs):
-        uniform[:, k] = np.asarray(samples).reshape(-1, 8)
-    return uniform.reshape(-1)
+        eights[:, k] = np.asarray(samples).view(_EIGHT)
+    return uniform

@@ -6,6 +6,7 @@ computed, and in which order a tensor is filled. Products and sums are rounded o
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +22,24 @@ def fma(a: np.ndarray, b: float, c: float) -> np.ndarray:
     """``a * b + c`` in float64, rounded once."""
     if b == 1 and c == 0:
         return a
+    if a.size <= 16:
+        return np.array([found if math.isfinite(found) else total for found, total in
+                         [_fused(x, b, c) for x in a.tolist()]], np.float64)  # fmt: skip
     with np.errstate(all="ignore"):
-        product = a * b
-        left = a * _SPLIT
-        left -= left - a
-        right = b * _SPLIT - (b * _SPLIT - b)
-        rest, tail = a - left, b - right
-        error = ((left * right - product) + left * tail + rest * right) + rest * tail
-        total = product + c
-        shift = total - product
-        error += (product - (total - shift)) + (c - shift)
-        return np.where(np.isfinite(total + error), total + error, total)
+        found, total = _fused(a, b, c)
+        return np.where(np.isfinite(found), found, total)
+
+
+def _fused(a: Any, b: float, c: float) -> tuple[Any, Any]:
+    """(``a * b + c`` rounded once, not finite where an intermediate result is not; the same rounded twice)."""
+    product = a * b
+    left = a * _SPLIT - (a * _SPLIT - a)
+    right = b * _SPLIT - (b * _SPLIT - b)
+    rest, tail = a - left, b - right
+    error = ((left * right - product) + left * tail + rest * right) + rest * tail
+    total = product + c
+    shift = total - product
+    return total + (error + ((product - (total - shift)) + (c - shift))), total
 
 
 def _of(exact: Callable, fast: Callable, x: np.ndarray) -> np.ndarray:
@@ -46,10 +54,12 @@ def _log(x: float) -> float:
 
 
 def _as(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if x.dtype == dtype:
+        return x
     with np.errstate(all="ignore"):
         if dtype.itemsize < 4 and x.dtype == np.float64:
             x = x.astype(np.float32)  # PyTorch rounds twice
-        return x if x.dtype == dtype else x.astype(dtype)
+        return x.astype(dtype)
 
 
 # ----- uniform -----
@@ -62,16 +72,27 @@ def uniform(e: Mersenne, n: int, dtype: np.dtype, low: float = 0.0, high: float 
         for part in chunks(out):
             part[:] = fma(part, high - low, low)
         return out
-    out = np.empty(n, dtype)
     span, bottom = np.float64(np.float32(high) - np.float32(low)), np.float64(np.float32(low))
+    if n <= _EXACT:
+        u = (e.long(n) & np.uint64(0xFFFFFF)) * 2.0**-24
+        return _below(_as((u * span + bottom if (low, high) != (0.0, 1.0) else u).astype(np.float32), dtype), low, high)
+    out = np.empty(n, dtype)
     for part in chunks(out):
         u = e.floats(part.size)
         if (low, high) != (0.0, 1.0):
             u = (u * span + bottom).astype(np.float32)
         part[:] = u
-        if dtype.itemsize < 4 or low:  # what rounding took to the upper end is the lower one
-            part[part >= dtype.type(high)] = dtype.type(low)
+        _below(part, low, high)
     return out
+
+
+def _below(u: np.ndarray, low: float, high: float) -> np.ndarray:
+    """``u`` with the lower end in place of what rounding took to the upper one."""
+    if u.dtype.itemsize < 4 or low:
+        over = u >= u.dtype.type(high)
+        if over.any():
+            u[over] = u.dtype.type(low)
+    return u
 
 
 def bernoulli(e: Mersenne, n: int, p: float) -> np.ndarray:
@@ -113,6 +134,8 @@ def _serial(e: Mersenne, n: int) -> np.ndarray:
         e.normal = None if n else e.normal
         return np.array(kept[:n], np.float64)
     u = e.doubles(2 * ((more + 1) // 2))
+    if more <= 16:
+        return _few(e, kept, u.tolist(), more)
     radius = np.sqrt(-2 * _of(math.log1p, np.log1p, -u[1::2]))
     angle = (2 * math.pi) * u[0::2]
     pairs = np.empty_like(u)
@@ -120,6 +143,16 @@ def _serial(e: Mersenne, n: int) -> np.ndarray:
     pairs[1::2] = radius * _of(math.sin, np.sin, angle)
     e.normal = float(pairs[-1]) if more % 2 else None
     return np.concatenate([kept, pairs[:more]])
+
+
+def _few(e: Mersenne, kept: list, u: list, more: int) -> np.ndarray:
+    """The same in plain Python, which is faster for a few."""
+    pairs = []
+    for turn, length in zip(u[0::2], u[1::2], strict=True):
+        radius, angle = math.sqrt(-2 * math.log1p(-length)), (2 * math.pi) * turn
+        pairs += [radius * math.cos(angle), radius * math.sin(angle)]
+    e.normal = pairs[-1] if more % 2 else None
+    return np.array(kept + pairs[:more], np.float64)
 
 
 def _doubles(e: Mersenne, n: int, mean: float, std: float) -> np.ndarray:
@@ -176,8 +209,14 @@ def integers(e: Mersenne, n: int, low: int, span: int) -> np.ndarray:
     """Integers of [low, low + span) as int64 (those beyond, modulo 2**64)."""
     if span >= 2**64:
         return e.pairs(n).view(np.int64)
-    raw = e.pairs(n) % np.uint64(span) if span >= _LONG else e.words(n) % np.uint32(span)
-    return _shifted(raw, low)
+    if span >= _LONG:
+        return _shifted(e.pairs(n) % np.uint64(span), low)
+    out = np.empty(n, np.int64)
+    for part in chunks(out):
+        np.remainder(e.words(part.size), np.uint32(span), out=part, casting="unsafe", dtype=np.uint32)
+        if low:
+            part += low
+    return out
 
 
 def any_integers(e: Mersenne, n: int, span: int, long: bool) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""torch._subclasses: the names of fake tensors, of which there are none here."""
+"""``torch._subclasses``: tensors without numbers, for which torchlike has the device meta."""
 
 from torchlike._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torchlike._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
-from torchlike.interop.alias import missing_names
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = missing_names(__name__)
+__getattr__, __dir__ = on_first_use(__name__)

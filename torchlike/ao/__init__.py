@@ -1,6 +1,7 @@
-"""torch.ao: names of quantization, so that programs that offer it can be imported."""
+"""torch.ao: importable, and refused when used."""
 
+from torchlike.ao import nn as nn
 from torchlike.ao import quantization as quantization
-from torchlike.interop.alias import missing_names
+from torchlike.interop.refusing import refusing
 
-__getattr__ = missing_names(__name__)
+__getattr__ = refusing(__name__, "torchlike has no quantized types; keep float32 or bfloat16")

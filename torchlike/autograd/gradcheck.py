@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchlike._core.autograd.backward import grad
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.sparse.construction import of_pattern
+from torchlike._core.tensor.tensor import Tensor, sparse_coo, strided
 from torchlike.autograd import _gradcheck_checks as checks
 from torchlike.autograd import _gradcheck_forward as forward_mode
 from torchlike.autograd import _gradcheck_jacobian as jac
@@ -61,14 +62,14 @@ def gradcheck(
         check_batched_forward_grad: compare the tangents under :func:`torch.vmap` with a loop.
         check_forward_ad, check_backward_ad: check derivatives computed forwards, and backwards.
         fast_mode: compare one weighted sum of each Jacobian, for two evaluations of ``func`` for each input.
-        masked: of sparse inputs; without effect on dense ones.
+        masked: of sparse inputs: True perturbs the values that they have. Without effect on dense ones.
 
     Raises:
         GradcheckError: a check failed.
         ValueError: no input requires grad.
         RuntimeError: an input whose elements share memory; what ``func`` raised.
         AssertionError: shapes or dtypes of the outputs change with the values.
-        NotImplementedError: check_forward_ad of an operator without forward mode.
+        NotImplementedError: check_forward_ad of an operator without forward mode; sparse inputs, unless ``masked``.
 
     >>> import torchlike as torch
     >>> from torchlike.autograd.gradcheck import gradcheck
@@ -82,13 +83,41 @@ def gradcheck(
     )  # fmt: skip
     _check_flags(flags)
     tol = Tolerances(atol, rtol, nondet_tol, check_grad_dtypes)
+    func, given = _over_values("gradcheck", func, as_tuple(inputs), masked)
     try:
-        _check(func, as_tuple(inputs), eps, tol, flags)
+        _check(func, given, eps, tol, flags)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _over_values(name: str, func: Callable, inputs: tuple, masked: bool | None) -> tuple[Callable, tuple]:
+    """``func`` and its inputs, with the values of sparse ones in their place."""
+    if not any(isinstance(x, Tensor) and x.layout is not strided for x in inputs):
+        return func, inputs
+    if not masked:
+        raise NotImplementedError(
+            f"{name}() perturbs sparse inputs at the places that they have only: pass masked=True, or check a function "
+            "of their values or of a dense tensor"
+        )
+    like = [x.detach() if isinstance(x, Tensor) and x.layout is not strided else None for x in inputs]
+    like = [x.coalesce() if x is not None and x.layout is sparse_coo else x for x in like]
+
+    def of_values(*given: Any) -> Any:
+        out = func(*[x if t is None else of_pattern(t, x) for t, x in zip(like, given, strict=True)])
+        if any(isinstance(o, Tensor) and o.layout is not strided for o in as_tuple(out)):
+            raise ValueError(
+                "Sparse output is not supported at gradcheck yet. Please call to_dense() on the output of fn."
+            )
+        return out
+
+    values = [
+        x if t is None else t.values().detach().clone().requires_grad_(x.requires_grad)
+        for t, x in zip(like, inputs, strict=True)
+    ]
+    return of_values, tuple(values)
 
 
 class Flags(NamedTuple):
@@ -216,7 +245,7 @@ def gradgradcheck(
     True
     """
     _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
-    arguments = as_tuple(inputs)
+    func, arguments = _over_values("gradgradcheck", func, as_tuple(inputs), masked)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
     wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]

@@ -58,8 +58,8 @@ def check(backend: Any, mode: Any, options: Any) -> None:
 def _check_backend(backend: Any) -> None:
     if callable(backend):
         raise NotImplementedError(
-            f"torch.compile(backend={backend!r}): a function as backend is given torch.fx graphs, which torchlike does "
-            "not make; leave backend out, and XLA compiles"
+            f"torch.compile(backend={backend!r}): a function as backend is given torch.fx graphs, which torch.compile "
+            "does not make here; leave backend out, and XLA compiles"
         )
     if backend is not None and backend not in _BACKENDS + _DEBUG:
         known = "see `torch._dynamo.list_backends()` for available backends."

@@ -160,7 +160,7 @@ load_cache_artifacts = _refused("torch.compiler.load_cache_artifacts", _DISK)
 load_compiled_function = _refused("torch.compiler.load_compiled_function", _DISK)
 register_backend = _refused("torch._dynamo.register_backend", "XLA is the only backend")
 lookup_backend = _refused("torch._dynamo.lookup_backend", "XLA is the only backend, and takes no torch.fx graph")
-export = _refused("torch._dynamo.export", "there are no torch.fx graphs; compile the function with fullgraph=True")
+export = _refused("torch._dynamo.export", "use torch.fx.symbolic_trace or make_fx, or fullgraph=True")
 
 
 # -- marks on tensors: accepted, since programs have static shapes -----------------------------------------

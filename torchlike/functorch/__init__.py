@@ -14,6 +14,7 @@ from torchlike._functorch.deprecated import vjp as vjp
 from torchlike._functorch.deprecated import vmap as vmap
 from torchlike._functorch.make_functional import FunctionalModule as FunctionalModule
 from torchlike._functorch.make_functional import FunctionalModuleWithBuffers as FunctionalModuleWithBuffers
+from torchlike.fx.experimental.proxy_tensor import make_fx as make_fx
 from torchlike.interop.lazy import on_first_use
 from torchlike.version import __version__ as __version__
 

@@ -122,6 +122,9 @@ class PyTreeCodeGen(CodeGen):
             return function
         leaves = [v.partition(" : ")[0].partition(" = ")[0].partition(":")[0] for v in free_vars]
         given = ", ".join(name for name in names if name != "self")
+        typed = [v.partition(" = ")[0] for v in free_vars]
+        notes = "".join([f"{v}; " for v in typed if ":" in v])
+        function += f"\n    {notes}\n" if notes else ""
         return f"{function}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec([{given}], self._in_spec)"
 
     def generate_output(self, output_args: Any, **_: Any) -> str:

@@ -34,6 +34,7 @@ def _note(value: Any, stride: bool, device: bool) -> str:
     if not isinstance(value, Tensor) and not hasattr(value, "dtype"):
         return ""
     short = SHORT.get(str(value.dtype).rpartition(".")[2], str(value.dtype))
-    strides = value.stride() if isinstance(value, Tensor) else value.stride
-    note = f"{short}{list(value.shape)}" + (f"{list(strides)}" if stride else "")
-    return note + (f"{value.device}" if device and isinstance(value, Tensor) else "")
+    note = f"{short}{list(value.shape)}"
+    if not isinstance(value, Tensor):
+        return note
+    return note + (f"{list(value.stride())}" if stride else "") + (f"{value.device}" if device else "")

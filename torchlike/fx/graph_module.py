@@ -159,7 +159,9 @@ class GraphModule(Module):
         elif isinstance(root, dict):
             self._take(root, graph)
         else:
-            raise RuntimeError(f"Unsupported type {type(root).__name__} passed for root! Give a module or a dict")
+            raise RuntimeError(
+                f"Unsupported type {root!r} passed for root! Give a module, or a dict of what the graph names"
+            )
         self.meta: dict[str, Any] = dict(root.meta) if isinstance(root, GraphModule) else {}
         self._replace_hooks: list[Callable] = []
         self._create_node_hooks: list[Callable] = []

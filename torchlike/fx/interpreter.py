@@ -219,4 +219,4 @@ class Transformer(Interpreter):
             old = self.graph.output_node()
             made = self.new_graph.output(map_aggregate(result, lambda a: a.node if isinstance(a, Proxy) else a))
             made.meta.update(old.meta)
-        return GraphModule(self.module, self.new_graph, type(self.module).__name__)
+        return GraphModule(self.module, self.new_graph)

@@ -320,8 +320,6 @@ class Node:
             return True
         if self.op == "call_function":
             return self._function_is_impure(impure_random)
-        if self.op == "call_method":
-            return str(self.target).endswith("_") and not str(self.target).endswith("__")
         if self.op == "call_module":
             if self.graph.owning_module is None:
                 raise AssertionError("self.graph.owning_module not set for purity check")

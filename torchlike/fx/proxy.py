@@ -38,6 +38,15 @@ _PLAIN = (str, int, float, bool, complex, type(None), type(...), dtypes.dtype, d
           MemoryFormat, Tensor, OpOverload, range)  # fmt: skip
 
 
+# What steps that are made of others know of these.
+_TAKEN_OVER = frozenset(
+    """
+_numeric_debug_handle ac_graph_id custom from_node grad_fn_seq_nr has_backward_hook nn_module_stack original_aten
+partitioner_tag quantization_tag recompute source_fn_stack stack_trace torch_fn
+""".split()
+)
+
+
 class TraceError(ValueError):
     """A program asked a value that is only traced for what it is."""
 
@@ -101,7 +110,8 @@ class TracerBase:
         if scope is not None:
             self.node_name_to_scope[node.name] = (scope.module_path, scope.module_type)
         if fx_traceback.has_preserved_node_meta():
-            node.meta.update(fx_traceback.get_current_meta())
+            meta = fx_traceback.get_current_meta()
+            node.meta.update({k: v for k, v in meta.items() if k in _TAKEN_OVER})
         elif getattr(self, "module_stack", None):
             node.meta["nn_module_stack"] = collections.OrderedDict(self.module_stack)
         if self.record_stack_traces and not node.stack_trace:

@@ -21,6 +21,7 @@ from torchlike.optim._extending import _group_tensors
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
+_params_t: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]]
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
 Args: TypeAlias = tuple[Any, ...]

@@ -12,7 +12,8 @@ from torchlike._base import dtypes
 from torchlike._base.promotion import promote_types
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.bind import FUNCTIONS
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.sparse.value import value
+from torchlike._core.tensor.tensor import Tensor, sparse_coo, strided
 
 # (relative, absolute) tolerances of tensors by dtype; nothing for the others
 # (wide types first: in 32-bit mode they are the same object as the narrow ones, whose tolerances then count)
@@ -223,6 +224,9 @@ def _number_close(actual: Any, expected: Any, rtol: float, atol: float, equal_na
 
 def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
     _compare_attributes(actual, expected, options, path)
+    if actual.layout is not strided or expected.layout is not strided:
+        _compare_sparse(actual, expected, options, path)
+        return
     if actual.is_meta or expected.is_meta:
         return
     rtol, atol = options.rtol, options.atol
@@ -241,12 +245,39 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options, path: 
     raise _Mismatch(_of_elements(actual, expected, matches, rtol, atol), path)
 
 
+def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
+    """Tensors one of which is sparse at least: part by part if they are of one layout, else in full."""
+    if actual.layout is not expected.layout:
+        _compare_tensors(actual.to_dense(), expected.to_dense(), options, path)
+        return
+    kind = "COO" if actual.layout is sparse_coo else repr(actual.layout).removeprefix("torch.sparse_").upper()
+    if actual._nnz() != expected._nnz():
+        raise _Mismatch(
+            f"The number of specified values in sparse {kind} tensors does not match: {actual._nnz()} != "
+            f"{expected._nnz()}",
+            path,
+        )
+    exact = options._replace(rtol=0.0, atol=0.0, check_dtype=False, check_stride=False)
+    for name in _INDICES[kind]:
+        try:
+            _compare_tensors(getattr(actual, name)(), getattr(expected, name)(), exact, path)
+        except _Mismatch as error:
+            raise _Mismatch(f"Sparse {kind} {name.lstrip('_')}: {error}", path) from None
+    try:
+        _compare_tensors(value(actual).values, value(expected).values, options, path)
+    except _Mismatch as error:
+        raise _Mismatch(f"Sparse {kind} values: {error}", path) from None
+
+
+_INDICES = {"COO": ("_indices",), "CSR": ("crow_indices", "col_indices"), "CSC": ("ccol_indices", "row_indices")}
+
+
 def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:
     pairs = [
         (True, "shape", actual.shape, expected.shape),
         (options.check_layout, "layout", actual.layout, expected.layout),
         (options.check_device, "device", actual.device, expected.device),
-        (options.check_stride, "stride()", actual.stride(), expected.stride()),
+        *([(True, "stride()", actual.stride(), expected.stride())] if options.check_stride else []),
         (options.check_dtype, "dtype", actual.dtype, expected.dtype),
     ]
     for wanted, name, a, e in pairs:

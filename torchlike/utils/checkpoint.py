@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torchlike.cuda as gpus
 from torchlike._base.frames import user_stack
 from torchlike._base.state import enable_grad, state
 from torchlike._core.autocast.settings import restored
@@ -40,6 +41,19 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The indices of the GPUs of the tensors among the arguments, and the state of each one's generator."""
+    indices = sorted({x.get_device() for x in args if isinstance(x, Tensor) and x.is_cuda})
+    return indices, [gpus.get_rng_state(index) for index in indices]
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Set the states of generators of GPUs, as :func:`get_device_states` gave them."""
+    for device, saved in zip(devices, states, strict=True):
+        gpus.set_rng_state(saved, device)
+
 
 ContextFn = Callable[[], tuple[AbstractContextManager, AbstractContextManager]]
 

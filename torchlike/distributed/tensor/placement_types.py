@@ -1,61 +1,63 @@
-"""torch.distributed.tensor.placement_types: how a tensor lies along one axis of a mesh."""
+"""How a dimension of a mesh holds a tensor: values that programs make and compare; there are no DTensors of them."""
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
+from typing import Any
 
-from torchlike.interop.unbuilt import names_of
+from torchlike.interop.refusing import refusing
 
-__getattr__ = names_of("torch.distributed.tensor.placement_types")
+__getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
 
 
+@dataclass(frozen=True)
 class Placement:
-    """Along an axis of a mesh: pieces, copies, or parts of a sum."""
+    """One of the placements below."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether each device has a piece (along dimension ``dim``, if that is given)."""
-        return isinstance(self, Shard) and dim in (None, self.dim)
+        """Whether it cuts a tensor, along ``dim`` if that is given."""
+        return False
 
     def is_replicate(self) -> bool:
-        """Whether each device has a copy."""
-        return isinstance(self, Replicate)
+        """Whether every process holds the whole."""
+        return False
 
-    def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the devices' tensors together are reduced to the whole (by ``reduce_op``, if that is given)."""
-        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+    def is_partial(self, reduce_op: Any = None) -> bool:
+        """Whether the whole is the sum (or another reduction) of what the processes hold."""
+        return False
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Shard(Placement):
-    """Each device has a piece of dimension ``dim``.
+    """Each process holds a part along a dimension.
 
-    >>> from torchlike.distributed.tensor import Shard
-    >>> Shard(0)
-    Shard(dim=0)
+    >>> from torchlike.distributed.tensor.placement_types import Shard
+    >>> Shard(1), Shard(1).is_shard(0)
+    (Shard(dim=1), False)
     """
 
     dim: int
 
-    def __str__(self) -> str:
-        return f"S({self.dim})"
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it cuts along ``dim``."""
+        return dim is None or self.dim == dim
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Replicate(Placement):
-    """Each device has all of it."""
+    """Every process holds the whole."""
 
-    def __str__(self) -> str:
-        return "R"
+    def is_replicate(self) -> bool:
+        """True."""
+        return True
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Partial(Placement):
-    """The whole is the devices' tensors, reduced by ``reduce_op``."""
+    """The whole is the reduction of what the processes hold."""
 
     reduce_op: str = "sum"
 
-    def __str__(self) -> str:
-        return f"P({self.reduce_op})"
-
-    def __repr__(self) -> str:
-        return f"Partial({self.reduce_op})"
+    def is_partial(self, reduce_op: Any = None) -> bool:
+        """Whether it is reduced by ``reduce_op``."""
+        return reduce_op is None or self.reduce_op == reduce_op

@@ -16,14 +16,14 @@ from torchlike._transforms.levels.inspection import batch_of
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx._symbolic_trace import PH, Tracer
 from torchlike.fx.graph_module import GraphModule
-from torchlike.fx.node import Argument
+from torchlike.fx.node import Argument, Node
 from torchlike.fx.passes.shape_prop import _extract_tensor_metadata
 from torchlike.fx.proxy import Proxy
 from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
 from torchlike.utils._python_dispatch import TorchDispatchMode
-from torchlike.utils._pytree import tree_map
+from torchlike.utils._pytree import tree_map, tree_map_only
 
 __all__ = ["PythonKeyTracer", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "make_fx"]
 
@@ -46,6 +46,12 @@ class PythonKeyTracer(Tracer):
 
     def create_arg(self, a: Any) -> Argument:
         """As :meth:`torch.fx.Tracer.create_arg`; parameters become attributes of the root too."""
+        made = self._attribute_of(a) if isinstance(a, Tensor) else super().create_arg(a)
+        if isinstance(a, Tensor) and isinstance(made, Node):
+            made.meta["val"] = _without_numbers(a)
+        return made
+
+    def _attribute_of(self, a: Tensor) -> Argument:
         if isinstance(a, Parameter):
             for name, p in self.root.named_parameters():
                 if a is p:
@@ -78,6 +84,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             self.proxies[id(value)] = self.proxies[_place(value)] = kept
             _describe(proxy, value)
         elif isinstance(value, tuple | list):
+            proxy.node.meta["val"] = tree_map_only(Tensor, _without_numbers, value)
             for i, item in enumerate(value):
                 if isinstance(item, Tensor | tuple | list):
                     self.track(item, proxy[i])
@@ -130,8 +137,13 @@ def _describe(proxy: Proxy, value: Tensor) -> None:
     """Note shape, strides and dtype in ``meta``: "val" is a tensor without numbers."""
     with disable_proxy_modes_tracing():
         proxy.node.meta.setdefault("tensor_meta", _extract_tensor_metadata(value))
-        meta = empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device="meta")
-        proxy.node.meta.setdefault("val", meta)
+    proxy.node.meta.setdefault("val", _without_numbers(value))
+
+
+def _without_numbers(value: Tensor) -> Tensor:
+    """A tensor on "meta" of the same shape, strides and dtype."""
+    with disable_proxy_modes_tracing():
+        return empty_strided(tuple(value.shape), value.stride(), dtype=value.dtype, device="meta")
 
 
 def get_innermost_proxy_mode() -> ProxyTorchDispatchMode | None:

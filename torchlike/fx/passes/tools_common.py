@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.fx._qualified import qualified_name
 from torchlike.fx.graph import Graph
 from torchlike.fx.graph_module import GraphModule
 from torchlike.fx.node import Node
@@ -34,7 +36,7 @@ def get_node_target(submodules: Mapping[str, Module], node: Node) -> str:
     if node.op == "call_module":
         cls: Any = type(submodules[str(node.target)])
         return f"{cls.__module__}.{cls.__name__}".replace("torchlike.", "torch.", 1)
-    return node._pretty_print_target(node.target)
+    return node.target if isinstance(node.target, str) else qualified_name(node.target)
 
 
 def is_node_output_tensor(node: Node) -> bool:
@@ -48,7 +50,16 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
 
     Raises RuntimeError if they use each other in a circle.
     """
-    order = _sorted(gm.graph)
+    return _in_order(gm, stable=False)
+
+
+def stable_topological_sort(gm: GraphModule) -> GraphModule:
+    """As :func:`legalize_graph`, in the order that differs least from the present one."""
+    return _in_order(gm, stable=True)
+
+
+def _in_order(gm: GraphModule, stable: bool) -> GraphModule:
+    order = _sorted(gm.graph, stable)
     if len(order) < len(gm.graph.nodes):
         raise RuntimeError(f"Input graph has cycles, unable to add {set(gm.graph.nodes) - set(order)}")
     made, copies = Graph(), {}  # type: ignore[var-annotated]
@@ -59,19 +70,17 @@ def legalize_graph(gm: GraphModule) -> GraphModule:
     return gm
 
 
-stable_topological_sort = legalize_graph
-
-
-def _sorted(graph: Graph) -> list[Node]:
+def _sorted(graph: Graph, stable: bool) -> list[Node]:
+    """The steps, each behind those that it uses: the first that can come next, or all that can come at once."""
     missing = {node: len(node.all_input_nodes) for node in graph.nodes}
-    ready = [node for node in graph.nodes if not missing[node]]
+    ready = [node for node in graph.nodes if not missing[node]]  # which is a heap
     order: list[Node] = []
     while ready:
-        node = ready.pop(0)
-        order.append(node)
-        for user in node.users:
+        now = [heapq.heappop(ready)] if stable else sorted(ready)
+        ready = ready if stable else []
+        order += now
+        for user in [user for node in now for user in node.users]:
             missing[user] -= 1
             if not missing[user]:
-                ready.append(user)
-    output = [n for n in order if n.op == "output"]
-    return [n for n in order if n.op != "output"] + output
+                heapq.heappush(ready, user)
+    return [n for n in order if n.op != "output"] + [n for n in order if n.op == "output"]

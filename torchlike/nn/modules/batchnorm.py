@@ -1,9 +1,13 @@
 """Batch normalisation layers."""
 
-from torchlike._base.dtypes import int64
+from typing import Any
+
+from torchlike._base.dtypes import bfloat16, float16, int64
 from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import empty, ones, tensor, zeros
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.distributed._collectives import all_reduce
+from torchlike.distributed.distributed_c10d import get_world_size, is_initialized
 from torchlike.nn import functional as F
 from torchlike.nn.modules.lazy import LazyModuleMixin
 from torchlike.nn.modules.module import Module
@@ -149,7 +153,10 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over all devices of a process group; here the group is this one process.
+    """Batch normalisation over the batches of all processes of a group, by default all of ``torch.distributed``.
+
+    In training with several processes mean and variance are those of all batches, two collectives forward and two in
+    backward; the gradients of weight and bias are this process's, which ``DistributedDataParallel`` averages.
 
     >>> import torchlike as torch
     >>> net = torch.nn.Sequential(torch.nn.BatchNorm2d(3))
@@ -161,14 +168,48 @@ class SyncBatchNorm(_BatchNorm):
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
         track_running_stats: bool = True, process_group=None, device=None, dtype=None, *, bias: bool = True,
     ) -> None:  # fmt: skip
-        if process_group is not None:
-            raise NotImplementedError("SyncBatchNorm: process groups are not supported by torchlike")
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check_input_dim(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` normalised, [N, C, *], with the statistics of all processes where it is trained by several."""
+        batch = self.training or self.running_mean is None
+        if not (batch and is_initialized() and get_world_size(self.process_group) > 1):
+            return super().forward(input)
+        self._check_input_dim(input)
+        return self._over_processes(input)
+
+    def _over_processes(self, input: Tensor) -> Tensor:
+        x = input.float() if input.dtype in (float16, bfloat16) else input
+        kept = [d for d in range(input.dim()) if d != 1]
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        own = F.pad(x.sum(kept), [0, 1], value=float(input.numel() // input.shape[1]))  # and of how many numbers
+        whole = _summed(own, self.process_group)
+        count = whole[-1].detach()
+        mean = whole[:-1] / count
+        away = x - mean.view(shape)
+        var = _summed((away * away).sum(kept), self.process_group) / count
+        self._note(mean.detach(), var.detach() * (count / (count - 1)))
+        y = away * (var + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            y = y * self.weight.view(shape)
+        if self.bias is not None:
+            y = y + self.bias.view(shape)
+        return y.to(input.dtype)
+
+    def _note(self, mean: Tensor, var: Tensor) -> None:
+        """Let the running statistics follow."""
+        if not (self.training and self.track_running_stats and self.running_mean is not None):
+            return
+        with no_grad():
+            self.num_batches_tracked.add_(1)
+            follow = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), follow)
+            self.running_var.lerp_(var.to(self.running_var.dtype), follow)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group=None) -> Module:
@@ -187,6 +228,22 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             new.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return new
+
+
+def _summed(own: Tensor, group: Any) -> Tensor:
+    """The sum over processes. Its gradient is the sum of those of all, which the hook makes of this one's."""
+    whole = own.detach().clone()
+    all_reduce(whole, group=group)
+    if not own.requires_grad:
+        return whole
+
+    def everybodys(grad: Tensor) -> Tensor:
+        grad = grad.detach().clone()
+        all_reduce(grad, group=group)
+        return grad
+
+    own.register_hook(everybodys)
+    return own + (whole - own.detach())
 
 
 class _LazyNormBase(LazyModuleMixin, _NormBase):

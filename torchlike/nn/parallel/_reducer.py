@@ -6,10 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 
 from torchlike._base.dtypes import int32
-from torchlike._base.state import no_grad
+from torchlike._base.state import no_grad, state
 from torchlike._core.autograd.engine import queue_callback
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import Tensor, array_of, fresh
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike.distributed._calls import Work, assign, start, values
 from torchlike.distributed._collectives import ReduceOp, all_reduce
 from torchlike.distributed.distributed_c10d import ProcessGroup
@@ -48,6 +49,12 @@ class GradBucket:
     def is_last(self) -> bool:
         """Whether this is the last bucket of a backward."""
         return self._last
+
+
+def _demand_eager() -> None:
+    """End a program that is being traced, before anything here has changed."""
+    if state.capture is not None:
+        raise Unsupported("gradients that DistributedDataParallel averages between processes are no part of a program")
 
 
 def _unflattened(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
@@ -101,6 +108,7 @@ class Reducer:
     # -- one backward --------------------------------------------------------------------------------------------------
     def arm(self) -> None:
         """A forward whose backward is to be averaged. RuntimeError: the one before was not, for want of gradients."""
+        _demand_eager()
         if self.armed and self.queued:
             late = [i for i, p in enumerate(self.params) if id(p) not in self._ready]
             raise RuntimeError(
@@ -116,6 +124,7 @@ class Reducer:
     def _arrived(self, p: Tensor) -> None:
         if not self.armed:
             return
+        _demand_eager()
         if id(p) in self._ready and not self.static:
             raise RuntimeError(
                 "Expected to mark a variable ready only once: a parameter got a gradient twice in one backward, as in "

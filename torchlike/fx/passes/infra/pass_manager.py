@@ -109,12 +109,8 @@ class PassManager:
         changed = False
         for _ in range(self.steps):
             step = False
-            for fn in self.passes:
-                result: Any = fn(module)
-                if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
-                    raise TypeError(
-                        f"The result of the pass {fn} should be type PassResult: wrap it with pass_result_wrapper()"
-                    )
+            for i, fn in enumerate(self.passes):
+                result = self._run(fn, module, i)
                 module, step = result.graph_module, step or result.modified
                 if isinstance(module, GraphModule):
                     module.recompile()
@@ -124,3 +120,16 @@ class PassManager:
             if not step:
                 break
         return PassResult(module, changed)  # type: ignore[arg-type]
+
+    def _run(self, fn: Callable, module: Module, position: int) -> Any:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        try:
+            result = fn(module)
+            if not isinstance(result, PassResult) and not hasattr(result, "graph_module"):
+                raise TypeError(f"The result of the pass {name} should be type PassResult: use pass_result_wrapper()")
+        except Exception as error:
+            before = [getattr(p, "__name__", type(p).__name__) for p in self.passes[:position]]
+            raise Exception(
+                f"An error occurred when running the '{name}' pass after the following passes: {before}"
+            ) from error
+        return result

@@ -1,5 +1,7 @@
 """torch.fx.passes.utils.common."""
 
+from collections.abc import Mapping
+
 from torchlike.fx._qualified import type_text
 from torchlike.fx.graph import Graph
 from torchlike.fx.graph_module import GraphModule, _get_attr
@@ -15,7 +17,7 @@ __getattr__ = missing_names(__name__)
 class HolderModule(Module):
     """A module that only has submodules, given as a dict."""
 
-    def __init__(self, d: dict[str, Module]) -> None:
+    def __init__(self, d: Mapping[str, Module]) -> None:
         super().__init__()
         for name, module in d.items():
             self.add_module(name, module)

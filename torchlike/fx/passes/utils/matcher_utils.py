@@ -67,7 +67,7 @@ class SubgraphMatcher:
         if not len(pattern.nodes):
             raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
         for node in pattern.nodes:
-            if node.op != "output" and not node.users:
+            if node.op not in ("output", "placeholder") and not node.users:
                 raise AssertionError(f"SubgraphMatcher cannot be used with a pattern that has dead code: {node}")
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         output = next(iter(reversed(pattern.nodes)))

@@ -1,0 +1,5 @@
+"""torch.fx.config."""
+
+# PyTorch prints steps that a pass skips; here none does.
+disable_progress = True
+verbose_progress = False

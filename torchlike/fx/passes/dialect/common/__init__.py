@@ -1,0 +1,5 @@
+"""torch.fx.passes.dialect.common: passes over graphs of aten calls."""
+
+from torchlike.interop.lazy import on_first_use
+
+__getattr__, __dir__ = on_first_use(__name__)

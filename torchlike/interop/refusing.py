@@ -1,0 +1,39 @@
+"""Modules that can be imported and hold nothing that works: their names say so when they are used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torchlike._base.home import OURS, THEIRS
+
+
+def refusing(module: str, why: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module whose public names are classes that raise NotImplementedError when called.
+
+    They can be imported, subclassed and asked for by ``isinstance``, which nothing is an instance of.
+
+    >>> from torchlike.interop.refusing import refusing
+    >>> refusing("torchlike.ao", "there is none")("Observer")()
+    Traceback (most recent call last):
+    NotImplementedError: torch.ao.Observer: there is none
+    """
+    public = THEIRS + module[len(OURS) :]
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        made = _refused(f"{public}.{name}", name, public, why)
+        setattr(sys.modules[module], name, made)
+        return made
+
+    return __getattr__
+
+
+def _refused(full: str, name: str, module: str, why: str) -> type:
+    def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{full}: {why}")
+
+    body = {"__new__": __new__, "__module__": module, "__doc__": f"NotImplementedError when called: {why}."}
+    return type(name, (), body)
