@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -114,14 +115,6 @@ def test_names_for_onnx():
     assert torchlike.onnx.symbolic_helper.parse_args("v")(len) is len
 
 
-def test_stubs_of_quantization():
-    agree(lambda t: [t.ao.quantization.QuantStub()(t.ones(2)), t.quantization.DeQuantStub()(t.ones(2)),
-                     t.ao.quantization.QuantWrapper(t.nn.Identity())(t.ones(2)),
-                     t.ao.quantization.QConfig(1, 2).weight])  # fmt: skip
-    with pytest.raises(NotImplementedError, match="torch.ao.quantization.prepare: torchlike has no quantized tensors"):
-        torchlike.ao.quantization.prepare(torchlike.nn.Identity())
-
-
 def test_steps_of_paths():
     def code(t):
         p = t.utils._pytree
@@ -147,11 +140,12 @@ def test_arguments_of_to():
 
 
 def test_placements():
-    agree(lambda t: [
-        (repr(p), str(p), p == t.distributed.tensor.Shard(1), p.is_shard(), p.is_shard(1), p.is_replicate(), p.is_partial())
-        for d in [__import__("importlib").import_module(f"{t.__name__}.distributed.tensor")]
-        for p in (d.Shard(0), d.Shard(1), d.Replicate(), d.Partial(), d.Partial("avg"))
-    ])  # fmt: skip
+    def code(t):
+        d = import_module(f"{t.__name__}.distributed.tensor")
+        return [(repr(p), str(p), p == d.Shard(1), p.is_shard(), p.is_shard(1), p.is_replicate(), p.is_partial())
+                for p in (d.Shard(0), d.Shard(1), d.Replicate(), d.Partial(), d.Partial("avg"))]  # fmt: skip
+
+    agree(code)
 
 
 UNBUILT = """
@@ -173,7 +167,7 @@ for wrong in ("from torch.distributed.fsdp import Misspelt", "import torch.distr
 try:
     FSDP(torch.nn.Identity())
 except NotImplementedError as error:
-    assert "torch.distributed.fsdp.FullyShardedDataParallel is not in torchlike yet" in str(error)
+    assert "torch.distributed.fsdp.FullyShardedDataParallel: not in torchlike yet" in str(error)
 else:
     raise AssertionError
 """

@@ -24,14 +24,14 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        made = _refused(f"{public}.{name}", name, public, why)
+        made = refused_class(f"{public}.{name}", name, public, why)
         setattr(sys.modules[module], name, made)
         return made
 
     return __getattr__
 
 
-def _refused(full: str, name: str, module: str, why: str) -> type:
+def refused_class(full: str, name: str, module: str, why: str) -> type:
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{full}: {why}")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
 
+from torchlike.interop.refusing import refused_class
 from torchlike.interop.their_names import is_theirs, their_names
 
 _OURS, _THEIRS = __name__.partition(".")[0], "torch"
@@ -33,13 +33,12 @@ def refused(place: str, name: str) -> type:
     >>> from torchlike.interop.unbuilt import refused
     >>> refused("torch.distributed.fsdp", "FullyShardedDataParallel")()
     Traceback (most recent call last):
-    NotImplementedError: torch.distributed.fsdp.FullyShardedDataParallel is not in torchlike yet
+    NotImplementedError: torch.distributed.fsdp.FullyShardedDataParallel: not in torchlike yet
     """
 
-    def __new__(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"{place}.{name} is not in {_OURS} yet")
-
-    return _made.setdefault(name, type(name, (), {"__new__": __new__, "__module__": place}))
+    if name not in _made:
+        _made[name] = refused_class(f"{place}.{name}", name, place, f"not in {_OURS} yet")
+    return _made[name]
 
 
 def names_of(place: str) -> Callable[[str], type]:
