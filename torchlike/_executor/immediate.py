@@ -145,14 +145,16 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
 
     ``jax.numpy.array`` would compile a program for each shape and dtype, and ``jax.device_put`` takes 30 us.
     """
-    array = array if X64 else narrowed(array)
-    demand_x64(jax.config.jax_enable_x64)
+    wide = jax.config.jax_enable_x64
+    if not (X64 and wide):
+        demand_x64(wide)
+        array = narrowed(array)
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
     copy = aligned(array)
     place = place_of(()) if device is None else SingleDeviceSharding(device)
-    if batched_device_put is None or place is None or not jax.config.jax_enable_x64:
+    if batched_device_put is None or place is None or not wide:
         return jax.device_put(copy, device)
     aval = jax.core.ShapedArray(copy.shape, copy.dtype)
     return batched_device_put(aval, place, [copy], list(place.device_set), committed=device is not None)
