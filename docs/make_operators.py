@@ -19,6 +19,40 @@ NAME` shows one in full. The derivative is `jax.vjp` of the kernel, a formula (w
 defines another value at a kink), that of a view, or none.
 """
 
+# What PyTorch's database of operators finds to differ, and why it stays.
+GAPS = [
+    ("`masked.*`", "`MaskedTensor`", "only the functions are there; the names of the class are missing"),
+    ("`linalg.*`, `qr`, `svd`, `lu*`, `cholesky*`", "strides", "results lie by rows, PyTorch's as LAPACK leaves them"),
+    (
+        "`triangular_solve`, `cholesky_inverse`, `cholesky_solve`",
+        "jvp, gradgrad",
+        "tangents outside the triangle that is read count for nothing; PyTorch's forward formulas read them",
+    ),
+    ("`as_strided_scatter`", "gradient of self", "0 where src was written; PyTorch gives it there and 0 elsewhere"),
+    ("`linear_cross_entropy` in chunks", "gradgrad", "differentiated twice; PyTorch's second derivative is 0"),
+    (
+        "`topk`, `kthvalue`, `argsort`, `sort`",
+        "places of equal elements",
+        "in their order; PyTorch's depend on its algorithm",
+    ),
+    ("`matrix_exp`", "bfloat16, float16", "finite; PyTorch gives NaN"),
+    ("`fft.ihfft2`, `fft.ihfftn`", "out=", "whole; PyTorch leaves a part of the given tensor as it was"),
+    (
+        "`grid_sample`, `grid_sampler_*`, `conv_transpose*`",
+        "bfloat16, float16",
+        "rounded once; PyTorch rounds each step",
+    ),
+    ("`special.bessel_*`", "float64", "right to 16 digits; PyTorch's are off by up to 3e-7"),
+    ("`ormqr`, `householder_product`", "gradient of empty matrices", "zeros; PyTorch gives None"),
+    ("`conj_physical`", "alias", "a new tensor also of real ones, which PyTorch returns themselves"),
+    ("`native_batch_norm`", "jvp", "running statistics cannot change inside of a transform"),
+    ("`addbmm_`", "a tensor of no dimensions", "refused; PyTorch resizes it"),
+    ("`narrow`", "start as a tensor", "of integers and one element alone; TypeError for others"),
+    ("`cat`, `gather`", "out= that is expanded", "resized; PyTorch refuses a storage of numpy's"),
+    ("`_foreach_pow` of a number", "strides", "as `pow`; PyTorch's are contiguous"),
+    ("`lobpcg`", "`tracker`", "refused: eigenpairs are computed without iteration"),
+]
+
 
 def operators():
     """Rows (name, forms, derivative) of the declared operators with a public form."""
@@ -80,6 +114,8 @@ def page():
     ]
     for title, names in sections:
         lines += ["", f"## {title}", "", ", ".join(f"`{n}`" for n in names)]
+    lines += ["", "## What stays different", "", "| operators | where | why |", "|---|---|---|"]
+    lines += [f"| {names} | {where} | {why} |" for names, where, why in GAPS]
     return "\n".join(lines) + "\n"
 
 

@@ -164,3 +164,36 @@ def test_complex_gradients_of_a_transposed_convolution(t):
 def test_gradients_of_an_empty_product(t):
     a, b = t.ones(2, 3, 0, requires_grad=True), t.ones(0, 4, requires_grad=True)
     return t.autograd.grad((a @ b).sum(), [a, b])
+
+
+@story
+def test_histc_rounds_each_step(t):
+    x = (t.arange(200.0).sin() * 8).bfloat16()
+    return t.histc(x, 100), t.histc(x, 30, -5, 5), t.histc(x.half(), 100), t.histc(x.double(), 37)
+
+
+@story
+def test_losses_by_the_number_of_their_reduction(t):
+    x, y = t.tensor([[0.5, -1.0, 2.0], [0.1, 0.3, -0.7]]), t.tensor([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    return (
+        [t.kl_div(x, y, r) for r in (0, 1, 2)], t.kl_div(x, y), t.kl_div(x, y, log_target=True),
+        [t.binary_cross_entropy_with_logits(x, y, None, y, r) for r in (0, 1, 2)],
+        [t.poisson_nll_loss(x, y, True, False, 1e-8, r) for r in (0, 1, 2)],
+        t.native_channel_shuffle(t.arange(8.0).reshape(1, 4, 2), 2),
+    )  # fmt: skip
+
+
+def test_a_reduction_is_a_number():
+    agree_error(lambda t: t.kl_div(t.ones(2), t.ones(2), "mean"), "'reduction'.* must be int, not str")
+
+
+@story
+def test_losses_without_a_reduction(t):
+    """None of torch's own reduces by default, as their Python signatures have it."""
+    x, y = t.tensor([[0.5, -1.0, 2.0], [0.1, 0.3, -0.7]]), t.tensor([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+    log = x.reshape(2, 1, 3).log_softmax(2)
+    return (
+        t.kl_div(x, y), t.binary_cross_entropy_with_logits(x, y), t.hinge_embedding_loss(x, y.sign()),
+        t.cosine_embedding_loss(x, y, t.ones(2)), t.margin_ranking_loss(x, x, y), t.triplet_margin_loss(x, x, y),
+        t.ctc_loss(log, t.tensor([[1]]), t.tensor([2]), t.tensor([1])),
+    )  # fmt: skip

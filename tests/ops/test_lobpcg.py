@@ -55,7 +55,8 @@ def test_a_tracker_is_refused():
         torchlike.lobpcg(matrix(torchlike), tracker=print)
 
 
-OUTPUTS = """
+OUTPUTS = (
+    """
 t.gather(x, 0, i, out=t.empty(2, 3).double())|t.gather(x, 0, i, out=x)|t.gather(i, 0, i, out=i)
 t.take(y, i[0], out=y[:3])|t.take(y, i[0], out=y[:3].double())|t.masked_select(y, y > 0, out=y)
 t.kthvalue(y, 1, out=(y[0], i[0, 0]))|t.kthvalue(x, 1, out=(x[:, 0], t.empty(2).long()))
@@ -67,7 +68,10 @@ t.max(x, 0, out=(x[0], t.empty(3).long()))|t.max(x, 0, out=(x[0].double(), t.emp
 t.max(x, 0, out=(t.empty(3), t.empty(3).int()))|t.hash_tensor(x, out=t.empty(()))
 t.mode(x, 0, out=(x[0], t.empty(3).long()))|t.median(x, 0, out=(t.empty(3).double(), t.empty(3).long()))
 t.max(x, x, out=x)|t.add(x, x, out=x)
-""".strip().replace("\n", "|").split("|")
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 
 
 @pytest.mark.parametrize("script", OUTPUTS)

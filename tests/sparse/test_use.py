@@ -227,9 +227,8 @@ def test_steady_loops_compile_nothing(monkeypatch):
     import jax._src.compiler as compiler  # the one door of all compilations
 
     counted = []
-    before = compiler.backend_compile_and_load if hasattr(compiler, "backend_compile_and_load") else None
-    if before is not None:
-        monkeypatch.setattr(compiler, "backend_compile_and_load", lambda *a, **k: counted.append(1) or before(*a, **k))
+    before = compiler.backend_compile_and_load
+    monkeypatch.setattr(compiler, "backend_compile_and_load", lambda *a, **k: counted.append(1) or before(*a, **k))
     for k in range(10):
         step([k, k, k, k % 2])
     assert not counted

@@ -21,7 +21,9 @@ def module(t, name):
 REFUSING = [
     "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
     "quantization.quantize_dynamic", "nested.nested_tensor", "distributed.tensor.DTensor",
-    "distributed.tensor.placement_types.Shard", "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
+    "distributed.tensor.parallel.ColwiseParallel", "distributed.device_mesh.DeviceMesh",
+    "distributed.algorithms.join.Join",
+    "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
 ]  # fmt: skip
 
 
@@ -32,6 +34,16 @@ def test_importable_and_refused_when_used(name):
     assert not isinstance(torchlike.ones(1), kind) and issubclass(type("Mine", (kind,), {}), kind)
     with pytest.raises(NotImplementedError, match=rf"torch\.{name.replace('fake_tensor.', '')}: "):
         kind()
+
+
+def test_placements():
+    def facts(t):
+        tensor = module(t, "distributed.tensor")
+        kinds = [tensor.Shard(1), tensor.Replicate(), tensor.Partial(), tensor.Partial("avg")]
+        told = [(p.is_shard(), p.is_shard(0), p.is_replicate(), p.is_partial(), p.is_partial("avg")) for p in kinds]
+        return told, tensor.Shard(1) == tensor.Shard(1), tensor.Shard(0) == tensor.Shard(1), len(set(kinds))
+
+    assert facts(torchlike) == facts(torch)
 
 
 def weak_dictionary(t):

@@ -1,15 +1,16 @@
-"""``torch._C._nn``: how ``Module.to`` reads its arguments."""
+"""``torch._C._nn``: torch.nn.functional's functions under their C++ names; how ``Module.to`` reads its arguments."""
 
 from typing import Any
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._C._families import names_of
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.interop.alias import missing_names
+from torchlike.nn import functional
 
 __all__ = ["_parse_to"]
 
-__getattr__ = missing_names(__name__)
+__getattr__ = names_of(__name__, functional)
 
 
 def _parse_to(

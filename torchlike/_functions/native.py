@@ -327,6 +327,12 @@ def frobenius_norm(input, dim, keepdim=False):
     return call(op, (input,), op.exactly((2.0, dims or None, bool(keepdim), None)))
 
 
+@function("native_channel_shuffle")
+def native_channel_shuffle(input, groups):
+    """:func:`torch.channel_shuffle`."""
+    return FUNCTIONS["channel_shuffle"](input, groups)
+
+
 # -- truths, parts and shapes -----------------------------------------------------------------------------------
 
 

@@ -209,8 +209,14 @@ def integers(e: Mersenne, n: int, low: int, span: int) -> np.ndarray:
     """Integers of [low, low + span) as int64 (those beyond, modulo 2**64)."""
     if span >= 2**64:
         return e.pairs(n).view(np.int64)
-    raw = e.pairs(n) % np.uint64(span) if span >= _LONG else e.words(n) % np.uint32(span)
-    return _shifted(raw, low)
+    if span >= _LONG:
+        return _shifted(e.pairs(n) % np.uint64(span), low)
+    out = np.empty(n, np.int64)
+    for part in chunks(out):
+        np.remainder(e.words(part.size), np.uint32(span), out=part, casting="unsafe", dtype=np.uint32)
+        if low:
+            part += low
+    return out
 
 
 def any_integers(e: Mersenne, n: int, span: int, long: bool) -> np.ndarray:

@@ -10,6 +10,7 @@ from torchlike._base.result_layouts import like_first
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
+from torchlike._ops._elementwise import is_reduced, stored
 
 
 def _scatter(grads, indices, self_aval, dim):
@@ -317,8 +318,17 @@ def histc(self, bins, min, max):
     low, high = _range(self, jnp.asarray(min), jnp.asarray(max))
     x = self.reshape(-1)
     there = (x >= low) & (x <= high)
-    place = jnp.where(there, (x - low) / (high - low) * bins, 0).astype(jnp.int64)
+    place = jnp.where(there, _parts(x, low, high, bins), 0).astype(jnp.int64)
     return jnp.zeros(bins, self.dtype).at[jnp.minimum(place, bins - 1)].add(there.astype(self.dtype))
+
+
+def _parts(x, low, high, bins):
+    """How many of ``bins`` parts of the range lie below each number; every step is rounded as PyTorch rounds it."""
+    if not is_reduced(x):
+        return (x - low) * bins / (high - low)
+    wide, dtype = [a.astype(jnp.float32) for a in (x, low, high)], x.dtype
+    x, low, high = wide
+    return stored(stored(stored(x - low, dtype) * bins, dtype) / stored(high - low, dtype), dtype)
 
 
 # -- quantiles ---------------------------------------------------------------------------------------

@@ -1,5 +1,63 @@
-"""torch.distributed.tensor.placement_types: importable, and refused when used."""
+"""How a dimension of a mesh holds a tensor: values that programs make and compare; there are no DTensors of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 from torchlike.interop.refusing import refusing
 
 __getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One of the placements below."""
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it cuts a tensor, along ``dim`` if that is given."""
+        return False
+
+    def is_replicate(self) -> bool:
+        """Whether every process holds the whole."""
+        return False
+
+    def is_partial(self, reduce_op: Any = None) -> bool:
+        """Whether the whole is the sum (or another reduction) of what the processes hold."""
+        return False
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Each process holds a part along a dimension.
+
+    >>> from torchlike.distributed.tensor.placement_types import Shard
+    >>> Shard(1), Shard(1).is_shard(0)
+    (Shard(dim=1), False)
+    """
+
+    dim: int
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Whether it cuts along ``dim``."""
+        return dim is None or self.dim == dim
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Every process holds the whole."""
+
+    def is_replicate(self) -> bool:
+        """True."""
+        return True
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """The whole is the reduction of what the processes hold."""
+
+    reduce_op: str = "sum"
+
+    def is_partial(self, reduce_op: Any = None) -> bool:
+        """Whether it is reduced by ``reduce_op``."""
+        return reduce_op is None or self.reduce_op == reduce_op

@@ -6,6 +6,7 @@ import warnings
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions._install import function
 from torchlike._ops import cross_entropy as classes
 from torchlike._ops import loss as ops
 from torchlike.nn._reduction import NUMBERS, legacy_get_string, number_of
@@ -379,3 +380,33 @@ def _variances(input, var):
     if input.dim() == var.dim() and sum(b for a, b in zip(input.size(), var.size(), strict=True) if a != b) == 1:
         return var
     raise ValueError(f"var is of incorrect size: {list(var.size())} for an input of size {list(input.size())}")
+
+
+# -- as torch has them: the reduction is a number ------------------------------------------------------------
+
+
+def _mode(name, reduction):
+    mode = arguments.as_int(name, "reduction", reduction)
+    if mode not in NUMBERS.values():
+        raise ValueError(f"{name}(): reduction is 0 (none), 1 (mean) or 2 (sum), not {mode}")
+    return mode
+
+
+@function("kl_div")
+def _kl_div(input, target, reduction=0, *, log_target=False):
+    """:func:`torch.nn.functional.kl_div` by the number of its reduction: 0 none, 1 mean, 2 sum."""
+    return call((ops.kl_div_log if log_target else ops.kl_div)[_mode("kl_div", reduction)], (input, target), ())
+
+
+@function("binary_cross_entropy_with_logits")
+def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
+    """:func:`torch.nn.functional.binary_cross_entropy_with_logits` by the number of its reduction."""
+    mode = _mode("binary_cross_entropy_with_logits", reduction)
+    return call(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight), (mode,))
+
+
+@function("poisson_nll_loss")
+def _poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """:func:`torch.nn.functional.poisson_nll_loss` by the number of its reduction."""
+    mode = _mode("poisson_nll_loss", reduction)
+    return call(ops.poisson_nll_loss[bool(log_input), bool(full)][mode], (input, target, float(eps)), ())

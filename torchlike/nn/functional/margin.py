@@ -58,7 +58,7 @@ def pdist(input, p=2):
 
 
 @function("margin_ranking_loss")
-def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
     return call(ops.margin_ranking_loss[reduction], (input1, input2, target, float(margin)), ())
 
 
@@ -73,7 +73,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 
 @function("hinge_embedding_loss")
-def _hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def _hinge_embedding_loss(input, target, margin=1.0, reduction=0):
     return call(ops.hinge_embedding_loss[reduction], (input, _plain(target), float(margin)), ())
 
 
@@ -83,7 +83,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 @function("cosine_embedding_loss")
-def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
     return call(ops.cosine_embedding_loss[reduction], (input1, input2, _plain(target), float(margin)), ())
 
 
@@ -96,7 +96,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 @function("triplet_margin_loss")
-def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
+def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
     op = similarity.triplet_margin_loss[bool(swap)][reduction]
     return call(op, (anchor, positive, negative, float(margin), float(eps)), op.exactly((float(p),)))
 
@@ -255,6 +255,6 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 
 @function("ctc_loss")
-def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
     name = ("none", "mean", "sum")[reduction]
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity)
