@@ -146,6 +146,32 @@ def test_a_rank_that_is_none():
         torchlike.distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=1, world_size=1)
 
 
+@pytest.mark.parametrize("kind", ["HashStore", "FileStore", "PrefixStore"])
+def test_stores(kind, tmp_path):
+    def run(t):
+        d = t.distributed
+        stores = {
+            "HashStore": d.HashStore,
+            "FileStore": lambda: d.FileStore(str(tmp_path / t.__name__), 1),
+            "PrefixStore": lambda: d.PrefixStore("p", d.HashStore()),
+        }
+        store = stores[kind]()
+        store.set("a", "text")
+        store.set("b", b"\x00\xff")
+        sums = store.add("n", 2), store.add("n", 3)
+        gone = store.delete_key("a"), store.check(["a"])
+        late = said(lambda: store.wait(["a", "b"], timedelta(milliseconds=50)), "").partition(":")[0]
+        assert late in ("DistStoreError", "RuntimeError")  # the latter of PyTorch's files
+        return sums, store.get("b"), store.get("n"), gone, store.check(["b", "n"])
+
+    agree(run)
+
+
+def test_a_store_of_sockets_is_refused():
+    with pytest.raises(NotImplementedError, match="TCPStore is not supported: use FileStore"):
+        torchlike.distributed.TCPStore("localhost", 1)
+
+
 # -- collectives -------------------------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ REFUSING = [
     "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
     "quantization.quantize_dynamic", "nested.nested_tensor", "distributed.tensor.DTensor",
     "distributed.tensor.parallel.ColwiseParallel", "distributed.device_mesh.DeviceMesh",
-    "distributed.algorithms.join.Join",
+    "distributed.algorithms.join.Join", "distributed.fsdp.FullyShardedDataParallel",
     "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
 ]  # fmt: skip
 

@@ -29,6 +29,11 @@ from torchlike.distributed._messages import recv_object_list as recv_object_list
 from torchlike.distributed._messages import scatter_object_list as scatter_object_list
 from torchlike.distributed._messages import send as send
 from torchlike.distributed._messages import send_object_list as send_object_list
+from torchlike.distributed._stores import FileStore as FileStore
+from torchlike.distributed._stores import HashStore as HashStore
+from torchlike.distributed._stores import PrefixStore as PrefixStore
+from torchlike.distributed._stores import Store as Store
+from torchlike.distributed._stores import TCPStore as TCPStore
 from torchlike.distributed.distributed_c10d import Backend as Backend
 from torchlike.distributed.distributed_c10d import DebugLevel as DebugLevel
 from torchlike.distributed.distributed_c10d import DistBackendError as DistBackendError
