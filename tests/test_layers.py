@@ -23,7 +23,8 @@ torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures _streams
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested _subclasses
+quantization _tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
 backends
@@ -38,6 +39,7 @@ _functorch functional serialization compiler export utils.checkpoint utils.modul
 jit distributions hub fx
 functorch _library _dynamo _inductor utils.flop_counter
 _C library _higher_order_ops
+_custom_ops
 utils.cpp_extension utils.model_zoo
 _command
 """

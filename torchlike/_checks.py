@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
+from torchlike._core.overrides.torch_function import publish
 from torchlike._core.tensor.tensor import Tensor
 
 __all__ = [
@@ -211,3 +212,7 @@ def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int 
 def sym_fresh_size(expr: Any) -> NoReturn:
     """A new symbol; NotImplementedError, as there are none."""
     raise NotImplementedError("torch.sym_fresh_size: torchlike's sizes are Python numbers; there are no symbols")
+
+
+_OVERRIDABLE = ("sym_float", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum")
+globals().update(publish("torch", {name: globals()[name] for name in _OVERRIDABLE}))

@@ -40,4 +40,4 @@ class _HigherOrder:
 
 
 ops.higher_order = _HigherOrder()
-packets.BROUGHT["torchvision", "_C"] = lambda: importlib.import_module("torchlike.interop.torchvision_ops").define()
+packets.BROUGHT["torchvision", "_C"] = lambda: importlib.import_module("torchlike._library.torchvision_ops").define()

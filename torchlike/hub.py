@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
@@ -16,7 +17,7 @@ from torchlike import serialization
 from torchlike.interop.alias import missing_names
 
 with contextlib.suppress(ImportError):  # programs take the bar from here
-    from tqdm.auto import tqdm as tqdm
+    tqdm = importlib.import_module("tqdm.auto").tqdm
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 

@@ -15,9 +15,11 @@ from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
 
 # isort: split
+import torchlike._checks
 import torchlike.fft
 import torchlike.linalg
 import torchlike.nn.init
+import torchlike.sparse
 import torchlike.special  # noqa: F401  (they publish functions)
 
 __all__ = [

@@ -4,7 +4,7 @@ Dicts keep the order of their keys, and None is a leaf: two ways in which ``jax.
 """
 
 import dataclasses
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -343,24 +343,3 @@ def tree_any_only(
 ) -> bool:
     """Whether ``pred`` holds for some leaf of some types."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
-
-
-SUPPORTED_NODES = _KINDS
-
-
-def LeafSpec() -> TreeSpec:  # noqa: N802
-    """The structure of a leaf."""
-    return tree_structure(0)
-
-
-def _dict_flatten(d: dict) -> tuple[list, list]:
-    """The values and the keys of a dict."""
-    return list(d.values()), list(d)
-
-
-def _get_node_type(tree: Any) -> Any:
-    """The type by which a container is known."""
-    return namedtuple if is_namedtuple_instance(tree) else type(tree)
-
-
-_register_pytree_node = register_pytree_node

@@ -44,13 +44,14 @@ scaled_dot_product_attention softplus softshrink celu_ elu_ hardtanh_ leaky_relu
 _OF_DATA = frozenset(["torch.as_tensor", "torch.asarray", "torch.tensor", "torch.can_cast", "torch.promote_types"])
 # Names of torch that are no functions of tensors: they ask for or set a state, or read foreign data.
 ASIDE = frozenset("""
-are_deterministic_algorithms_enabled broadcast_shapes compile cond default_generator enable_grad from_dlpack
-from_jax_array from_numpy frombuffer get_default_device get_default_dtype get_float32_matmul_precision
-get_num_threads get_rng_state initial_seed inference_mode is_anomaly_check_nan_enabled is_anomaly_enabled
-is_deterministic_algorithms_warn_only_enabled
-is_grad_enabled is_inference_mode_enabled is_tensor is_warn_always_enabled load manual_seed no_grad save seed
-set_default_device set_default_dtype set_float32_matmul_precision set_grad_enabled set_num_threads set_printoptions
-set_rng_state set_warn_always typename use_deterministic_algorithms
+are_deterministic_algorithms_enabled broadcast_shapes compile compiled_with_cxx11_abi cond default_generator
+enable_grad from_dlpack from_jax_array from_numpy frombuffer get_default_device get_default_dtype
+get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads get_rng_state
+initial_seed inference_mode is_anomaly_check_nan_enabled is_anomaly_enabled
+is_deterministic_algorithms_warn_only_enabled is_grad_enabled is_inference_mode_enabled is_tensor
+is_warn_always_enabled load manual_seed no_grad save seed set_default_device set_default_dtype
+set_deterministic_debug_mode set_float32_matmul_precision set_grad_enabled set_num_interop_threads set_num_threads
+set_printoptions set_rng_state set_warn_always typename use_deterministic_algorithms
 """.split())  # fmt: skip
 # Python's operators that are methods under another name.
 _OPERATORS = dict(pair.split(":") for pair in """
@@ -71,7 +72,8 @@ __class__ __copy__ __getattr__ __getattribute__ __hash__ __init__ __init_subclas
 __setattr__ __setstate__ __sizeof__ __str__ __torch_function__ __torch_dispatch__ as_subclass jax
 """.split())  # fmt: skip
 _PRIVATE = frozenset("""
-_backward_hooks _base _conj _grad _grad_fn _is_view _neg_view _post_accumulate_grad_hooks _version
+_backward_hooks _base _coalesced_ _conj _grad _grad_fn _indices _is_view _neg_view _nnz _post_accumulate_grad_hooks
+_values _version
 """.split())  # fmt: skip
 # Parameters of methods that may be tensors.
 _TENSORS = frozenset("""

@@ -42,6 +42,9 @@ class Shard(Placement):
         """Whether it cuts along ``dim``."""
         return dim is None or self.dim == dim
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
@@ -50,6 +53,9 @@ class Replicate(Placement):
     def is_replicate(self) -> bool:
         """True."""
         return True
+
+    def __str__(self) -> str:
+        return "R"
 
 
 @dataclass(frozen=True)
@@ -61,3 +67,9 @@ class Partial(Placement):
     def is_partial(self, reduce_op: Any = None) -> bool:
         """Whether it is reduced by ``reduce_op``."""
         return reduce_op is None or self.reduce_op == reduce_op
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
