@@ -35,11 +35,8 @@ PyTree = Any
 class _Kind(NamedTuple):
     """How the containers of one type come apart: ``flatten(x) -> (children, context)``, and back."""
 
-    flatten: Callable[[Any], tuple[list, Any]]
-    unflatten: Callable[[Iterable, Any], Any]
-
-    flatten_fn = property(lambda self: self.flatten)
-    unflatten_fn = property(lambda self: self.unflatten)
+    flatten_fn: Callable[[Any], tuple[list, Any]]
+    unflatten_fn: Callable[[Iterable, Any], Any]
 
 
 def _of_dict(make: Callable[[Any, list], Any]) -> _Kind:
@@ -152,7 +149,7 @@ class TreeSpec:
         if self.is_leaf():
             return next(leaves)
         kind = _NAMED if self.type is NamedTuple else _KINDS.get(self.type, _RESULTS)
-        return kind.unflatten([c._built(leaves) for c in self.children], self.context)
+        return kind.unflatten_fn([c._built(leaves) for c in self.children], self.context)
 
     def flatten_up_to(self, tree: PyTree) -> list:
         """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them."""
@@ -161,7 +158,7 @@ class TreeSpec:
         found = _kind_of(tree)
         if found is None or found[0] is not self.type:
             raise ValueError(f"Node type mismatch; expected {self.type}, but got {type(tree)}.")
-        children, context = found[1].flatten(tree)
+        children, context = found[1].flatten_fn(tree)
         if isinstance(tree, dict):
             children, context = self._in_order(tree), self.context
         if len(children) != len(self.children):
@@ -219,7 +216,7 @@ def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | Non
         leaves.append(tree)
         return _LEAF
     cls, kind = found
-    children, context = kind.flatten(tree)
+    children, context = kind.flatten_fn(tree)
     return TreeSpec(cls, context, tuple(_flatten(c, leaves, is_leaf) for c in children))
 
 
