@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -35,14 +36,14 @@ def on_first_use(
 
     def found(name: str) -> Any:
         if name in names:
-            return getattr(importlib.import_module(f"{package}.{names[name]}"), name)
+            return getattr(_imported(f"{package}.{names[name]}"), name)
         if name == "__all__":
             return [n for n in __dir__() if not n.startswith("_")]
         if name.startswith("__"):
             return missing(name)
         if importlib.util.find_spec(f"{package}.{name}") is not None:
-            return importlib.import_module(f"{package}.{name}")
-        whole = importlib.import_module(f"{package}.{star}") if star else None
+            return _imported(f"{package}.{name}")
+        whole = _imported(f"{package}.{star}") if star else None
         return getattr(whole, name) if whole is not None and name in whole.__all__ else missing(name)
 
     def __getattr__(name: str) -> Any:
@@ -60,3 +61,22 @@ def on_first_use(
         return sorted({*vars(module), *names, *parts, *shared})
 
     return __getattr__, __dir__
+
+
+_importing = threading.RLock()
+_PATIENCE = 10.0  # seconds
+
+
+def _imported(name: str) -> Any:
+    """The module, imported by one thread at a time.
+
+    Python imports a package's part and the package in either order, and threads that do so at once fail: it takes them
+    for a deadlock, or one finds what the other has half done. Patience ends, lest a thread that holds Python's own lock
+    of a module waits here for one that waits for that.
+    """
+    taken = _importing.acquire(timeout=_PATIENCE)
+    try:
+        return importlib.import_module(name)
+    finally:
+        if taken:
+            _importing.release()
