@@ -54,5 +54,5 @@ bench: $(VENV)/installed-test+examples+dev
 	$(BIN)/python benchmarks/report.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis digits-out
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis *-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
