@@ -417,10 +417,6 @@ def test_get_kernel():
             "dispatch key Functionalize are not supported",
         ),
         (
-            lambda t: fragment(t, UNARY).impl("op", plus(1), "AutocastCPU"),
-            "AutocastCPU are not supported; use torch.library.register_autocast",
-        ),
-        (
             lambda t: fragment(t, UNARY).impl("op", plus(1), "CPU", with_keyset=True),
             "with_keyset=True. is not supported",
         ),
