@@ -63,8 +63,9 @@ def set_default_tensor_type(t, /):
 
     Deprecated, as in PyTorch. TypeError for types that are not floating, and for those of an absent device.
 
-    >>> import torchlike as torch
-    >>> torch.set_default_tensor_type("torch.FloatTensor")
+    >>> import warnings, torchlike as torch
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.set_default_tensor_type("torch.FloatTensor")
     """
     name = _type_name(t)
     parts = name.split(".") if isinstance(name, str) else []

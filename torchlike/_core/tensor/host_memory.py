@@ -42,6 +42,8 @@ def address(storage: Storage) -> int:
     What lies there is the value at the time of this call: a later change is seen there after the next call. On other
     devices, while jax traces and for values spread over devices it is a number that aliases share and nobody can read.
     """
+    if storage.stands:  # for a tensor outside of a transform; it has no memory, and says so
+        return storage.address
     value = storage.value
     if value.__class__ is Pending:
         value = settled(value)
