@@ -57,7 +57,8 @@ class Sequence(NamedTuple):
 
     def make(self, parts: Any) -> Any:
         if issubclass(self.cls, tuple):
-            return tuple.__new__(self.cls, parts)
+            named = self.cls.__module__ == "torch.return_types"  # made as by C: tuple's own __new__ refuses them
+            return self.cls(parts) if named else tuple.__new__(self.cls, parts)
         new: Any = list.__new__(self.cls)
         list.extend(new, parts)
         return new
