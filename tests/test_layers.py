@@ -23,8 +23,8 @@ torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
 futures _streams
 _jit_internal
-accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested _subclasses
-quantization _tensor_str
+accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
+_tensor_str
 amp interop.jax_functions
 random linalg fft signal sparse special cpu cuda distributed
 backends

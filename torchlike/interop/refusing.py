@@ -7,6 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlike._base.home import OURS, THEIRS
+from torchlike.interop.their_names import is_theirs
+
+# what test runners ask any module for
+PROBES = frozenset((
+    "collect_ignore", "collect_ignore_glob", "load_tests", "pytest_plugins", "pytestmark", "setUpModule",
+    "setup_function", "setup_module", "tearDownModule", "teardown_function", "teardown_module",
+))  # fmt: skip
 
 
 def refusing(module: str, why: str) -> Callable[[str], Any]:
@@ -22,7 +29,7 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     public = THEIRS + module[len(OURS) :]
 
     def __getattr__(name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name in PROBES or is_theirs(public, name) is False:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         made = refused_class(f"{public}.{name}", name, public, why)
         setattr(sys.modules[module], name, made)

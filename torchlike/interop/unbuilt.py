@@ -13,7 +13,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from torchlike.interop.refusing import refused_class
+from torchlike.interop.refusing import PROBES, refused_class
 from torchlike.interop.their_names import is_theirs, their_names
 
 _OURS, _THEIRS = __name__.partition(".")[0], "torch"
@@ -45,7 +45,7 @@ def names_of(place: str) -> Callable[[str], type]:
     """A module-level ``__getattr__`` that gives PyTorch's names of a module as classes that refuse."""
 
     def __getattr__(name: str) -> type:
-        if name.startswith("__") or is_theirs(place, name) is False:
+        if name.startswith("__") or name in PROBES or is_theirs(place, name) is False:
             raise AttributeError(f"module {place!r} has no attribute {name!r}", name=name, obj=sys.modules.get(place))
         return refused(place, name)
 
