@@ -67,7 +67,8 @@ x = x * (dist.get_rank() + 1)
 dist.all_reduce(x)
 attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
 rank, where = os.environ["RANK"], torch.__file__.split("/")[-2]
-print("attempt", attempt, "rank", rank, os.environ["LOCAL_RANK"], x.tolist(), where, sys.argv[1:], flush=True)
+line = f"attempt {attempt} rank {rank} {os.environ['LOCAL_RANK']} {x.tolist()} {where} {sys.argv[1:]}"
+sys.stdout.write(line + chr(10))  # at once: another process writes there too
 if os.environ["RANK"] == "1" and attempt == "0":
     sys.exit(3)
 dist.barrier()
@@ -88,6 +89,7 @@ def test_the_launcher(tmp_path):
 
 
 SPAWN = """
+import sys
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -95,10 +97,9 @@ def work(rank, size, port):
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
     x = torch.ones(2) * (rank + 1)
     dist.all_reduce(x)
-    print("rank", rank, x.tolist(), torch.__file__.split("/")[-2], flush=True)
+    sys.stdout.write(f"rank {rank} {x.tolist()} {torch.__file__.split('/')[-2]}" + chr(10))
     dist.destroy_process_group()
 if __name__ == "__main__":
-    import sys
     mp.spawn(work, args=(2, int(sys.argv[1])), nprocs=2)
 """
 
