@@ -1,11 +1,11 @@
 """Programs over graphs: what they make of them is what PyTorch's make."""
 
 import operator
+import warnings
 
 import pytest
 import torch
 import torch.fx.annotate
-import torch.fx.experimental.optimization
 import torch.fx.experimental.proxy_tensor
 import torch.fx.passes.dialect.common.cse_pass
 import torch.fx.passes.graph_manipulation
@@ -19,6 +19,9 @@ from fx_programs import PROGRAMS, filled, numbers
 from story_kit import said, story
 
 import torchlike
+
+with warnings.catch_warnings(action="ignore"):  # PyTorch's module has decorators that PyTorch deprecates
+    import torch.fx.experimental.optimization
 
 
 def traced(t, name):
