@@ -6,6 +6,7 @@ from typing import Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
+from torchlike._core.overrides.torch_function import publish_method
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
@@ -62,4 +63,4 @@ def storage_type(self: Tensor) -> Any:
     return LEGACY.get(self.dtype, TypedStorage)
 
 
-Tensor.storage_type = storage_type
+publish_method(Tensor, "storage_type", storage_type)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DOORS", "ENTRIES", "PLAIN", "Overridable", "arm", "asked", "disabled", "dispatch", "hand_over", "of", "overloaded",
-    "overrides", "publish", "publish_class", "stand_in", "subclassed", "unseen",
+    "overrides", "publish", "publish_class", "publish_method", "stand_in", "subclassed", "unseen",
 ]  # fmt: skip
 
 
@@ -342,11 +342,16 @@ def publish_class(cls: Any) -> None:
         if isinstance(found, property):
             _publish_property(cls, name, found, place)
         elif conventions.is_method(name, found):
-            door = _own(found, name, place, conventions.looks_early(found, name))
-            setattr(cls, name, door)
-            _add(door, door, place, name)
+            publish_method(cls, name, found)
     for name, target in conventions.operators(vars(cls)):
         ENTRIES[vars(cls)[name]].public = vars(cls)[target]
+
+
+def publish_method(cls: Any, name: str, found: Any) -> None:
+    """Make a function an overridable method of Tensor."""
+    door = _own(found, name, "torch.Tensor", conventions.looks_early(found, name))
+    setattr(cls, name, door)
+    _add(door, door, "torch.Tensor", name)
 
 
 def _publish_property(cls: Any, name: str, found: property, place: str) -> None:
