@@ -4,6 +4,7 @@ import inspect
 from pathlib import Path
 
 import torchlike
+import torchlike.storage  # gives Tensor a method
 from torchlike import nn, optim
 from torchlike._core.dispatch import bind
 from torchlike._core.tensor.tensor import Tensor

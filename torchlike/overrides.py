@@ -20,7 +20,8 @@ import torchlike.fft
 import torchlike.linalg
 import torchlike.nn.init
 import torchlike.sparse
-import torchlike.special  # noqa: F401  (they publish functions)
+import torchlike.special
+import torchlike.storage  # noqa: F401  (they publish functions)
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
