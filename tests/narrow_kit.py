@@ -18,6 +18,9 @@ _WORDS = {"int64": "int32", "float64": "float32", "complex128": "complex64", "Lo
 
 def narrow_pytorch() -> None:
     """Have PyTorch's names of wide floating types mean what they mean in torchlike, in this process."""
+    # PyTorch keeps these tables from their first use, which is otherwise some test's.
+    torch.storage._dtype_to_storage_type_map()
+    torch.storage._storage_type_to_dtype_map()
     for wide, kind in _KINDS.items():
         setattr(torch, wide, getattr(torch, kind))
     torch.Tensor.double, torch.Tensor.cdouble = torch.Tensor.float, torch.Tensor.cfloat

@@ -323,3 +323,9 @@ def test_wishes_that_are_not_fulfilled():
         torchlike.profiler.ExecutionTraceObserver()
     with pytest.raises(NotImplementedError, match=r"torch\.SymInt: .* no symbolic ones"):
         torchlike.SymInt(3)
+
+
+@pytest.mark.parametrize("t", LIBRARIES)
+def test_one_class_of_kernels_of_attention(t):
+    assert t.backends.cuda.SDPBackend is t.nn.attention.SDPBackend
+    assert [int(b) for b in (t.nn.attention.SDPBackend.MATH, t.nn.attention.SDPBackend.FLASH_ATTENTION)] == [0, 1]

@@ -75,8 +75,8 @@ class _PlanCache:
 cufft_plan_cache = _PlanCache()
 
 
-class SDPBackend(enum.IntEnum):
-    """Kernels of scaled_dot_product_attention."""
+class SDPBackend(enum.Enum):
+    """The kernels of attention that PyTorch chooses from."""
 
     ERROR = -1
     MATH = 0
@@ -84,6 +84,11 @@ class SDPBackend(enum.IntEnum):
     EFFICIENT_ATTENTION = 2
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
 
 
 _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}

@@ -21,6 +21,7 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
 
     They can be imported, subclassed and asked for by ``isinstance``, which nothing is an instance of.
 
+    >>> import torchlike.ao
     >>> from torchlike.interop.refusing import refusing
     >>> refusing("torchlike.ao", "there is none")("Observer")()
     Traceback (most recent call last):
@@ -31,16 +32,18 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name.startswith("__") or name in PROBES or is_theirs(public, name) is False:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
-        made = refused_class(f"{public}.{name}", name, public, why)
+        made = refused_class(public, name, why)
         setattr(sys.modules[module], name, made)
         return made
 
     return __getattr__
 
 
-def refused_class(full: str, name: str, module: str, why: str) -> type:
+def refused_class(module: str, name: str, why: str) -> type:
+    """A class ``module.name`` that cannot be made an object of."""
+
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f"{full}: {why}")
+        raise NotImplementedError(f"{module}.{name}: {why}")
 
     body = {"__new__": __new__, "__module__": module, "__doc__": f"NotImplementedError when called: {why}."}
     return type(name, (), body)

@@ -7,49 +7,21 @@ is an instance of that class, and calling it raises NotImplementedError with its
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from torchlike.interop.refusing import PROBES, refused_class
-from torchlike.interop.their_names import is_theirs, their_names
+from torchlike._base.home import OURS, THEIRS
+from torchlike.interop.refusing import refusing
+from torchlike.interop.their_names import their_names
 
-_OURS, _THEIRS = __name__.partition(".")[0], "torch"
 PLACES = tuple([
     f"torch.distributed.{part}"
-    for part in ("_composable", "_functional_collectives", "_shard", "_tensor", "algorithms", "checkpoint",
-                 "device_mesh", "elastic", "fsdp", "optim", "pipelining", "tensor")
+    for part in ("_composable", "_shard", "_tensor", "algorithms", "checkpoint", "elastic", "fsdp", "optim",
+                 "pipelining", "tensor")
 ])  # fmt: skip
 """The modules that stand with everything below them, where there is no module of ours."""
-
-_made: dict[str, type] = {}
-
-
-def refused(place: str, name: str) -> type:
-    """The class of a name: one for each name, wherever it is imported from.
-
-    >>> from torchlike.interop.unbuilt import refused
-    >>> refused("torch.distributed.fsdp", "FullyShardedDataParallel")()
-    Traceback (most recent call last):
-    NotImplementedError: torch.distributed.fsdp.FullyShardedDataParallel: not in torchlike yet
-    """
-
-    if name not in _made:
-        _made[name] = refused_class(f"{place}.{name}", name, place, f"not in {_OURS} yet")
-    return _made[name]
-
-
-def names_of(place: str) -> Callable[[str], type]:
-    """A module-level ``__getattr__`` that gives PyTorch's names of a module as classes that refuse."""
-
-    def __getattr__(name: str) -> type:
-        if name.startswith("__") or name in PROBES or is_theirs(place, name) is False:
-            raise AttributeError(f"module {place!r} has no attribute {name!r}", name=name, obj=sys.modules.get(place))
-        return refused(place, name)
-
-    return __getattr__
 
 
 class Finder(MetaPathFinder, Loader):
@@ -58,7 +30,7 @@ class Finder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        place = _THEIRS + fullname[len(_OURS) :] if fullname.startswith(f"{_OURS}.") else ""
+        place = THEIRS + fullname[len(OURS) :] if fullname.startswith(f"{OURS}.") else ""
         part = next((part for part in PLACES if place == part or place.startswith(f"{part}.")), None)
         private = part is not None and any(p.startswith("_") for p in place.split("."))
         if part is None or not (private or place in their_names() or place == part):
@@ -69,9 +41,9 @@ class Finder(MetaPathFinder, Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        place = _THEIRS + module.__name__[len(_OURS) :]
-        module.__doc__ = f"{place}: names alone; what they stand for is not in {_OURS} yet."
-        module.__dict__["__getattr__"] = names_of(place)
+        place = THEIRS + module.__name__[len(OURS) :]
+        module.__doc__ = f"{place}: names alone; what they stand for is not in {OURS} yet."
+        module.__dict__["__getattr__"] = refusing(module.__name__, f"not in {OURS} yet")
 
 
 FINDER = Finder()

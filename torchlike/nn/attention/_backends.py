@@ -1,28 +1,13 @@
 """PyTorch's names for its attention kernels. XLA compiles one kernel, whatever is asked for."""
 
-import enum
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torchlike.backends.cuda import SDPBackend as SDPBackend
+
 WARN_FOR_UNFUSED_KERNELS = False
-
-
-class SDPBackend(enum.Enum):
-    """The kernels that PyTorch chooses from."""
-
-    ERROR = -1
-    MATH = 0
-    FLASH_ATTENTION = 1
-    EFFICIENT_ATTENTION = 2
-    CUDNN_ATTENTION = 3
-    OVERRIDEABLE = 4
-
-    def __int__(self) -> int:
-        return self.value
-
-    __index__ = __int__
 
 
 _ALL = (
