@@ -30,6 +30,7 @@ from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
+from torchlike._executor.spread import USED, as_before
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
@@ -416,6 +417,8 @@ class _Task:
             old = grad_of(leaf) if CAPTURES else leaf._grad
             if old is None:
                 plain = leaf._view is None and not self.create
+                if USED and plain:
+                    grad = as_before(leaf._storage.value, grad)
                 set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
                 set_grad(leaf, call(add, (old, grad, None), ()))

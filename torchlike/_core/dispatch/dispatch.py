@@ -38,7 +38,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     if state.active:
         return walk(Call(op, NEW, inputs, static))
     values = []
-    record = strided = False
+    record, strided = False, op.laid
     for t in inputs:
         kind = 1 if t.__class__ is Tensor else _get(t.__class__)
         if kind == 1:
@@ -107,7 +107,7 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
         out = _record(op, inputs, static, values, results)
     else:
         out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
-    if strided and op.layout is not None:
+    if op.layout is not None and (op.laid or strided):
         layouts.follow(op, inputs, static, out)
     return out if op.returns is None else op.returns(out)
 
