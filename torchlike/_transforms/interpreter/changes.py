@@ -8,6 +8,8 @@ from typing import Any
 
 from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.given import Given
+from torchlike._transforms.capture.given import attributes as attributes_of
 from torchlike._transforms.interpreter.effects import (
     ABSENT,
     BLIND,
@@ -105,6 +107,25 @@ class Changes:
                 [self.new(x) for op in operations for x in op.args if type(x) is list]
             found += operations
         return sorted([*found, *self.places.values()], key=lambda op: op.order)
+
+    def changes_of(self, given: Given) -> list[Op]:
+        """What the function changed of the containers among its arguments."""
+        ops = []
+        for x, (before, attributes) in zip(given.found, given.before, strict=True):
+            if before is not None:
+                changed = Changed(x, self.order)
+                changed.before, changed.contents = before, x
+                ops += changed.operations()
+            now = attributes_of(x)
+            ops += [Op(object.__delattr__, x, (k,), self.order) for k in attributes if k not in now]
+            known = attributes.get
+            ops += [
+                Op(object.__setattr__, x, pair, self.order)
+                for pair in now.items()
+                if known(pair[0], ABSENT) is not pair[1]
+            ]
+        [self.new(v) for op in ops for v in op.args if type(v) is list]
+        return ops
 
     def anticipate(self) -> None:
         """Raise where the program would be of no use in the next call, because it changes what it relies on."""
