@@ -95,6 +95,9 @@ class Trace:
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
         self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
+        listener = getattr(function, "listener", None)
+        if listener is not None:
+            listener.trace = self
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
@@ -200,6 +203,8 @@ class Trace:
             self.effects is not None and self.effects.passes
         )
         kept = [] if self.effects is None else self.effects.take()
+        if getattr(function, "listener", None) is not None:
+            function.listener.leave(out_leaves, kept)
         self._graph([*out_leaves, *kept])
         self.result = [self._made(x) for x in out_leaves]
         self.kept = [self._made(x) for x in kept]

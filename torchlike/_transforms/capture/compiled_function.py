@@ -153,7 +153,7 @@ class CompiledFunction:
         except Exception as error:
             return None, error
         try:
-            program, guards = Program(trace), self._guards(trace, interpreter.reads, leaves)
+            program, guards = self._program(trace, interpreter), self._guards(trace, interpreter.reads, leaves)
         except Exception as error:
             trace.abandon()
             return None, error
@@ -183,7 +183,7 @@ class CompiledFunction:
         sharing: Sharing | None = Sharing()
         while True:
             try:
-                with Interpreter(self.function, self.moving, self.fixed, patient) as interpreter:
+                with self._interpreter(patient) as interpreter:
                     trace = Trace(interpreter, leaves, tree, sharing, joined)
                 trace.left = interpreter.left
                 sharing = trace.sharing.better(leaves, interpreter.reads.tensors())
@@ -194,6 +194,12 @@ class CompiledFunction:
             except Again as numbers:
                 self.moving |= numbers.moving
                 self.fixed |= numbers.fixed
+
+    def _interpreter(self, patient: bool) -> Interpreter:
+        return Interpreter(self.function, self.moving, self.fixed, patient)
+
+    def _program(self, trace: Trace, interpreter: Interpreter) -> Any:
+        return Program(trace)
 
     def _guards(self, trace: Trace, reads: Reads, leaves: list[Any]) -> Guards:
         return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])

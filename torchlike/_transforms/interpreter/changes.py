@@ -212,7 +212,7 @@ class Changes:
         elif isinstance(x, Tensor) or self.is_made(x):
             if not isinstance(x, Tensor):
                 self.change(x, "sets an entry")
-            self.native(_put, (x, self.constant(key), self.constant(value)), {})
+            self.native(put_item, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
 
@@ -541,7 +541,7 @@ def _subscript(x: Any, key: Any) -> Any:
     return x[key]
 
 
-def _put(x: Any, key: Any, value: Any) -> None:
+def put_item(x: Any, key: Any, value: Any) -> None:
     x[key] = value
 
 

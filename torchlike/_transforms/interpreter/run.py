@@ -31,9 +31,13 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
     """One capture of a function.
 
     Attributes:
+        listener: is told of each call that runs as it is (``before``, ``after``), of numbers that become tensors
+            (``number``), of the trace that begins (``trace``) and of its results (``leave``); or None.
         active: whether the capture goes on. given: ids of the containers of the arguments, and of their attributes.
             patient: whether a function that undoes what it relies on is left to eager code.
     """
+
+    listener: Any = None
 
     def __init__(
         self,
