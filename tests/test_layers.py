@@ -40,8 +40,9 @@ utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.pipelining
 jit distributions hub fx
-functorch _library _dynamo _inductor utils.flop_counter
+functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo
 _command
