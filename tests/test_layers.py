@@ -31,14 +31,18 @@ backends
 _logging autograd nn masked
 func distributed.nn
 distributed._functional_collectives
+sharding
+distributed.device_mesh distributed.tensor distributed.fsdp
 profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
+distributed.checkpoint distributed.optim distributed.pipelining
 jit distributions hub fx
-functorch _library _dynamo _inductor utils.flop_counter
+functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo
 _command

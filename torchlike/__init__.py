@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
+    from torchlike import sharding as sharding
     from torchlike import signal as signal
     from torchlike import sparse as sparse
     from torchlike import special as special
@@ -84,6 +85,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.jit import ScriptModule as ScriptModule
     from torchlike.serialization import load as load
     from torchlike.serialization import save as save
+    from torchlike.sharding import distribute as distribute
 
 __version__ = version.__version__
 __getattr__, __dir__ = on_first_use(
@@ -106,6 +108,7 @@ __getattr__, __dir__ = on_first_use(
         "ScriptModule": "jit",
         "compile": "compiler",
         "cond": "_higher_order_ops",
+        "distribute": "sharding",
         "load": "serialization",
         "save": "serialization",
         "vmap": "func",

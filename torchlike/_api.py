@@ -25,6 +25,7 @@ import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.sparse
+import torchlike._functions.spread
 import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm

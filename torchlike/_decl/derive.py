@@ -73,6 +73,7 @@ class Kernel:
     Attributes:
         name: shown in errors. node: the class name of the nodes it records, without the final 0.
         returns: None, or what wraps a tuple of results (a named tuple).
+        laid: whether its results never lie by rows, see ``columns`` of ``op``.
         kernels: {static: compiled kernel}, filled by the executor; plans: {key: plan or None}.
         derived: {key: operator} for ``jvp`` and ``vmap``. All three are caches.
     """
@@ -81,6 +82,7 @@ class Kernel:
         "name",
         "node",
         "returns",
+        "laid",
         "kernels",
         "plans",
         "derived",
@@ -90,11 +92,13 @@ class Kernel:
     name: str
     node: str
     returns: Any
+    laid: bool
     kernels: dict[Static, Any]
     plans: dict[Any, Plan | None]
     derived: dict[Any, Any]
     checked: Any = None
     layout: Rule | None = None
+    columns: tuple[int, ...] = ()
     pointwise = property(lambda self: self.layout is elementwise)
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
@@ -116,6 +120,7 @@ class Kernel:
 
     def __init__(self, name: str, node: str) -> None:
         self.name, self.node, self.returns = name, node, None
+        self.laid = False
         self.kernels, self.plans, self.derived = {}, {}, {}
         self._other = {}
 
