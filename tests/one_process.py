@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import threading
 import warnings
 from datetime import timedelta
 
@@ -167,9 +168,61 @@ def test_stores(kind, tmp_path):
     agree(run)
 
 
-def test_a_store_of_sockets_is_refused():
-    with pytest.raises(NotImplementedError, match="TCPStore is not supported: use FileStore"):
-        torchlike.distributed.TCPStore("localhost", 1)
+STORES = {
+    "hash": lambda t, path: t.distributed.HashStore(),
+    "prefix": lambda t, path: t.distributed.PrefixStore("p", t.distributed.HashStore()),
+    "tcp": lambda t, path: t.distributed.TCPStore("127.0.0.1", 0, 1, True, timedelta(seconds=20)),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_stores_do(kind, tmp_path):
+    def run(t):
+        store = STORES[kind](t, tmp_path / t.__name__)
+        changed = [store.compare_set("c", *pair) for pair in (("", "x"), ("x", "y"), ("q", "z"))]
+        never = store.compare_set("never", "old", "new"), store.check(["never"])
+        store.append("ap", "x"), store.append("ap", b"y")
+        store.multi_set(["m", "k"], ["1", b"2"])
+        many = store.multi_get(["m", "k", "ap", "c"])
+        store.barrier("all", 1, timedelta(seconds=5))
+        store.delete_key("m")
+        wrong = [said(lambda a=a: store.set(*a), "incompatible function arguments") for a in ((3, "x"), ("k", 3))]
+        return changed, never, many, wrong, store.check([]), store.has_extended_api(), type(store.clone()).__name__
+
+    agree(run)
+
+
+def test_a_store_of_sockets():
+    def run(t):
+        d, short = t.distributed, timedelta(milliseconds=300)
+        master = d.TCPStore("127.0.0.1", 0, 2, True, short, wait_for_workers=False)
+        other = d.TCPStore("127.0.0.1", master.port, 2, False, short)
+        other.set("a", "b")
+        d.PrefixStore("p", other).set("k", b"\x00")
+        found = master.get("a"), sorted(master.list_keys()), master.num_keys(), other.host, other.port == master.port
+        late = said(lambda: other.get("q"), "keys: .*q"), said(lambda: master.wait(["q", "a"], short / 3), "keys: .*q")
+        taken = said(lambda: d.TCPStore("127.0.0.1", master.port, 1, True), "server socket has failed to listen")
+        nobody = said(lambda: d.TCPStore("127.0.0.1", 0, 2, True, short), "Timed out after .* waiting for clients. 1/2")
+        far = said(lambda: d.TCPStore("127.0.0.1", 1, 2, False, short), "client socket has timed out after 300ms")
+        return found, late, taken, nobody.replace("1 seconds", "0.3 seconds"), far
+
+    agree(run)
+    store = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    store.set("t", "x")
+    with pytest.raises(ValueError, match=r"TCPStore.add: ValueError: invalid literal for int\(\).*'x'"):
+        store.add("t", 1)  # PyTorch's server ends the connection
+    assert store.get("t") == b"x"
+
+
+def test_threads_count_in_a_store_of_sockets():
+    master = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    stores = [master, master.clone(), master.clone()]
+    threads = [threading.Thread(target=lambda s=s: [s.add("n", 1) for _ in range(50)]) for s in stores * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert master.get("n") == b"300"
 
 
 # -- collectives -------------------------------------------------------------------------------------------------------
