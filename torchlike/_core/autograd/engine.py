@@ -221,15 +221,10 @@ class _Task:
 
     def run(self) -> None:
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
-<<<<<<< HEAD
         # the short way: values, no captures
         plain = needed is None and not self.create and self._quick and not anomaly.current.enabled
-        pushed, release = len(ready), not self.keep
-=======
-        plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
         pushed, release, wanted = len(ready), not self.keep, self.wanted
         direct = not plain and not anomaly.current.enabled  # nodes that nobody watches need no more than ``apply``
->>>>>>> main
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
