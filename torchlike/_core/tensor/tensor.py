@@ -329,6 +329,9 @@ class MemoryFormat:
         return self.name
 
 
+MemoryFormat.__name__ = MemoryFormat.__qualname__ = "memory_format"  # its public name, by which pickles find it
+
+
 strided = MemoryLayout("strided")
 sparse_coo = MemoryLayout("sparse_coo")
 sparse_csr = MemoryLayout("sparse_csr")
