@@ -46,6 +46,7 @@ test-all: lint
 	$(MAKE) test-32 EXECUTION=recorded
 	TORCHLIKE_EVERY=1 $(PYTEST) --doctest-modules tests torchlike
 
+# mypy also reads a user's program, tests/typed_program.py, by the stubs that docs/make_stubs.py writes.
 lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy

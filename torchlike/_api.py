@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi  # noqa: E402,I001
 
 import torchlike._functions.amp
+import torchlike._functions.bags
 import torchlike._functions.copy
 import torchlike._functions.differences
 import torchlike._functions.foreach
@@ -25,6 +26,7 @@ import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.sparse
+import torchlike._functions.spread
 import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm
