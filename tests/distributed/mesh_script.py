@@ -160,7 +160,7 @@ def gradients(rank):
 @case
 def optimizers(rank):
     m, found = line(), []
-    for make in (lambda p: t.optim.SGD(p, 0.1, momentum=0.9), lambda p: t.optim.AdamW(p, 0.1)):
+    for make in (lambda p: t.optim.SGD(p, 0.0713, momentum=0.83), lambda p: t.optim.AdamW(p, 0.0913)):
         p = nn.Parameter(dt.distribute_tensor(numbers(4, 2), m, [Shard(0)]))
         optimizer = make([p])
         for _ in range(3):
