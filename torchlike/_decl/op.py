@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchlike._base.result_layouts import Rule, elementwise
+from torchlike._base.result_layouts import Rule, by_columns, elementwise
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
 from torchlike._decl.schema import Schema, SchemaError
@@ -72,7 +72,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten",
+        "inexact", "aten", "columns",
     )  # fmt: skip
 
     @property
@@ -268,6 +268,7 @@ def op(
     policy: str | None = None,
     strides: bool = False,
     layout: Rule | None = None,
+    columns: tuple[int, ...] = (),
     saved: Saved = None,
     edges: Callable[..., Any] | None = None,
     namespace: str | None = None,
@@ -299,6 +300,8 @@ def op(
             ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: the operator is pointwise; its result has the memory order of its inputs.
         layout: the rule for the strides of other operators, from ``_base/result_layouts.py``; contiguous by default.
+        columns: indices of results that follow ``layout`` (by default columns) even where every input is contiguous,
+            and which alone do: LAPACK leaves matrices by columns.
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
             where a source may be a function of them; or a function, as ``node``, that gives that. A tensor
@@ -334,7 +337,8 @@ def op(
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked = frozenset(nondiff), check
-        new.layout = layout or (elementwise if strides else None)
+        new.layout = layout or (elementwise if strides else by_columns if columns else None)
+        new.columns, new.laid = columns, bool(columns)
         new.aten = _aten(aten, schema)
         new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)

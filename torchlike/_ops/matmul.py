@@ -7,6 +7,7 @@ from functools import partial
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -497,6 +498,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     dtype="promote",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},
+    layout=result_layouts.like_first,
 )
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].

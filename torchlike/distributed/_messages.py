@@ -40,7 +40,7 @@ def _number(group: ProcessGroup) -> int:
         return next(group.calls)
 
 
-def _everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
+def everybody(group: ProcessGroup, obj: Any, what: str) -> list[Any]:
     """The objects of all; whoever has them all knows that what was said before has been read."""
     number, old = _number(group), list(group.unread)
     _say(group, number, obj)
@@ -59,7 +59,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     if found_.size() == 1:
         object_list[0] = obj
         return
-    object_list[: found_.size()] = _everybody(found_, obj, "all_gather_object")
+    object_list[: found_.size()] = everybody(found_, obj, "all_gather_object")
 
 
 def gather_object(
@@ -74,7 +74,7 @@ def gather_object(
     if (found_.rank() == root) != bool(object_gather_list):
         must = "must NOT be specified on non-destination" if object_gather_list else "must be specified on destination"
         raise ValueError(f"Argument ``object_gather_list`` {must} rank.")
-    every = [obj] if found_.size() == 1 else _everybody(found_, obj, "gather_object")
+    every = [obj] if found_.size() == 1 else everybody(found_, obj, "gather_object")
     if object_gather_list:
         object_gather_list[: found_.size()] = every
 

@@ -296,7 +296,7 @@ def _give(w: Writer, program: Program) -> None:
     results = [expressions[id(m)] for m in program.result]
     if program.effects is not None:
         results = _named(w, results)
-        program.effects.write(w, _named(w, [expressions[id(m)] for m in program.kept], "k"))
+        program.effects.write(w, _named(w, [expressions[id(m)] for m in program.kept], "k"), program.width)
     flat = jax.tree.structure((0,) * len(results))
     if program.out_tree == _LEAF:
         w.add(f"return {results[0]}")

@@ -79,7 +79,7 @@ class Program:
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
             lent: how many hold tokens while other threads may look; see Note [Donation].
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
-        passes: whether it returns containers that it is given.
+        passes: whether it returns, changes or stores containers that it is given. width: arguments before those.
         getters: of the arguments that are read from objects. owned: ids of the storages it reads.
         errors, failed: what its value checks raise, and the flags of former calls, which the next call reads:
             so that no call waits for its own results.
@@ -151,7 +151,7 @@ class Program:
         self.kept, self.effects = [specs[id(x)] for x in trace.kept], trace.effects
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
         self.errors, self.failed = trace.errors, []
-        self.getters, self.passes = trace.getters, trace.passes
+        self.getters, self.passes, self.width = trace.getters, trace.passes, len(trace.leaves)
         self.flags = places[trace.n_kept - 1] if trace.errors else None
         self.alive = [(storage, places[slot]) for storage, slot in alive]
 
