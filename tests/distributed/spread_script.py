@@ -13,6 +13,7 @@ DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParal
 ZeroRedundancyOptimizer = importlib.import_module(f"{sys.argv[1]}.distributed.optim").ZeroRedundancyOptimizer
 power = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
 dcp = importlib.import_module(f"{sys.argv[1]}.distributed.checkpoint.state_dict")
+pp = importlib.import_module(f"{sys.argv[1]}.distributed.pipelining")
 warnings.simplefilter("ignore")
 OURS = sys.argv[1] == "torchlike"
 CASES = {}
@@ -154,6 +155,37 @@ def states_of_wrapped_models(rank):
     dcp.set_model_state_dict(model, given if rank == 0 else {}, options=options)
     state = dcp.get_optimizer_state_dict(model, optimizer)
     return names, kept == rounded(model.module[0].bias), list(state["state"]), state["param_groups"][0]["params"]
+
+
+def piped(rank, cls, stages=1, parts=4, **options):
+    """Four layers on two ranks, and the gradients, losses and results of two steps."""
+    filled, layers = model_of(), []
+    for i in range(2 * stages):
+        layer = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+        with t.no_grad():
+            layer[0].weight.copy_(filled[0].weight[:6] / (i + 1))
+            layer[0].bias.fill_(0.1 * i)
+        layers.append(layer)
+    own = [pp.PipelineStage(layers[i], i, 2 * stages, t.device("cpu")) for i in range(rank, 2 * stages, 2)]
+    schedule = cls(own if stages > 1 else own[0], parts, loss_fn=nn.functional.mse_loss, **options)
+    x, found = t.arange(48).reshape(8, 6) % 7 / 7, []
+    for _ in range(2):
+        losses = []
+        if rank == 0:
+            out = schedule.step(x)
+        else:
+            out = schedule.step(target=x.flip(0), losses=losses)
+        grads = [rounded(p.grad) for stage in own for p in stage.submod.parameters()]
+        found.append([None if out is None else rounded(out), [rounded(loss) for loss in losses], grads])
+    last = schedule.eval(x) if rank == 0 else schedule.eval(target=x)
+    return found, None if last is None else rounded(last)
+
+
+CASES["gpipe"] = lambda rank: piped(rank, pp.ScheduleGPipe)
+CASES["gpipe not scaled"] = lambda rank: piped(rank, pp.ScheduleGPipe, parts=2, scale_grads=False)
+CASES["1f1b"] = lambda rank: piped(rank, pp.Schedule1F1B)
+CASES["looped"] = lambda rank: piped(rank, pp.ScheduleLoopedBFS, stages=2)
+CASES["interleaved"] = lambda rank: piped(rank, pp.ScheduleInterleaved1F1B, stages=2)
 
 
 def main():
