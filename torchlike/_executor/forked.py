@@ -44,6 +44,7 @@ try:
 except (ImportError, AttributeError):
     READY = False
 
+_CODE: list = []  # of the parent's programs: to unload it would wait for the threads that it was made for
 KEPT = 1024  # programs that a process keeps for its children, or as a child
 Arrays = Sequence[Any]
 
@@ -273,6 +274,7 @@ class _Fork:
 
 
 def _take_over(child: _Child) -> None:
+    _CODE.extend(child.device.client.live_executables())
     compiling.READY, immediate.batched_device_put = False, None
     compiling.host.cache_clear()
     for cache in (*_CACHES, kernels._CACHE):

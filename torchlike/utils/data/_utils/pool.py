@@ -1,6 +1,5 @@
 """The workers of one iteration over a loader, seen from the process that started them."""
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -91,6 +90,10 @@ class Pool:
             return
         self.closed = True
         for line in self.lines:
+            try:
+                line.send(None)  # its end alone may not be seen: workers of other loaders have inherited it
+            except OSError:
+                pass
             line.close()
         until = time.monotonic() + _PATIENCE
         for worker in self.workers:
@@ -105,8 +108,10 @@ class Pool:
                 worker.join()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of the interpreter modules are gone
+        try:
             self.close()
+        except Exception:  # at the end of the interpreter modules are gone
+            pass
 
 
 def _end_of(worker: Any) -> str:

@@ -34,8 +34,8 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         if obj.grad_fn is not None:
             raise RuntimeError(
-                f"a worker cannot send a {type(obj).__name__} of shape {tuple(obj.shape)} that was computed from tensors "
-                "that require grad: autograd does not cross processes; call detach() on it first"
+                f"a worker cannot send a {type(obj).__name__} of shape {tuple(obj.shape)} that was computed from what "
+                "requires grad: autograd does not cross processes; call detach() on it first"
             )
         if is_host_data(obj) and obj.is_contiguous():
             array = obj._host()
