@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import os
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe, wait
@@ -275,7 +274,8 @@ class _Fork:
 
 def _take_over(child: _Child) -> None:
     _CODE.extend(child.device.client.live_executables())
-    compiling.READY, immediate.batched_device_put = False, None
+    compiling.READY = False
+    immediate.batched_device_put = None  # type: ignore[assignment]
     compiling.host.cache_clear()
     for cache in (*_CACHES, kernels._CACHE):
         cache.clear()
@@ -283,7 +283,7 @@ def _take_over(child: _Child) -> None:
     _POOLS.append(mlir.global_thread_pool)  # none is ever dropped: that would wait for the threads of another process
     _PRIMITIVE.def_impl(child.run)
     pjit._pjit_call_impl_python = lambda *args, **options: (child.run(*args, **options), None, None, [])
-    pxla.batched_device_put = _put_aligned
+    pxla.batched_device_put = _put_aligned  # type: ignore[assignment]
     compiler.backend_compile_and_load = compiler.compile_or_get_cached = _refuse_to_compile
     if child.device is not jax.local_devices()[0]:
         jax.config.update("jax_default_device", child.device)
@@ -294,8 +294,7 @@ def _put_aligned(aval: Any, sharding: Any, xs: Any, devices: Any, committed: boo
     if any(d.platform != "cpu" for d in devices):
         raise RuntimeError(f"Cannot use {devices[0]} in a forked process: keep what it makes on the CPU")
     xs = [x if isinstance(x, jax.Array) else aligned(np.asarray(x)) for x in xs]
-    with warnings.catch_warnings():
-        return pxla.xc.batched_device_put(aval, sharding, xs, list(devices), committed)
+    return pxla.xc.batched_device_put(aval, sharding, xs, list(devices), committed)
 
 
 def _refuse_to_compile(*_: Any, **__: Any) -> Any:
