@@ -97,6 +97,36 @@ def _updated(x: np.ndarray, new: np.ndarray, *starts: Any) -> np.ndarray:
     return out
 
 
+def _gather(
+    x: np.ndarray,
+    starts: np.ndarray,
+    axes: tuple[int, ...],
+    batch: tuple[tuple[int, int], ...],
+    order: tuple[int, ...],
+    fill: str,
+) -> np.ndarray:
+    """Elements of ``x`` at ``starts[..., k]`` along each of ``axes``, and along with the others in ``batch``.
+
+    ``fill``: what is outside, as text; "" if places are moved inside.
+    """
+    found, inside = [], np.ones(starts.shape[:-1], bool)
+    for k, axis in enumerate(axes):
+        place, last = starts[..., k], x.shape[axis] - 1
+        if fill:
+            inside &= (place >= 0) & (place <= last)
+        found.append(np.clip(place, 0, last))
+    for axis, along in batch:
+        between = [1] * inside.ndim
+        between[along] = x.shape[axis]
+        found.append(np.arange(x.shape[axis]).reshape(between))
+    first = (*axes, *[axis for axis, _ in batch])
+    rest = [i for i in range(x.ndim) if i not in first]
+    out = x.transpose(*first, *rest)[tuple(np.broadcast_arrays(*found))]
+    if not inside.all():
+        out[~inside] = np.nan if fill == "nan" else int(fill)
+    return out.transpose(order)
+
+
 _UFUNCS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": _larger, "min": _smaller,
     "neg": np.negative, "abs": np.absolute, "square": np.square, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
@@ -126,6 +156,7 @@ _DOES = _UFUNCS | {
     "sum": lambda x, axes: np.add.reduce(x, axes, x.dtype),
     "argmax": lambda x, axis, dtype: np.argmax(x, axis).astype(dtype),
     "argmin": lambda x, axis, dtype: np.argmin(x, axis).astype(dtype),
+    "gather": _gather,
 }
 
 
@@ -213,6 +244,24 @@ def _rule_concatenate(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     return "concatenate", (eqn.params["dimension"],)
 
 
+def _rule_gather(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+    """Single elements along some axes, all of the others: ``x[i]``, ``take``, ``take_along_axis``."""
+    (x, starts), p = (v.aval for v in eqn.invars), eqn.params
+    d, mode = p["dimension_numbers"], p["mode"].name
+    batch = tuple(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
+    single = {*d.start_index_map, *d.operand_batching_dims}
+    _demand({*d.start_index_map} == {*d.collapsed_slice_dims} and single and starts.dtype.kind in "iu")
+    _demand(all(size == (1 if i in single else x.shape[i]) for i, size in enumerate(p["slice_sizes"])))
+    _demand(all(x.shape[i] for i in single) and mode in ("CLIP", "PROMISE_IN_BOUNDS", "FILL_OR_DROP"))
+    fill = str(p["fill_value"]) if x.dtype.kind == "f" else str(int(p["fill_value"] or 0))
+    _demand(mode != "FILL_OR_DROP" or fill == "nan" or x.dtype.kind != "f")
+    before, inner, order = starts.ndim - 1, 0, []
+    for place in range(eqn.outvars[0].aval.ndim):
+        order.append(before + inner if place in d.offset_dims else place - inner)
+        inner += place in d.offset_dims
+    return "gather", (tuple(d.start_index_map), batch, tuple(order), fill if mode == "FILL_OR_DROP" else "")
+
+
 _NUMBERS, _BITS = _FLOATS | _WHOLE, _WHOLE | {"bool"}
 _UNSIGNED = frozenset(name for name in _WHOLE if name[0] == "u")
 _RULES = {
@@ -239,6 +288,7 @@ _RULES = {
     "reduce_and": _rule_reduce("every", {"bool"}), "reduce_or": _rule_reduce("any", {"bool"}),
     "reduce_sum": _rule_reduce("sum", _WHOLE),
     "argmax": _rule_arg, "argmin": _rule_arg,
+    "gather": _rule_gather,
 }  # fmt: skip
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
