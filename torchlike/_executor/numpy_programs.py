@@ -250,7 +250,7 @@ def _rule_gather(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     d, mode = p["dimension_numbers"], p["mode"].name
     batch = tuple(zip(d.operand_batching_dims, d.start_indices_batching_dims, strict=True))
     single = {*d.start_index_map, *d.operand_batching_dims}
-    _demand({*d.start_index_map} == {*d.collapsed_slice_dims} and single and starts.dtype.kind in "iu")
+    _demand({*d.start_index_map} == {*d.collapsed_slice_dims} and bool(single) and starts.dtype.kind in "iu")
     _demand(all(size == (1 if i in single else x.shape[i]) for i, size in enumerate(p["slice_sizes"])))
     _demand(all(x.shape[i] for i in single) and mode in ("CLIP", "PROMISE_IN_BOUNDS", "FILL_OR_DROP"))
     fill = str(p["fill_value"]) if x.dtype.kind == "f" else str(int(p["fill_value"] or 0))
