@@ -26,6 +26,7 @@ with _setup.PAUSED:
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
+    from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
 
 if TYPE_CHECKING:  # what is imported when it is first used
@@ -91,6 +92,7 @@ __getattr__, __dir__ = on_first_use(
     __name__,
     {
         **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
+        **dict.fromkeys(_NAMES_OF_BEFORE, "_formerly"),
         **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),
         "AcceleratorError": "cuda",
         "Event": "_streams",

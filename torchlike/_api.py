@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi  # noqa: E402,I001
 
 import torchlike._functions.amp
+import torchlike._functions.bags
 import torchlike._functions.copy
 import torchlike._functions.differences
 import torchlike._functions.foreach

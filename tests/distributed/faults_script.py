@@ -42,7 +42,7 @@ def killed():
 
 def late():
     start(2)
-    time.sleep(9 * RANK)
+    time.sleep(5 * RANK)
     if RANK == 0:
         tell("late", lambda: d.all_reduce(t.ones(3)))
 
@@ -54,7 +54,7 @@ def alone():
 
 def mismatches():
     """With TORCH_DISTRIBUTED_DEBUG=DETAIL; nobody is lost, so that the next call is right again."""
-    start(3)
+    start(2)
     DDP = t.nn.parallel.DistributedDataParallel
     tell("shapes", lambda: d.all_reduce(t.ones(2 + RANK)))
     tell("dtypes", lambda: d.all_reduce(t.ones(2, dtype=[t.float32, t.int32][RANK])))
@@ -68,9 +68,9 @@ def mismatches():
         d.send(t.ones(3), 1)
         tell("barrier", lambda: d.barrier(timeout=datetime.timedelta(seconds=1)))
     else:
-        time.sleep(1.5)
+        time.sleep(1)
         tell("another message", lambda: d.recv(t.ones(2), 0))
-        time.sleep(3)
+        time.sleep(2)
 
 
 globals()[sys.argv[1]]()

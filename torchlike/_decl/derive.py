@@ -343,12 +343,13 @@ class Plan:
         shown: what nodes show as ``_saved_<name>``, once asked for.
         source: all gradients as a function of the kernel's arguments, and their shapes and dtypes; recipe: that as a
             jaxpr that keeps the names of words, once asked for; explicit: whether formulas were written for them.
+        multiplies: whether there are matrix products of float32 among them, once asked for.
     """
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
         "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
-        "source", "recipe", "explicit",
+        "source", "recipe", "explicit", "multiplies",
     )  # fmt: skip
 
     kernel: Derived | None
@@ -358,6 +359,7 @@ class Plan:
     shown: dict[str, Any] | None
     frees: bool | None
     source: tuple[Forward, Sequence[Aval]] | None
+    multiplies: bool | None
     numbers: Indices
     apart: Indices
     tensors: Indices
@@ -379,7 +381,7 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
-        self.source = self.recipe = None
+        self.source = self.recipe = self.multiplies = None
         self.explicit = False
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()

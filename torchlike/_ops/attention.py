@@ -235,3 +235,20 @@ def multi_head_attention(
     if not need_weights:
         return out, jnp.zeros((0,), out.dtype)
     return out, jnp.mean(weights, 1) if average else weights
+
+
+def _check_lengths(lengths, limit, name):
+    bad = lengths > limit
+
+    def error():
+        longest = int(np.max(np.asarray(lengths)))
+        return RuntimeError(f"varlen_attn(): {name}={limit}, but there is a sequence of {longest} tokens")
+
+    return jnp.any(bad), error
+
+
+@op("_lengths_within(Tensor lengths, int limit, str name) -> Tensor", variants="", vjp={}, aten=False,
+    check=_check_lengths)  # fmt: skip
+def lengths_within(lengths, limit, name):
+    """The lengths of sequences, none of which is above ``limit``."""
+    return lengths

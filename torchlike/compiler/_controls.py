@@ -149,7 +149,7 @@ def _refused(name: str, instead: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{name} is not supported by torchlike; {instead}")
 
-    refuse.__name__ = name.rpartition(".")[2]
+    refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     refuse.__doc__ = f"Not supported: raises NotImplementedError. Instead: {instead}."
     return refuse
 

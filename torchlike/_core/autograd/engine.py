@@ -157,6 +157,7 @@ class _Task:
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
         "id", "depth", "node", "callbacks", "ends", "__weakref__",
     )  # fmt: skip
+    _quick = True  # whether a node without hooks needs no more than its own ``apply``
 
     def __init__(
         self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any],
@@ -220,7 +221,8 @@ class _Task:
 
     def run(self) -> None:
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
-        plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
+        # the short way: values, no captures
+        plain = needed is None and not self.create and self._quick and not anomaly.current.enabled
         pushed, release, wanted = len(ready), not self.keep, self.wanted
         direct = not plain and not anomaly.current.enabled  # nodes that nobody watches need no more than ``apply``
         while ready:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from torchlike._base.layout import Layout
     from torchlike._core.autograd.node import AccumulateGrad
     from torchlike._core.dispatch.view_calls import DiffView
+    from torchlike._core.tensor._methods import Methods  # what is installed while importing: docs/make_stubs.py
     from torchlike._core.typed import Edge
+else:
+    Methods = object
 
 
 class TensorBase:
@@ -67,7 +70,7 @@ class TensorBase:
         _ex: dict[str, Any] | None
 
 
-class Tensor(TensorBase):
+class Tensor(TensorBase, Methods):
     """An n-dimensional array with PyTorch's semantics, whose value is a ``jax.Array``.
 
     >>> import torchlike as torch
@@ -327,6 +330,9 @@ class MemoryFormat:
 
     def __reduce__(self) -> str:
         return self.name
+
+
+MemoryFormat.__name__ = MemoryFormat.__qualname__ = "memory_format"  # its public name, by which pickles find it
 
 
 strided = MemoryLayout("strided")

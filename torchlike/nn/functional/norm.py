@@ -195,6 +195,8 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
     """
     if input.dim() < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
+    if not input.numel():
+        return input
     return call(ops.local_response_norm, (input, alpha, beta, k), (size,))
 
 

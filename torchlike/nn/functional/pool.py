@@ -126,6 +126,8 @@ def _max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilatio
 avg_pool1d = front([avgpool.avg_pool1d], "function")
 avg_pool2d = front([avgpool.avg_pool2d], "function")
 avg_pool3d = front([avgpool.avg_pool3d], "function")
+for _function in (avg_pool1d, avg_pool2d, avg_pool3d):
+    _function.__module__ = "torchlike.nn.functional"
 
 
 def _adaptive_size(name, n, input, output_size):
