@@ -363,7 +363,7 @@ def trained_by_pytorch():
         losses.append(pytorch.nn.functional.mse_loss(model(x), y))
         losses[-1].backward()
         optimizer.step()
-    return float(losses[0]), float(losses[-1])
+    return losses[0].item(), losses[-1].item()
 
 
 @needs_compiler
