@@ -5,8 +5,8 @@ VENV ?= .venv
 JOBS ?= 2
 EXECUTION ?= immediate
 BIN := $(VENV)/bin
-# A file's tests stay in one process, which has the kernels that they share.
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# A file's tests stay in one process, which has the kernels that they share; tests/conftest.py orders the files.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 comma := ,
 
 .PHONY: help demo test test-32 test-compilers test-all lint bench clean
@@ -46,6 +46,7 @@ test-all: lint
 	$(MAKE) test-32 EXECUTION=recorded
 	TORCHLIKE_EVERY=1 $(PYTEST) --doctest-modules tests torchlike
 
+# mypy also reads a user's program, tests/typed_program.py, by the stubs that docs/make_stubs.py writes.
 lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -1,6 +1,7 @@
 """Write torchlike/interop/their_names.txt: the public names of PyTorch, from the PyTorch that is installed.
 
 A line is a module (or a class), a colon and its names. With it a misspelt name is told from one that torchlike lacks.
+A line without a colon is a module whose names are not listed: private ones, and those that few programs see.
 """
 
 import importlib
@@ -33,6 +34,16 @@ def modules() -> Iterator[types.ModuleType]:
             print(f"{found.name}: {error!r}"[:120], file=sys.stderr)
 
 
+def files() -> Iterator[str]:
+    """The names of all modules that are files of Python, none of which is imported for that."""
+    root = Path(torch.__path__[0])
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if all(part.isidentifier() for part in parts):
+            yield ".".join(parts)
+
+
 def theirs(module: types.ModuleType, value: object) -> bool:
     """Whether a name is PyTorch's own, and not one that the module has imported from elsewhere."""
     if isinstance(value, types.ModuleType):
@@ -44,7 +55,9 @@ def theirs(module: types.ModuleType, value: object) -> bool:
 
 
 def lines() -> Iterator[str]:
-    for module in sorted(modules(), key=lambda m: m.__name__):
+    listed = sorted(modules(), key=lambda m: m.__name__)
+    yield from sorted({*files()} - {module.__name__ for module in listed})
+    for module in listed:
         names = [n for n in dir(module) if not n.startswith("_") and theirs(module, getattr(module, n, None))]
         yield f"{module.__name__}: {' '.join(sorted(names))}".rstrip()
     for name in CLASSES:

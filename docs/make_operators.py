@@ -22,8 +22,13 @@ defines another value at a kink), that of a view, or none.
 
 # What PyTorch's database of operators finds to differ, and why it stays.
 GAPS = [
-    ("`masked.*`", "`MaskedTensor`", "only the functions are there; the names of the class are missing"),
-    ("`linalg.*`, `qr`, `svd`, `lu*`, `cholesky*`", "strides", "results lie by rows, PyTorch's as LAPACK leaves them"),
+    ("`embedding_bag`", "`scale_grad_by_freq`", "its gradient is refused: PyTorch divides by counts of other rows"),
+    ("layouts BSR and BSC", "all", "refused by name"),
+    ("`MaskedTensor`", "sparse layouts", "refused: masks of sparse tensors"),
+    ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),
+    ("`masked.mean`, `masked.var`, `masked.std`", "of a MaskedTensor", "under its mask; PyTorch counts all elements"),
+    ("`linalg.*`, `qr`, `svd`, `lu*`, `cholesky*`", "strides under vmap, of `numpy()`", "results lie by rows there"),
+    ("`ldexp`, `kron`, `inner`, `unique_consecutive`, `unravel_index`", "strides", "by rows, or as the first input's"),
     (
         "`triangular_solve`, `cholesky_inverse`, `cholesky_solve`",
         "jvp, gradgrad",

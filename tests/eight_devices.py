@@ -1,28 +1,22 @@
 """Modules on eight CPUs, beside PyTorch's on one: a script, run by ``test_data_parallel`` with jax told to make eight.
 
-Prints a line for each check: its name, and what went wrong. Not collected itself: jax makes devices once a process.
+Not collected itself: jax makes devices once a process.
 """
 
 import collections
-import sys
 import threading
-import traceback
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from checks_kit import Checks
 
 import torchlike
 
 warnings.simplefilter("error")
-CHECKS = {}
+CHECKS = check = Checks()
 Pair = collections.namedtuple("Pair", "first second")
-
-
-def check(f):
-    CHECKS[f.__name__] = f
-    return f
 
 
 def host(x):
@@ -410,15 +404,5 @@ def tensors_move_between_devices():
     assert [place(c) for c in t.nn.parallel.comm.broadcast(x)] == list("01234567")
 
 
-def main() -> None:
-    for name, f in CHECKS.items():
-        try:
-            f()
-        except BaseException:
-            print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
-        else:
-            print(f"passed {name}", flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    CHECKS.run()

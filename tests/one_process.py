@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import importlib
+import threading
 import warnings
 from datetime import timedelta
 
@@ -11,6 +13,7 @@ from both import agree
 from story_kit import said, story, warned
 
 import torchlike
+from torchlike.distributed.pipelining import _orders
 
 ENVIRONMENT = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29917"}
 
@@ -167,9 +170,61 @@ def test_stores(kind, tmp_path):
     agree(run)
 
 
-def test_a_store_of_sockets_is_refused():
-    with pytest.raises(NotImplementedError, match="TCPStore is not supported: use FileStore"):
-        torchlike.distributed.TCPStore("localhost", 1)
+STORES = {
+    "hash": lambda t, path: t.distributed.HashStore(),
+    "prefix": lambda t, path: t.distributed.PrefixStore("p", t.distributed.HashStore()),
+    "tcp": lambda t, path: t.distributed.TCPStore("127.0.0.1", 0, 1, True, timedelta(seconds=20)),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_stores_do(kind, tmp_path):
+    def run(t):
+        store = STORES[kind](t, tmp_path / t.__name__)
+        changed = [store.compare_set("c", *pair) for pair in (("", "x"), ("x", "y"), ("q", "z"))]
+        never = store.compare_set("never", "old", "new"), store.check(["never"])
+        store.append("ap", "x"), store.append("ap", b"y")
+        store.multi_set(["m", "k"], ["1", b"2"])
+        many = store.multi_get(["m", "k", "ap", "c"])
+        store.barrier("all", 1, timedelta(seconds=5))
+        store.delete_key("m")
+        wrong = [said(lambda a=a: store.set(*a), "incompatible function arguments") for a in ((3, "x"), ("k", 3))]
+        return changed, never, many, wrong, store.check([]), store.has_extended_api(), type(store.clone()).__name__
+
+    agree(run)
+
+
+def test_a_store_of_sockets():
+    def run(t):
+        d, short = t.distributed, timedelta(milliseconds=300)
+        master = d.TCPStore("127.0.0.1", 0, 2, True, short, wait_for_workers=False)
+        other = d.TCPStore("127.0.0.1", master.port, 2, False, short)
+        other.set("a", "b")
+        d.PrefixStore("p", other).set("k", b"\x00")
+        found = master.get("a"), sorted(master.list_keys()), master.num_keys(), other.host, other.port == master.port
+        late = said(lambda: other.get("q"), "keys: .*q"), said(lambda: master.wait(["q", "a"], short / 3), "keys: .*q")
+        taken = said(lambda: d.TCPStore("127.0.0.1", master.port, 1, True), "server socket has failed to listen")
+        nobody = said(lambda: d.TCPStore("127.0.0.1", 0, 2, True, short), "Timed out after .* waiting for clients. 1/2")
+        far = said(lambda: d.TCPStore("127.0.0.1", 1, 2, False, short), "client socket has timed out after 300ms")
+        return found, late, taken, nobody.replace("1 seconds", "0.3 seconds"), far
+
+    agree(run)
+    store = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    store.set("t", "x")
+    with pytest.raises(ValueError, match=r"TCPStore.add: ValueError: invalid literal for int\(\).*'x'"):
+        store.add("t", 1)  # PyTorch's server ends the connection
+    assert store.get("t") == b"x"
+
+
+def test_threads_count_in_a_store_of_sockets():
+    master = torchlike.distributed.TCPStore("127.0.0.1", 0, 1, True)
+    stores = [master, master.clone(), master.clone()]
+    threads = [threading.Thread(target=lambda s=s: [s.add("n", 1) for _ in range(50)]) for s in stores * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert master.get("n") == b"300"
 
 
 # -- collectives -------------------------------------------------------------------------------------------------------
@@ -375,3 +430,112 @@ def test_a_process_needs_no_group():
     step = torchlike.compile(lambda x: model(x).sum(), fullgraph=True)
     step(inputs(torchlike)).backward()
     assert model.process_group is None and all(p.grad is not None for p in model.parameters())
+
+
+# -- pipelines ---------------------------------------------------------------------------------------------------------
+
+
+def pipe(t, name="ScheduleGPipe", stages=1, parts=2, loss="mse", model=None, **options):
+    """(schedule, layers, x, y) of a pipeline in one process."""
+    p = importlib.import_module(f"{t.__name__}.distributed.pipelining")
+    layers = [t.nn.Linear(2, 2) for _ in range(stages)] if model is None else [model]
+    with t.no_grad():
+        for i, w in enumerate(w for layer in layers for w in layer.parameters()):
+            w.copy_(t.arange(float(w.numel())).reshape(w.shape) / 4 - i / 8)
+    own = [p.PipelineStage(layer, i, stages, t.device("cpu")) for i, layer in enumerate(layers)]
+    f = t.nn.functional.mse_loss if loss == "mse" else loss
+    schedule = getattr(p, name)(own if stages > 1 else own[0], parts, loss_fn=f, **options)
+    return schedule, layers, t.arange(8.0).reshape(4, 2), t.ones(4, 2)
+
+
+def rounded(xs):
+    return [[round(v, 4) for v in x.detach().flatten().tolist()] for x in xs]
+
+
+@pytest.mark.parametrize("name", ["ScheduleGPipe", "Schedule1F1B", "ScheduleLoopedBFS", "ScheduleInterleaved1F1B"])
+def test_schedules_of_one_process(name):
+    def run(t):
+        with started(t):
+            schedule, layers, x, y = pipe(t, name, 1 if name in ("ScheduleGPipe", "Schedule1F1B") else 2)
+            found = []
+            for _ in range(2):
+                losses = []
+                out = schedule.step(x, target=y, losses=losses)
+                grads = [p.grad for layer in layers for p in layer.parameters()]
+                found.append((rounded([out, *losses, *grads]), out.requires_grad))
+            last = rounded([schedule.eval(x, target=y)]) if len(layers) == 1 else "not in PyTorch"
+            return found, last, schedule.step(x, target=y, return_outputs=False)
+
+    agree(run)
+
+
+def two_outputs(t):
+    class Two(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = t.nn.Linear(2, 2)
+
+        def forward(self, a, b=None, k=1):
+            return self.inner(a) * k, a if b is None else b
+
+    schedule, _, x, y = pipe(t, model=Two(), loss=lambda out, y: (out[0] - y).sum())
+    return rounded(schedule.step(x, b=x * 2, k=3, target=y))
+
+
+def stepped(t, *args, n=2, loss="mse", **kwargs):
+    schedule, _, x, y = pipe(t, parts=n, loss=loss)
+    return schedule.step(x, *args, **kwargs)
+
+
+def without_gradients(t):
+    with t.no_grad():
+        return stepped(t, target=t.ones(4, 2))
+
+
+PIPES = {
+    "two outputs": two_outputs,
+    "uneven": lambda t: rounded([pipe(t)[0].step(t.ones(3, 2), target=t.ones(3, 2))]),
+    "no loss": lambda t: rounded([stepped(t, loss=None)]),
+    "options of the loss": lambda t: rounded(
+        [stepped(t, target=t.ones(4, 2), loss=lambda o, y, w=1: ((o - y) * w).sum(), loss_kwargs={"w": 2})]
+    ),
+    "no target": lambda t: said(lambda: stepped(t), "loss_fn and target required for last stage"),
+    "no losses": lambda t: said(lambda: stepped(t, losses=[], loss=None), "Expecting 2 losses but got 0"),
+    "few rows": lambda t: said(lambda: stepped(t, n=8, target=t.ones(4, 2)), "Tensor size 4 is smaller"),
+    "without gradients": lambda t: said(lambda: without_gradients(t), "step.. requires gradients to be enabled"),
+    "an index": lambda t: said(
+        lambda: importlib.import_module(f"{t.__name__}.distributed.pipelining").PipelineStage(
+            t.nn.Linear(1, 1), 1, 1, t.device("cpu")), "Stage index 1 is out of range of 1"),
+    "names": lambda t: [
+        importlib.import_module(f"{t.__name__}.distributed.pipelining.schedules").get_schedule_class(n).__name__
+        for n in ("gpipe", "1F1B", "Interleaved1F1B")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIPES)
+def test_pipelines(name):
+    def run(t):
+        with started(t):
+            return PIPES[name](t)
+
+    agree(run)
+
+
+@pytest.mark.parametrize(("ranks", "stages", "parts"), [(2, 4, 4), (2, 6, 5), (3, 6, 7), (4, 8, 8), (1, 3, 2)])
+def test_interleaved_orders_end(ranks, stages, parts):
+    """Each rank does everything once, and nobody waits for what comes later."""
+    orders = [_orders.interleaved(rank, ranks, stages, parts) for rank in range(ranks)]
+    done, places = set(), [0] * ranks
+    while any(place < len(order) for place, order in zip(places, orders, strict=True)):
+        before = len(done)
+        for rank, order in enumerate(orders):
+            if places[rank] < len(order):
+                action = order[places[rank]]
+                forth = action.kind == "F"
+                needs = action._replace(stage=action.stage + (-1 if forth else 1))
+                if needs in done or not 0 <= needs.stage < stages:
+                    done.add(action)
+                    places[rank] += 1
+        assert len(done) > before
+    assert len(done) == 2 * stages * parts and all(len(order) == len(set(order)) for order in orders)

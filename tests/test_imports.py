@@ -110,7 +110,7 @@ torch._C._autograd SavedTensor _push_saved_tensors_default_hooks _pop_saved_tens
 IMPORTS = [f"from {module} import {name}" for module, *names in map(str.split, NAMES) for name in names]
 
 MISSING = [
-    "torch.monitor", "torch.testing._internal.common_utils", "torch.autograd._no_such_module", "torch.package",
+    "torch._six", "torch.testing._internal.common_utilities", "torch.autograd._no_such_module", "torch.no_module",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _tensor storage
 version
 torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-futures _streams
+futures _streams _formerly _dispatch utils._triton
 _jit_internal
 accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
 _tensor_str
@@ -31,14 +31,19 @@ backends
 _logging autograd nn masked
 func distributed.nn
 distributed._functional_collectives
+sharding distributed.device_mesh
+distributed.tensor
+distributed.fsdp
 profiler
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
+distributed.checkpoint distributed.optim distributed.pipelining
 jit distributions hub fx
-functorch _library _dynamo _inductor utils.flop_counter
+functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo
 _command

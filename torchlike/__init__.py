@@ -27,6 +27,7 @@ with _setup.PAUSED:
     from torchlike.interop.alias import uninstall_as_torch as uninstall_as_torch
     from torchlike.interop.lazy import on_first_use
     from torchlike.interop.root_names import CHECKS as _NAMES_OF_CHECKS
+    from torchlike.interop.root_names import FORMERLY as _NAMES_OF_BEFORE
     from torchlike.interop.root_names import STORAGES as _NAMES_OF_STORAGES
 
 if TYPE_CHECKING:  # what is imported when it is first used
@@ -67,6 +68,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization
+    from torchlike import sharding as sharding
     from torchlike import signal as signal
     from torchlike import sparse as sparse
     from torchlike import special as special
@@ -84,12 +86,14 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.jit import ScriptModule as ScriptModule
     from torchlike.serialization import load as load
     from torchlike.serialization import save as save
+    from torchlike.sharding import distribute as distribute
 
 __version__ = version.__version__
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
         **dict.fromkeys(_NAMES_OF_CHECKS, "_checks"),
+        **dict.fromkeys(_NAMES_OF_BEFORE, "_formerly"),
         **dict.fromkeys(_NAMES_OF_STORAGES, "storage"),
         "AcceleratorError": "cuda",
         "Event": "_streams",
@@ -105,6 +109,7 @@ __getattr__, __dir__ = on_first_use(
         "ScriptModule": "jit",
         "compile": "compiler",
         "cond": "_higher_order_ops",
+        "distribute": "sharding",
         "load": "serialization",
         "save": "serialization",
         "vmap": "func",

@@ -3,6 +3,7 @@
 from math import e, inf, nan, pi  # noqa: E402,I001
 
 import torchlike._functions.amp
+import torchlike._functions.bags
 import torchlike._functions.copy
 import torchlike._functions.differences
 import torchlike._functions.foreach
@@ -20,11 +21,13 @@ import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
+import torchlike._functions.rare
 import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure
 import torchlike._functions.shape
 import torchlike._functions.sparse
+import torchlike._functions.spread
 import torchlike._functions.stft
 import torchlike._functions.view_copies
 import torchlike._functions.weight_norm

@@ -26,18 +26,22 @@ def _load() -> None:
 packets.LATER.append(_load)
 
 
-class _HigherOrder:
-    """``torch.ops.higher_order`` until a name of it is looked up."""
+class _Namespace:
+    """A namespace of ``torch.ops`` until a name of it is looked up."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self.__dict__.update(__name__=name, _module=module)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        importlib.import_module("torchlike._higher_order_ops")  # puts itself there
-        return getattr(ops.higher_order, name)
+        module = importlib.import_module(f"torchlike.{self._module}")  # may put itself there
+        return getattr(module if getattr(ops, self.__name__) is self else getattr(ops, self.__name__), name)
 
     def __repr__(self) -> str:
-        return "torch.ops.higher_order"
+        return f"torch.ops.{self.__name__}"
 
 
-ops.higher_order = _HigherOrder()
+ops.higher_order = _Namespace("higher_order", "_higher_order_ops")
+ops.profiler = _Namespace("profiler", "autograd._ranges")
 packets.BROUGHT["torchvision", "_C"] = lambda: importlib.import_module("torchlike._library.torchvision_ops").define()

@@ -88,15 +88,11 @@ def test_refused_as_pytorch(name):
 @pytest.mark.parametrize(
     ("refused", "match"),
     [
-        (lambda: torch.compile(lambda x: x, backend=lambda graph, inputs: graph), "backend.*torch.fx graphs"),
         (lambda: torch.compile(lambda x: x, shapes_spec=1), "shapes_spec.*static shapes"),
         (lambda: torch.compiler.wrap_numpy(lambda x: x), "wrap_numpy.*write the function with tensors"),
         (lambda: torch.compiler.load_cache_artifacts(b""), "load_cache_artifacts.*TORCHLIKE_CACHE"),
         (lambda: torch.compiler.load_compiled_function(None), "load_compiled_function"),
-        (lambda: torch._dynamo.register_backend(lambda: None), "register_backend.*XLA is the only backend"),
-        (lambda: torch._dynamo.lookup_backend("eager"), "lookup_backend.*XLA is the only backend"),
         (lambda: torch._dynamo.export(lambda x: x), "_dynamo.export.*fullgraph=True"),
-        (lambda: torch.compiler.set_default_backend(lambda graph, inputs: graph), "torch.fx graphs"),
     ],
 )
 def test_what_cannot_work_is_named(refused, match):

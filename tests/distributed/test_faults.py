@@ -19,19 +19,20 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
-    "late": ({}, {"late: rank 0": "all_reduce .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
+    "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
     "mismatches": (
         {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
         {
             "shapes: rank 0": r"mismatch .* Rank 0 .*all_reduce .*float32\[2\], but rank 1 .*float32\[3\]",
             "dtypes: rank 1": r"mismatch .* Rank 1 .*all_reduce .*int32\[2\], but rank 0 .*float32\[2\]",
             "order: rank 0": "mismatch .* Rank 0 .* broadcast .*, but rank 1 .* all_reduce",
+            "programs: rank 1": r"mismatch .* Rank 1 .*compiled .*float32\[6\].*, but rank 0 .*float32\[4\]",
             "root: rank 0": "mismatch .* Rank 0 .* broadcast.0.*, but rank 1 .* broadcast.1",
             "fine: rank 1": "no error",
             "models: rank 1": r"same model across all ranks, but parameter 'weight' of Rank 0 is .*\[2, 2\], while .* "
             r"of rank 1 is .*\[2, 3\]",
             "more parameters: rank 0": "same model across all ranks, but Rank 0 has 2 params, while rank 1 .* 4 params",
-            "nothing sent: rank 0": "recv: rank 1 sent nothing within 3 seconds",
+            "nothing sent: rank 0": "recv: rank 1 sent nothing within 2 seconds",
             "another message: rank 1": r"recv: rank 0 sent a message of float32\[3\] for a tensor of float32\[2\]",
             "barrier: rank 0": "barrier .*: rank 1 did not arrive within 1 seconds",
         },
@@ -61,6 +62,7 @@ SCRIPT = """
 import os, sys
 import torch
 import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
 x = torch.ones(3) * 2  # before the group
 dist.init_process_group(os.environ.get("BACKEND"))
 x = x * (dist.get_rank() + 1)
@@ -69,23 +71,31 @@ attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
 rank, where = os.environ["RANK"], torch.__file__.split("/")[-2]
 line = f"attempt {attempt} rank {rank} {os.environ['LOCAL_RANK']} {x.tolist()} {where} {sys.argv[1:]}"
 sys.stdout.write(line + chr(10))  # at once: another process writes there too
-if os.environ["RANK"] == "1" and attempt == "0":
-    sys.exit(3)
-dist.barrier()
+@record
+def main():
+    if os.environ["RANK"] == "1" and attempt == "0":
+        raise ValueError("the first attempt")
+    dist.barrier()
+main()
 dist.destroy_process_group()
 """
 
 
 def test_the_launcher(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = ["-m", "torchlike", "run", "--standalone", "--nproc_per_node=2", "--max-restarts", "1", "script.py", "-x"]
+    logs = ["--log-dir", "logs", "-r", "1:2", "--rdzv-id", "id"]
+    options = ["--standalone", "--nproc_per_node=2", "--max-restarts", "1", *logs]
+    command = ["-m", "torchlike", "run", *options, "script.py", "-x"]
     done = subprocess.run(
         [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=240, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for rank in range(2):
         assert f"attempt 1 rank {rank} {rank} [6.0, 6.0, 6.0] torchlike ['-x']" in done.stdout
-    assert re.search(r"FAILED: rank 1 .* with exit code 3; starting anew \(1 of 1 restarts left\)", done.stderr)
+    why = "with exit code 1: ValueError: the first attempt"
+    assert re.search(rf"FAILED: rank 1 .* {why}; starting anew \(1 of 1 restarts left\)", done.stderr)
+    assert "ValueError: the first attempt" in (tmp_path / "logs/id/attempt_0/1/stderr.log").read_text()
+    assert not (tmp_path / "logs/id/attempt_0/0").exists()
 
 
 SPAWN = """
@@ -118,8 +128,17 @@ MISUSES = {
     "no address": (["--nnodes", "2", "a.py"], "several machines need --master-addr and --master-port"),
     "machines that come and go": (["--nnodes", "1:3", "a.py"], "--nnodes 1:3: expected a number"),
     "too many": (["--node-rank", "2", "a.py"], "--node-rank 2: expected a number below --nnodes 1"),
+    "no such output": (["--log-dir", "x", "-r", "4", "a.py"], "--redirects 4: expected 0, 1, 2 or 3"),
+    "no folder for it": (["-r", "0:3", "a.py"], "--redirects needs --log-dir"),
     "no script": (["--nproc", "2"], "the following arguments are required: SCRIPT"),
 }
+
+
+def test_options_may_be_variables(monkeypatch):
+    monkeypatch.setenv("PET_NPROC_PER_NODE", "3")
+    monkeypatch.setenv("PET_STANDALONE", "1")
+    found = parse_args(["a.py"])
+    assert (found.nproc_per_node, found.standalone, parse_args(["--nproc", "2", "a.py"]).nproc_per_node) == (3, True, 2)
 
 
 @pytest.mark.parametrize("name", MISUSES)

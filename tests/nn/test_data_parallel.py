@@ -1,11 +1,9 @@
 """``nn.DataParallel`` on one CPU, as PyTorch's, and on eight (``eight_devices.py``, in a process of its own)."""
 
 import collections
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import checks_kit
 import eight_devices
 import pytest
 import torch
@@ -21,15 +19,7 @@ Pair = collections.namedtuple("Pair", "first second")
 @pytest.fixture(scope="module")
 def told() -> dict[str, str]:
     """What the script says of each check."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    paths = os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parent.parent)])
-    env = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": paths}
-    run = subprocess.run([sys.executable, str(SCRIPT)], env=env, capture_output=True, text=True)
-    found = {}
-    for part in run.stdout.replace("\npassed ", "\0passed ").replace("\nFAILED ", "\0FAILED ").split("\0"):
-        result, _, rest = part.strip().partition(" ")
-        found[rest.split("\n")[0]] = "" if result == "passed" else part
-    return found | {"exit": run.stderr} if run.returncode else found
+    return checks_kit.told(SCRIPT)
 
 
 @pytest.mark.parametrize("name", eight_devices.CHECKS)

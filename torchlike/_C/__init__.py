@@ -56,6 +56,7 @@ from torchlike._decl.function_schema import FunctionSchema as FunctionSchema
 from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
 from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
+from torchlike._ops._square import _LinAlgError as _LinAlgError
 from torchlike.interop.lazy import on_first_use
 from torchlike.interop.refusing import refused_class
 

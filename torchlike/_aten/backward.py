@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from jax import ShapeDtypeStruct
 
 from torchlike._aten import (
@@ -122,6 +123,18 @@ def known(plan: Any, args: tuple | None = None) -> bool:
         return False
     by_name = named(plan) is not None and (args is not None or not isinstance(plan.op.declaration, ViewOp))
     return by_name or recipe(plan) is not None
+
+
+_PRODUCTS = frozenset("mm bmm addmm baddbmm mv addmv matmul dot_general".split())
+
+
+def multiplies(plan: Any) -> bool:
+    """Whether a plan's formula has products of float32 matrices as calls, which autocast casts."""
+    single = any(getattr(a, "dtype", None) == np.float32 for a in (*plan.avals, *plan.outs))
+    if not single or plan.refuses or named(plan) is not None or (closed := recipe(plan)) is None:
+        return False
+    words = [e.params["word"].name if e.primitive.name == "word" else e.primitive.name for e in closed.jaxpr.eqns]
+    return any(w.partition(".")[0] in _PRODUCTS for w in words)
 
 
 def gradients(plan: Any, values: tuple, args: tuple | None = None) -> list | None:
@@ -335,3 +348,4 @@ def opaque(op: Any, n: int, alone: list[bool]) -> OpOverload:
 
 lower.DERIVED.append(derived)
 lower.GRADIENTS.append((known, gradients))
+lower.MULTIPLIES.append(multiplies)

@@ -5,17 +5,27 @@ from itertools import repeat
 from typing import Any
 
 from torchlike._aten import python_dispatch as layer
-from torchlike._aten.lower import GRADIENTS, Later, redispatch
+from torchlike._aten.lower import GRADIENTS, MULTIPLIES, Later, redispatch
 from torchlike._aten.packets import ops
+from torchlike._base import state as flags
+from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
+from torchlike._core.autocast.layer import cast
 from torchlike._core.autograd import engine
 from torchlike._core.autograd.operator_node import OpNode, _zeros
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import CopySlices, demand_writable
 from torchlike._core.dispatch.layers import DISPATCH
 from torchlike._core.tensor.mutation import grad_of, set_grad
-from torchlike._core.tensor.tensor import Tensor, alias, contiguous_format, preserve_format, strided, wrap
+from torchlike._core.tensor.tensor import (
+    Tensor,
+    alias,
+    contiguous_format,
+    preserve_format,
+    strided,
+    wrap,
+)
 
 _aten = ops.aten
 
@@ -208,6 +218,33 @@ def _copy_slices(node: CopySlices, grads: list) -> Any:
     return [base, *got]
 
 
+class CastTask(engine._Task):
+    """A backward under autocast: matrix products of float32 in formulas are cast, as PyTorch casts them.
+
+    Where forward ran under autocast too, what it saved is of lower precision already, and nothing changes.
+    """
+
+    __slots__ = ()
+    _quick = False
+
+    def apply(self, node: Any, grads: list) -> Any:
+        if isinstance(node, OpNode) and not self.create and node.plan.kernel is not None and _multiplies(node.plan):
+            got = _by_formula(node, [self.tensor(g) for g in grads])
+            if got is not None:
+                got = [g.compute() if isinstance(g, Later) else g for g in got]
+                kinds = [FROM_NP[node.plan.avals[i].dtype] for i in node.plan.wanted]
+                return [self.raw(g if g.dtype is d else cast(g, d)) for g, d in zip(got, kinds, strict=True)]
+        return super().apply(node, grads)
+
+
+def _multiplies(plan: Any) -> bool:
+    """Whether a plan's formula has matrix products, of float32."""
+    if plan.multiplies is None:
+        _aten.mm  # noqa: B018  (brings what knows formulas)
+        plan.multiplies = MULTIPLIES[0](plan)
+    return plan.multiplies
+
+
 def seed(root: Any) -> Any:
     """The gradient 1 of a root."""
     return redispatch(_aten.ones_like.default, root, pin_memory=False, memory_format=preserve_format)
@@ -215,7 +252,9 @@ def seed(root: Any) -> Any:
 
 def _task() -> tuple | None:
     """The kind of task for a backward that begins now, and its seed, if it is shown."""
-    return (ShownTask, seed) if state.dispatch_modes or layer.wrappers_alive() else None
+    if state.dispatch_modes or layer.wrappers_alive():
+        return ShownTask, seed
+    return (CastTask, None) if state.active & flags.AUTOCAST else None
 
 
 DISPATCH.task = _task

@@ -21,6 +21,8 @@ LOWERED: dict[str, Callable] = {}
 DERIVED: list[Callable] = []
 # What shows the gradients of a plan, and whether it can: (plan, values, arguments of a view), (plan, arguments).
 GRADIENTS: list[tuple[Callable, Callable]] = []
+# Whether the formula of a plan multiplies matrices of float32.
+MULTIPLIES: list[Callable] = []
 _aten = ops.aten
 
 

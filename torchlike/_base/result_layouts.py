@@ -14,6 +14,7 @@ from torchlike._base.layout import (
     Layout,
     channels_last_order,
     channels_last_strides,
+    contiguous_strides,
     is_contiguous,
     numel,
     pointwise_strides,
@@ -79,6 +80,23 @@ def suggested(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return _channels_last(shape, first is not None and len(first.shape) == len(shape) and suggests_channels_last(first))
 
 
+def _as_image(rule: Rule, layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """What a rule gives for rows as images of a height of 1, which PyTorch makes of them."""
+    found = [None if x is None or len(x.shape) != 3 else _image(x) for x in layouts]
+    strides = rule(found, (*shape[:2], 1, shape[2]), static)
+    return None if strides is None else (*strides[:2], strides[3])
+
+
+def _image(layout: Layout) -> Layout:
+    (n, c, width), (a, b, step) = layout.shape, layout.strides
+    return Layout((n, c, 1, width), (a, b, width * step, step))
+
+
+def suggested_rows(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`suggested`, of rows as images of a height of 1."""
+    return _as_image(suggested, layouts[:1], shape, static) if len(shape) == 3 else None
+
+
 def images(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """As :func:`suggested`, of images only."""
     return suggested(layouts, shape, static) if len(shape) == 4 else None
@@ -92,6 +110,8 @@ def unpooled(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
 def convolution(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """channels_last if the input or the weight is; not for small volumes without groups, one at a time."""
     input, weight = layouts[:2]
+    if len(shape) == 3:
+        return _as_image(convolution, (weight, weight), shape, static)  # the input is not asked
     if len(shape) not in (4, 5) or not (suggests_channels_last(input) or suggests_channels_last(weight)):
         return None
     if len(shape) == 5 and shape[0] == 1 and static[-1] == 1 and input is not None and weight is not None:
@@ -150,3 +170,30 @@ def batch_norm_eval(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
 def rolled(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """As :func:`of_images`; rolled as one row, a result is contiguous."""
     return of_images(layouts, shape, static) if static[1] else None
+
+
+def by_columns(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """Matrices whose columns follow each other, as LAPACK leaves them."""
+    if len(shape) < 2:
+        return None
+    *outer, rows, columns = shape
+    return (*contiguous_strides((*outer, rows * columns))[:-1], 1, max(rows, 1))
+
+
+def solved(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`by_columns` of what stands right of the matrix (the first static argument: ``left``)."""
+    return by_columns(layouts, shape, static) if static[0] else None
+
+
+def inverted(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """As :func:`by_columns` of the power -1; others are products."""
+    return by_columns(layouts, shape, static) if static[0] == -1 else None
+
+
+def least_squares(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """The first rows of columns as long as the longer side of the system."""
+    if len(shape) < 2 or layouts[0] is None:
+        return None
+    *outer, _, columns = shape
+    rows = max(1, *layouts[0].shape[-2:])
+    return (*contiguous_strides((*outer, rows * columns))[:-1], 1, rows)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torchlike._command.sources import files, uses
 from torchlike.interop.their_names import is_theirs
+from torchlike.interop.unbuilt import stands
 
 _OURS = __name__.partition(".")[0]
 MISSING, UNKNOWN, REFUSES, DIFFERS = "missing", "unknown", "refuses", "differs"
@@ -121,12 +122,16 @@ def _trouble(name: str) -> tuple[str, str, str] | None:
                 return None  # a field of a value, which only a run would show
             place = seen
             seen = f"{seen}.{part}"
+            if stands(seen):
+                return REFUSES, seen, "it can be imported; what is in it raises NotImplementedError when it is used"
             known = is_theirs(place, part)
             return UNKNOWN if known is False else MISSING, seen, _way_out(seen, known)
         seen, path, value = f"{seen}.{part}", f"{path}.{part}", inner
         if seen in DIFFERENT:
             return DIFFERS, seen, DIFFERENT[seen]
-    if inspect.isroutine(value) and (value.__doc__ or "").startswith("NotImplementedError"):
+    if (inspect.isroutine(value) or isinstance(value, type)) and (value.__doc__ or "").startswith(
+        "NotImplementedError"
+    ):
         return REFUSES, seen, " ".join(value.__doc__.split())
     return None
 

@@ -178,7 +178,7 @@ def _dots(op: Kernel, static: Static, which: Indices) -> Forward:
     formulas = op.declaration.formulas
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
-    elif formulas:
+    elif formulas and op.declaration.tangents != "kernel":
         whole = derive.formula_jvp(op, static, which)
     else:
         whole = derive.jvp_function(op.forward(static), which)

@@ -73,6 +73,7 @@ class Kernel:
     Attributes:
         name: shown in errors. node: the class name of the nodes it records, without the final 0.
         returns: None, or what wraps a tuple of results (a named tuple).
+        laid: whether its results never lie by rows, see ``columns`` of ``op``.
         kernels: {static: compiled kernel}, filled by the executor; plans: {key: plan or None}.
         derived: {key: operator} for ``jvp`` and ``vmap``. All three are caches.
     """
@@ -81,6 +82,7 @@ class Kernel:
         "name",
         "node",
         "returns",
+        "laid",
         "kernels",
         "plans",
         "derived",
@@ -90,11 +92,14 @@ class Kernel:
     name: str
     node: str
     returns: Any
+    laid: bool
     kernels: dict[Static, Any]
     plans: dict[Any, Plan | None]
     derived: dict[Any, Any]
     checked: Any = None
     layout: Rule | None = None
+    columns: tuple[int, ...] = ()
+    rows: Any = None
     pointwise = property(lambda self: self.layout is elementwise)
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
@@ -116,6 +121,7 @@ class Kernel:
 
     def __init__(self, name: str, node: str) -> None:
         self.name, self.node, self.returns = name, node, None
+        self.laid = False
         self.kernels, self.plans, self.derived = {}, {}, {}
         self._other = {}
 
@@ -337,12 +343,13 @@ class Plan:
         shown: what nodes show as ``_saved_<name>``, once asked for.
         source: all gradients as a function of the kernel's arguments, and their shapes and dtypes; recipe: that as a
             jaxpr that keeps the names of words, once asked for; explicit: whether formulas were written for them.
+        multiplies: whether there are matrix products of float32 among them, once asked for.
     """
 
     __slots__ = (
         "inputs", "outputs", "names", "wanted", "outs", "diff", "kernel", "route", "name", "tensors", "op", "static",
         "avals", "node_class", "arity", "shown", "numbers", "apart", "refuses", "frees",
-        "source", "recipe", "explicit",
+        "source", "recipe", "explicit", "multiplies",
     )  # fmt: skip
 
     kernel: Derived | None
@@ -352,6 +359,7 @@ class Plan:
     shown: dict[str, Any] | None
     frees: bool | None
     source: tuple[Forward, Sequence[Aval]] | None
+    multiplies: bool | None
     numbers: Indices
     apart: Indices
     tensors: Indices
@@ -373,7 +381,7 @@ class Plan:
         self.wanted, self.outs, self.diff = wanted, outs, diff
         self.arity = diff[-1] + 1
         self.kernel = self.route = self.op = self.node_class = self.shown = self.frees = None
-        self.source = self.recipe = None
+        self.source = self.recipe = self.multiplies = None
         self.explicit = False
         self.refuses = False
         self.tensors = self.static = self.avals = self.numbers = self.apart = ()

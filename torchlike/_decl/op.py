@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchlike._base.result_layouts import Rule, elementwise
+from torchlike._base.result_layouts import Rule, by_columns, elementwise
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
 from torchlike._decl.schema import Schema, SchemaError
@@ -72,7 +72,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten",
+        "inexact", "aten", "columns", "rows",
     )  # fmt: skip
 
     @property
@@ -106,6 +106,14 @@ class Op(Kernel):
         facts = dict(zip((a.name for a in self.dynamic), avals, strict=False))
         facts |= zip((a.name for a in self.static), static, strict=False)
         return choose(*(facts[p] for p in parameters(choose)))
+
+    def with_rows(self, static: Static, values: Values) -> tuple[int, ...] | None:
+        """The positions of the values whose last dimension but one are rows; see ``rows`` of :func:`op`."""
+        if self.lists or len(values) != len(self.dynamic):
+            return None
+        names = self.chosen(self.rows, values, static) if callable(self.rows) else self.rows
+        places = tuple([i for i, a in enumerate(self.dynamic) if a.name in names.split()])
+        return places if all([getattr(values[i], "ndim", 0) > 1 for i in places]) else None
 
     def verdict(self, static: Static) -> Forward:
         """The traceable function from runtime values to the flag of ``check``: True if PyTorch raises."""
@@ -268,12 +276,14 @@ def op(
     policy: str | None = None,
     strides: bool = False,
     layout: Rule | None = None,
+    columns: tuple[int, ...] = (),
     saved: Saved = None,
     edges: Callable[..., Any] | None = None,
     namespace: str | None = None,
     jvp: dict[str, Formula] | str | None = None,
     backward: Backward = None,
     aten: str | dict[str, Any] | bool | None = None,
+    rows: str | Callable[..., str] = "",
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
@@ -299,6 +309,8 @@ def op(
             ``AUTOCAST``, or a function of static arguments that gives it; nothing where it says nothing.
         strides: the operator is pointwise; its result has the memory order of its inputs.
         layout: the rule for the strides of other operators, from ``_base/result_layouts.py``; contiguous by default.
+        columns: indices of results that follow ``layout`` (by default columns) even where every input is contiguous,
+            and which alone do: LAPACK leaves matrices by columns.
         saved: the ``_saved_<name>`` of recorded nodes where they are not what the derivative reads: names
             of arguments, results and ``<argument>_sym_sizes`` and its like, as words or as {name: source},
             where a source may be a function of them; or a function, as ``node``, that gives that. A tensor
@@ -319,6 +331,8 @@ def op(
         aten: what ``torch.ops.aten`` calls it, where that is not the schema: PyTorch's schema without the name, or
             {field: value} of :class:`Aten`; ``False`` for what PyTorch has no name for, ``True`` for a private
             operator of PyTorch's.
+        rows: the inputs whose last dimension but one is of rows that the kernel treats apart, as results have them; or
+            a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -334,8 +348,11 @@ def op(
         new.schema, new.kernel, new.dtype, new.formulas = schema, kernel, dtype, _split_names(vjp)
         new.autocast, new.variants, new.operator = _autocast(autocast), frozenset(variants.split()), operator
         new.nondiff, new.checked = frozenset(nondiff), check
-        new.layout = layout or (elementwise if strides else None)
+        new.layout = layout or (elementwise if strides else by_columns if columns else None)
+        new.columns, new.laid = columns, bool(columns)
         new.aten = _aten(aten, schema)
+        tensors = [a.name for a in runtime_arg if a.is_tensor]
+        new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
         new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)
         new.numbers = _number_names(numbers, new.dynamic)
@@ -470,7 +487,7 @@ def view(
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact, new.layout = (), None
+        new.inexact, new.layout, new.rows = (), None, None
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

@@ -1,4 +1,4 @@
-"""torch._dynamo: names of the tracer of PyTorch that programs use. Nothing here is a tracer of bytecode."""
+"""torch._dynamo: names of the tracer of PyTorch that programs use, and graphs for backends that are functions."""
 
 from torchlike._dynamo import config as config
 from torchlike._dynamo import decorators as decorators
@@ -11,6 +11,8 @@ from torchlike._dynamo._decorators import optimize as optimize
 from torchlike._dynamo._decorators import patch_dynamo_config as patch_dynamo_config
 from torchlike._dynamo._decorators import run as run
 from torchlike.compiler._backends import list_backends as list_backends
+from torchlike.compiler._backends import lookup_backend as lookup_backend
+from torchlike.compiler._backends import register_backend as register_backend
 from torchlike.compiler._controls import allow_in_graph as allow_in_graph
 from torchlike.compiler._controls import assume_constant_result as assume_constant_result
 from torchlike.compiler._controls import disable as disable
@@ -21,12 +23,10 @@ from torchlike.compiler._controls import graph_break as graph_break
 from torchlike.compiler._controls import is_compiling as is_compiling
 from torchlike.compiler._controls import is_dynamo_supported as is_dynamo_supported
 from torchlike.compiler._controls import is_inductor_supported as is_inductor_supported
-from torchlike.compiler._controls import lookup_backend as lookup_backend
 from torchlike.compiler._controls import mark_dynamic as mark_dynamic
 from torchlike.compiler._controls import mark_static as mark_static
 from torchlike.compiler._controls import mark_static_address as mark_static_address
 from torchlike.compiler._controls import maybe_mark_dynamic as maybe_mark_dynamic
-from torchlike.compiler._controls import register_backend as register_backend
 from torchlike.compiler._controls import reset as reset
 from torchlike.compiler._controls import skip_frame as skip_frame
 from torchlike.compiler._controls import substitute_in_graph as substitute_in_graph

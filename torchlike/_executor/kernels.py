@@ -19,6 +19,7 @@ from torchlike._base.bits import demand_x64
 from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
+from torchlike._executor.rows import Rows
 from torchlike._executor.store import STORE
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ KEPT = 6000  # kernels that a process keeps; Linux gives it 65,530 mappings of m
 
 WELL = {"xla_cpu_use_fusion_emitters": False}
 QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen_split_count": 1}
+TURNED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
 _LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY}
 _NUMBERS = frozenset({float, int, bool, complex})
@@ -49,6 +51,7 @@ def jit(
     donated: Indices = (),
     closed: ClosedJaxpr | None = None,
     exact: bool = False,
+    rows: Rows | None = None,
 ) -> Any:
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
@@ -56,11 +59,14 @@ def jit(
         name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
         closed: the jaxpr that it is traced to for arguments of certain kinds, if that is known.
         exact: compile it in one way only, in which sums of products are rounded once: always the same bits.
+        rows: which inputs have rows that it treats apart.
     """
     if _CACHE is None:
         return jax.jit(function, donate_argnums=donated)
-    miss = Miss(function, name, donated, closed, exact)
+    miss = Miss(function, name, donated, closed, exact, rows)
     new = compiling.pjit(function, miss, _CACHE, donated)
+    if rows is not None:
+        rows.of(new)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
     new.results = miss.results
     return new
@@ -123,7 +129,7 @@ class _ByNumpy:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "exact", "calls", "_plain", "_text", "_last")
+    __slots__ = ("function", "name", "donated", "closed", "exact", "rows", "calls", "_plain", "_text", "_last")
 
     def __init__(
         self,
@@ -132,7 +138,9 @@ class Miss:
         donated: Indices,
         closed: ClosedJaxpr | None = None,
         exact: bool = False,
+        rows: Rows | None = None,
     ) -> None:
+        self.rows = rows
         self.function, self.name, self.donated, self.closed, self.exact = function, name, donated, closed, exact
         self.calls: dict = {}
         self._plain: Any = None
@@ -160,7 +168,8 @@ class Miss:
         key = call.tree, call.kinds
         counted = self.calls.pop(key, None)  # the one used last stands last
         if counted is None:
-            counted = self._begun(call, args)
+            counted = self.rows and self.rows.padded(call, args)
+            counted = counted or self._begun(call, args)
             if counted is not None:
                 self._last = call.kinds, counted.skeleton, counted.outs
             if counted is None or counted.__class__ is compiling.Code:
@@ -193,7 +202,9 @@ class Miss:
         kept = None if key is None else STORE.get(key)
         if kept is not None:
             return compiling.unpacked(kept)
-        found = compiling.compiled(self._program(call, args), self.donated, _LEVELS[level])
+        program = self._program(call, args)
+        options = TURNED if level == "well" and _turns(program.jaxpr) else _LEVELS[level]
+        found = compiling.compiled(program, self.donated, options)
         if found is None:
             return None
         code, portable = found
@@ -273,6 +284,22 @@ class Miss:
     def trace(self, *args: Any) -> Any:
         """See jax.jit."""
         return self.plain.trace(*args)
+
+
+_MOVES = frozenset({"transpose", "reshape", "broadcast_in_dim", "squeeze", "slice", "dynamic_slice", "rev", "copy",
+                    "copy_p", "concatenate", "pad", "convert_element_type", "select_n", "lt", "add"})  # fmt: skip
+
+
+def _turns(jaxpr: Any) -> bool:
+    """Whether it moves data, the last axis too, and computes at most where that goes: all compilers give the same."""
+    turns = False
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        if name == "transpose":
+            turns = turns or equation.params["permutation"][-1] != len(equation.params["permutation"]) - 1
+        elif name not in _MOVES:
+            return False
+    return turns
 
 
 def _tiny(call: Call, outs: Sequence[Any]) -> bool:

@@ -4,7 +4,9 @@ That takes logarithm, sine and cosine from the polynomials of the Cephes library
 rounded once. Here they stand twice: in numpy, for few samples, and in jax, for many; the results are the same bits.
 """
 
+import collections
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,7 +16,9 @@ from jax import lax
 
 from torchlike._executor.kernels import jit
 
-BLOCK = 1 << 16  # words that the compiled code takes at a time; what is left is numpy's
+BLOCK = 1 << 16  # words that the compiled code takes at a time; a small rest is numpy's
+_PADDED = BLOCK // 4  # from here on a rest is filled up to a block: numpy takes longer
+_AHEAD = 2  # blocks that XLA computes while the words of the next are made
 
 _F = np.float32
 _EIGHT = np.dtype("V32")  # eight of them, to be moved at once
@@ -112,18 +116,33 @@ def _block(u: jax.Array, angle: jax.Array, mean: Any, std: Any) -> tuple[jax.Arr
 _compiled = jit(_block, ("normal_block", _block), exact=True)
 
 
-def normal_pairs(words: np.ndarray, mean: float, std: float) -> np.ndarray:
-    """As many float32 samples as words, a multiple of 16: the i-th and the (i + 8)-th of 16 are a pair."""
-    mean, std = _F(mean), _F(std)
+def fill_normal(words: Callable[[int], np.ndarray], out: np.ndarray, mean: float, std: float) -> None:
+    """Fill ``out``, a multiple of 16 float32, from ``words(n)``: the i-th and the (i + 8)-th of 16 are a pair."""
+    begun: collections.deque = collections.deque()
+    for k in range(0, out.size, BLOCK):
+        part = out[k : k + BLOCK]
+        begun.append((part, _begun(words(part.size), _F(mean), _F(std))))
+        if len(begun) > _AHEAD:
+            _finished(*begun.popleft())
+    while begun:
+        _finished(*begun.popleft())
+
+
+def _begun(words: np.ndarray, mean: Any, std: Any) -> tuple[Any, Any]:
+    """The first and the second samples of the pairs, which XLA may still be computing in its own thread."""
     uniform = np.multiply(words & np.uint32(0xFFFFFF), _F(2.0**-24), dtype=_F, casting="unsafe")
+    if _PADDED <= words.size < BLOCK:
+        uniform = np.concatenate([uniform, np.zeros(BLOCK - words.size, _F)])
     eights = uniform.view(_EIGHT).reshape(-1, 2)
     first, second = (np.ascontiguousarray(eights[:, k]).view(_F) for k in (0, 1))
     np.subtract(_F(1), first, out=first)
     np.multiply(_F(2 * math.pi), second, out=second)
-    if words.size == BLOCK:
-        pairs = _compiled(first, second, mean, std)
-    else:
-        pairs = _samples(first, second, mean, std, _Numpy)
+    if uniform.size == BLOCK:
+        return _compiled(first, second, mean, std)
+    return _samples(first, second, mean, std, _Numpy)
+
+
+def _finished(out: np.ndarray, pairs: tuple[Any, Any]) -> None:
+    eights = out.view(_EIGHT).reshape(-1, 2)
     for k, samples in enumerate(pairs):
-        eights[:, k] = np.asarray(samples).view(_EIGHT)
-    return uniform
+        eights[:, k] = np.asarray(samples).view(_EIGHT)[: len(eights)]

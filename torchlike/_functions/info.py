@@ -101,7 +101,7 @@ def _contains(self, element):
 
 
 Tensor.__contains__ = _contains
-Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self
+Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self  # type: ignore[return-value]
 
 
 @function()

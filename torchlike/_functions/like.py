@@ -16,10 +16,11 @@ from torchlike._core.dispatch.observers import flagged, seen, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, preserve_format
+from torchlike._core.tensor.tensor import Tensor, preserve_format, value_of
 from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
+from torchlike._executor.spread import USED, as_before
 from torchlike._functions._install import function, method
 from torchlike._transforms.levels.vmap import alike
 
@@ -35,7 +36,14 @@ def _made(like, shape, make, device, requires_grad):
     """A tensor of ``make(shape)``; inside of vmap one for each example of ``like``."""
     if isinstance(like._storage.value, LevelValue):
         return alike(lambda shape: finish(make(shape), None, device, requires_grad), like, shape)
-    return finish(make(tuple(shape)), None, device, requires_grad)
+    new = finish(make(tuple(shape)), None, device, requires_grad)
+    return spread_as(like, new) if USED else new
+
+
+def spread_as(like, new):
+    """``new``, which has just been made after ``like``, over the devices that that is spread over."""
+    new._storage.value = as_before(value_of(like), new._storage.value)
+    return new
 
 
 def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):

@@ -26,6 +26,8 @@ linalg = SimpleNamespace(**{
     for name, op in REGISTRY.items()
     if name.startswith("linalg_") and "." not in name
 })  # fmt: skip
+for _function in vars(linalg).values():
+    _function.__module__ = "torchlike._C._linalg"  # which has them by their own names
 vector_norm = linalg.vector_norm
 
 

@@ -94,6 +94,7 @@ def __invert__(self):
 # -- other names ---------------------------------------------------------------------------------
 
 FUNCTIONS["true_divide"] = bind.front([arithmetic.div], "function")
+FUNCTIONS["true_divide"].__name__ = FUNCTIONS["true_divide"].__qualname__ = "true_divide"
 Tensor.true_divide = bind.front([arithmetic.div], "method")
 Tensor.true_divide_ = bind.front([arithmetic.div], "inplace")
 

@@ -16,10 +16,12 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted, new_strides
 from torchlike._core.tensor.tensor import Tensor, preserve_format, value_of
 from torchlike._executor.sparse import LAYER
+from torchlike._executor.spread import USED
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of
+from torchlike._functions.like import spread_as
 from torchlike._ops import random as ops
 
 
@@ -205,6 +207,8 @@ def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memor
     like = None if input._view is None else input._layout
     given = dtype, device or input.device, generator, False, None, sample, new_strides(shape, memory_format, like)
     new = _made(op, name, shape, static(shape, dtype), numbers, *given)
+    if USED:
+        spread_as(input, new)
     formatted(new, memory_format, like)
     return _flagged(new, requires_grad)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from torchlike._base.mersenne import Mersenne, chunks
-from torchlike._functions.box_muller import BLOCK, normal_pairs
+from torchlike._functions.box_muller import fill_normal
 
 _EXACT = 256  # up to here logarithms and the like are the C library's, as PyTorch's are; numpy's may differ in a bit
 _LONG = 1 << 28  # a range of integers from which on each takes two words
@@ -76,6 +76,8 @@ def uniform(e: Mersenne, n: int, dtype: np.dtype, low: float = 0.0, high: float 
     if n <= _EXACT:
         u = (e.long(n) & np.uint64(0xFFFFFF)) * 2.0**-24
         return _below(_as((u * span + bottom if (low, high) != (0.0, 1.0) else u).astype(np.float32), dtype), low, high)
+    if dtype == np.float32 and (low, high) == (0.0, 1.0):
+        return e.floats(n)
     out = np.empty(n, dtype)
     for part in chunks(out):
         u = e.floats(part.size)
@@ -116,13 +118,11 @@ def normal(
         return _doubles(e, n, mean, std)
     whole = n // 16 * 16
     out = np.empty(n, np.float32)
-    for k in range(0, whole, BLOCK):
-        size = min(BLOCK, whole - k)
-        out[k : k + size] = normal_pairs(e.words(size), mean, std)
+    fill_normal(e.words, out[:whole], mean, std)
     if whole < n:  # the last 16 are made anew
         if dtype == np.float32:
             e.words(n - whole)
-        out[-16:] = normal_pairs(e.words(16), mean, std)
+        fill_normal(e.words, out[-16:], mean, std)
     return _as(out, dtype)
 
 
@@ -210,10 +210,10 @@ def integers(e: Mersenne, n: int, low: int, span: int) -> np.ndarray:
     if span >= 2**64:
         return e.pairs(n).view(np.int64)
     if span >= _LONG:
-        return _shifted(e.pairs(n) % np.uint64(span), low)
+        return _shifted(_modulo(e.pairs(n), np.uint64(span)), low)
     out = np.empty(n, np.int64)
     for part in chunks(out):
-        np.remainder(e.words(part.size), np.uint32(span), out=part, casting="unsafe", dtype=np.uint32)
+        part[:] = _modulo(e.words(part.size), np.uint32(span))
         if low:
             part += low
     return out
@@ -221,7 +221,15 @@ def integers(e: Mersenne, n: int, low: int, span: int) -> np.ndarray:
 
 def any_integers(e: Mersenne, n: int, span: int, long: bool) -> np.ndarray:
     """Integers of [0, span), all that a dtype holds; ``long``: from two words each."""
-    return _shifted(e.pairs(n) % np.uint64(span) if long else e.words(n) % np.uint32(span), 0)
+    return _shifted(_modulo(e.pairs(n), np.uint64(span)) if long else _modulo(e.words(n), np.uint32(span)), 0)
+
+
+def _modulo(words: np.ndarray, span: Any) -> np.ndarray:
+    """``words % span``, in place: numpy's quotients are computed many at once, its remainders one by one."""
+    multiples = words // span
+    multiples *= span
+    words -= multiples
+    return words
 
 
 def _shifted(raw: np.ndarray, low: int) -> np.ndarray:

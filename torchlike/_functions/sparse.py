@@ -1,5 +1,7 @@
 """Sparse tensors under their public names: construction, parts, and conversion between layouts."""
 
+import operator
+
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.factories import EMPTY, size_of
 from torchlike._core.dispatch.bind import FUNCTIONS
@@ -407,13 +409,45 @@ def sparse_resize_(self, size, sparse_dim, dense_dim):
     """Another size for a tensor of layout ``torch.sparse_coo``, whose entries stay; it may only grow."""
     v = _coordinates("sparse_resize_", self)
     size = as_ints("sparse_resize_", "size", size)
-    same = v.sparse_dim == sparse_dim and self.ndim - v.sparse_dim == dense_dim
-    if not same or (v.nnz and any(a > b for a, b in zip(v.shape, size, strict=False))):
-        raise unsupported("to fewer elements or other kinds of dimensions sparse_resize_", self)
+    if not v.nnz:
+        return sparse_resize_and_clear_(self, size, sparse_dim, dense_dim)
+    _demand_growth(v, size, sparse_dim, dense_dim)
     if tuple(size[sparse_dim:]) != tuple(v.shape[sparse_dim:]):
         raise unsupported("to other dense dimensions sparse_resize_", self)
     self._storage.value = Coo(v.indices, v.values, size, v.coalesced, v.within)
     return self
+
+
+def _demand_growth(v, size, sparse_dim, dense_dim):
+    """RuntimeError where entries would have no place in the new size."""
+    dense, before, after = len(v.shape) - v.sparse_dim, v.lengths(), tuple(size[:sparse_dim])
+    rest, wanted = tuple(v.shape[v.sparse_dim :]), tuple(size[sparse_dim:])
+    for what, old, new, bad in (
+        ("changing the number of sparse dimensions", v.sparse_dim, sparse_dim, v.sparse_dim != sparse_dim),
+        ("changing the number of dense dimensions", dense, dense_dim, dense != dense_dim),
+        ("shrinking the size of sparse dimensions", [*before], [*after], any(map(operator.gt, before, after))),
+        ("shrinking the size of dense dimensions", [*rest], [*wanted], any(map(operator.gt, rest, wanted))),
+    ):
+        if bad:
+            raise RuntimeError(
+                f"{what} (from {old} to {new}) on a non-empty sparse tensor is not supported: make an empty one by "
+                "sparse_resize_and_clear_()"
+            )
+
+
+@both("resize_as_sparse_")
+def resize_as_sparse_(self, the_template):
+    """The size and the kinds of dimensions of another tensor of layout ``torch.sparse_coo``; entries stay.
+
+    RuntimeError where the tensor would shrink while it has entries.
+    """
+    if not isinstance(the_template, Tensor):
+        raise TypeError(
+            f"resize_as_sparse_(): argument 'the_template' (position 1) must be Tensor, not "
+            f"{type(the_template).__name__}"
+        )
+    sparse_dim = the_template.sparse_dim() if value(the_template) is not None else 0
+    return self.sparse_resize_(the_template.shape, sparse_dim, the_template.ndim - sparse_dim)
 
 
 @method()

@@ -145,10 +145,16 @@ def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
     return spelled(name, backward, grad, query, key, value, out, sums, 0.0, is_causal, **options)
 
 
+def _rows(query, key, attn_mask, words, is_causal):
+    """A row does not see those behind it."""
+    alike = is_causal and attn_mask is None and words is None and query.shape[-2] == key.shape[-2]
+    return "query key value" if alike else ""
+
+
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
     variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp",
-    backward={"query, key, value": (_flash_backward, {"when": _is_flash})})  # fmt: skip
+    backward={"query, key, value": (_flash_backward, {"when": _is_flash})}, rows=_rows)  # fmt: skip
 def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
     ``words``."""
@@ -229,3 +235,20 @@ def multi_head_attention(
     if not need_weights:
         return out, jnp.zeros((0,), out.dtype)
     return out, jnp.mean(weights, 1) if average else weights
+
+
+def _check_lengths(lengths, limit, name):
+    bad = lengths > limit
+
+    def error():
+        longest = int(np.max(np.asarray(lengths)))
+        return RuntimeError(f"varlen_attn(): {name}={limit}, but there is a sequence of {longest} tokens")
+
+    return jnp.any(bad), error
+
+
+@op("_lengths_within(Tensor lengths, int limit, str name) -> Tensor", variants="", vjp={}, aten=False,
+    check=_check_lengths)  # fmt: skip
+def lengths_within(lengths, limit, name):
+    """The lengths of sequences, none of which is above ``limit``."""
+    return lengths

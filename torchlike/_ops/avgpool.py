@@ -73,7 +73,7 @@ _SQUEEZED = {"dim": lambda: -2 % 2**64, "self!": None}  # in one dimension PyTor
 
 @op("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, "
     "bool count_include_pad=True) -> Tensor", variants="function", node="SqueezeBackward1",
-    saved=_SQUEEZED)  # fmt: skip
+    saved=_SQUEEZED, layout=result_layouts.suggested_rows)  # fmt: skip
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The mean of every window of the last dimension of [N, C, L] or [C, L].
 
@@ -119,7 +119,11 @@ def avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad,
     return _avg_pool(3, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-_IMAGES = {1: None, 2: result_layouts.images, 3: None}  # whose results are channels_last where the input is
+_IMAGES = {
+    1: result_layouts.suggested_rows,
+    2: result_layouts.images,
+    3: None,
+}  # whose results are channels_last where the input is
 _SPATIAL = {1: None, 2: None, 3: {"cpu": "fp32"}}  # what autocast does, by dimensions
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dtypes import get_default_dtype
+from torchlike._base.result_layouts import elementwise
 from torchlike._decl.op import op, pointwise
 from torchlike._ops._elementwise import broadcast, demand, kind, unary
 
@@ -144,6 +145,7 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
     "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
     vjp={},
     variants="",
+    layout=elementwise,
 )
 def isclose(self, other, rtol, atol, equal_nan):
     return _isclose("isclose", self, other, rtol, atol, equal_nan)

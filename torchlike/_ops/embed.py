@@ -64,12 +64,8 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
     rows = weight[indices]
     total = jax.ops.segment_sum(counted.astype(np.int32), bag, bags)[:, None]
     if MODES[mode] == "max":
-        best = jax.ops.segment_max(jnp.where(counted[:, None], jax.lax.stop_gradient(rows), -jnp.inf), bag, bags)
-        place = jnp.arange(indices.shape[0])[:, None]
-        tie = counted[:, None] & (jax.lax.stop_gradient(rows) == best[bag])
-        first = jax.ops.segment_min(jnp.where(tie, place, indices.shape[0]), bag, bags)
-        first = jnp.clip(first, 0, max(indices.shape[0] - 1, 0))
-        chosen = jnp.take_along_axis(rows, first, 0) if indices.shape[0] else jnp.zeros_like(best)
+        first = _first_largest(rows, bag, counted, bags)
+        chosen = jnp.take_along_axis(rows, first, 0) if indices.shape[0] else jnp.zeros((bags, rows.shape[1]))
         return jnp.where(total == 0, 0, chosen).astype(weight.dtype)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
@@ -79,6 +75,28 @@ def embedding_bag(weight, indices, offsets, per_sample_weights, mode, include_la
         return summed if MODES[mode] == "sum" else summed / jnp.maximum(total, 1).astype(rows.dtype)
 
     return widely(reduced, rows)
+
+
+def _first_largest(rows, bag, counted, bags):
+    """For each bag and column the first place of a maximum; any place of a bag without elements."""
+    rows, count = jax.lax.stop_gradient(rows), rows.shape[0]
+    best = jax.ops.segment_max(jnp.where(counted[:, None], rows, -jnp.inf), bag, bags)
+    tie = counted[:, None] & (rows == best[bag])
+    first = jax.ops.segment_min(jnp.where(tie, jnp.arange(count)[:, None], count), bag, bags)
+    return jnp.clip(first, 0, max(count - 1, 0))
+
+
+@op("_rows_of_maxima(Tensor weight, Tensor indices, Tensor offsets, bool include_last_offset, int padding_idx)"
+    " -> Tensor", variants="", vjp={}, aten=False)  # fmt: skip
+def rows_of_maxima(weight, indices, offsets, include_last_offset, padding_idx):
+    """For each bag and column the row of ``weight`` that has the maximum; 0 of a bag without elements."""
+    bags = offsets.shape[0] - include_last_offset
+    if not indices.shape[0]:
+        return jnp.zeros((bags, weight.shape[1]), indices.dtype)
+    bag = jnp.searchsorted(offsets[:bags], jnp.arange(indices.shape[0]), side="right") - 1
+    counted = indices != padding_idx if padding_idx >= 0 else jnp.ones(indices.shape, bool)
+    total = jax.ops.segment_sum(counted.astype(np.int32), bag, bags)[:, None]
+    return jnp.where(total == 0, 0, indices[_first_largest(weight[indices], bag, counted, bags)])
 
 
 def _check_types(weight, indices, offsets, per_sample_weights):

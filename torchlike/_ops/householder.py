@@ -24,6 +24,7 @@ def _reflected(a, tau, other, adjoined):
     node="LinalgHouseholderProductBackward",
     saved="input result! tau",
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def householder_product(input, tau):
     """The first columns of a product of Householder reflections, from their vectors and scales.
@@ -87,6 +88,7 @@ def _demand_reflections(input, tau, other, left):
     variants="function method out",
     saved="self input2 input3 left transpose result!",
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def ormqr(self, input2, input3, left, transpose):
     """The product of the orthogonal matrix of a QR factorization and a matrix.

@@ -109,6 +109,7 @@ def _undefined(name):
     check=_singular("ldl_factor"),
     vjp={"self": _undefined("linalg_ldl_factor_ex")},
     saved="",
+    columns=(0,),
 )
 def ldl_factor(self, hermitian):
     """(LD, pivots): both factors of ``A = L @ D @ L.mT`` in one matrix, and the exchanges; only a triangle is read.
@@ -131,6 +132,7 @@ def ldl_factor(self, hermitian):
     check=_singular("ldl_factor_ex"),
     vjp={"self": _undefined("linalg_ldl_factor_ex")},
     saved="",
+    columns=(0,),
 )
 def ldl_factor_ex(self, hermitian, check_errors):
     """(LD, pivots, info): info is 0, or the place of the first zero block of D."""
@@ -178,6 +180,7 @@ def _solve_one(factors, pivots, b, hermitian):
     variants="out",
     vjp={"LD, B": _undefined("linalg_ldl_solve")},
     saved="",
+    columns=(0,),
 )
 def ldl_solve(LD, pivots, B, hermitian):
     """The X with ``A @ X = B`` from the factors of A that ``torch.linalg.ldl_factor`` gives.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops._axes import is_floating
 from torchlike._ops._cholesky import cholesky_factor, cholesky_jvp, cholesky_vjp, lower
@@ -65,6 +66,7 @@ def _singular_inverse(name):
     vjp={"A": _inverse_vjp},
     saved={"inverse": "result"},
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def linalg_inv(A):
     """The inverse of square matrices. Raises LinAlgError if one is singular.
@@ -80,7 +82,8 @@ def linalg_inv(A):
 
 @op("inverse(Tensor self) -> Tensor", node="LinalgInvExBackward", check=_singular_inverse("linalg.inv"),
     variants="function method out", vjp={"self": _inverse_vjp}, saved={"inverse": "result"},
-    autocast={"cpu": "fp32"})  # fmt: skip
+    autocast={"cpu": "fp32"},
+    columns=(0,))  # fmt: skip
 def inverse(self):
     """The inverse of square matrices; another name of ``torch.linalg.inv``."""
     square("linalg.inv", self)
@@ -90,7 +93,8 @@ def inverse(self):
 @op("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
     aten={"out": "inverse"}, variants="out",
     nondiff=(1,), vjp={"A": lambda grads, inverse: _inverse_vjp(grads[0], inverse)},
-    autocast={"cpu": "fp32"})  # fmt: skip
+    autocast={"cpu": "fp32"},
+    columns=(0,))  # fmt: skip
 def linalg_inv_ex(A, check_errors):
     """(inverse, info): info is 0, or the place of the first zero pivot of a singular matrix; raises "
     "nothing."""
@@ -222,6 +226,8 @@ def _singular_system(A, B, left):
     check=_singular_system,
     vjp={"A, B": _solve_vjp},
     autocast={"cpu": "fp32"},
+    columns=(0,),
+    layout=result_layouts.solved,
 )
 def linalg_solve(A, B, left):
     """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``); batches are broadcast.
@@ -240,6 +246,8 @@ def linalg_solve(A, B, left):
     variants="out",
     nondiff=(1,),
     vjp={"A, B": lambda grads, A, B_aval, result, left: _solve_vjp(grads[0], A, B_aval, result, left)},
+    columns=(0,),
+    layout=result_layouts.solved,
 )
 def linalg_solve_ex(A, B, left, check_errors):
     """(result, info): as ``torch.linalg.solve``; info is not 0 where A is singular; raises nothing for "
@@ -259,6 +267,7 @@ def _triangular(a, b, left, upper, unit, trans=False):
     "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
     variants="out",
     saved="left result! self unitriangular upper ~B",
+    columns=(0,),
 )
 def solve_triangular(self, B, upper, left, unitriangular):
     """The X with ``A @ X = B`` (``X @ A = B`` with ``left=False``) for triangular A.
@@ -280,7 +289,8 @@ def solve_triangular(self, B, upper, left, unitriangular):
 
 @op("triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"
     " -> (Tensor solution, Tensor cloned_coefficient)", aten={"out": "X X M"}, variants="function method out",
-    saved="A! self! solution! transpose unitriangular upper", autocast={"cpu": "fp32"})  # fmt: skip
+    saved="A! self! solution! transpose unitriangular upper", autocast={"cpu": "fp32"},
+    columns=(0, 1))  # fmt: skip
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """(solution, coefficient) of ``A @ X = b`` for triangular A; ``torch.linalg.solve_triangular`` is the "
     "newer form."""
@@ -348,6 +358,7 @@ def _not_positive(name):
     jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
     saved={"L": "result", "upper": "upper"},
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def linalg_cholesky(self, upper):
     """The lower triangular L with ``L @ L.mH = A`` of Hermitian positive-definite matrices (``upper``: L.mH).
@@ -370,6 +381,7 @@ def linalg_cholesky(self, upper):
     vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
     jvp={"self": lambda dot, result, upper: cholesky_jvp(dot, result, upper)},
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def cholesky(self, upper):
     """The Cholesky factor; the older name of ``torch.linalg.cholesky``."""
@@ -385,6 +397,7 @@ def cholesky(self, upper):
     vjp={"self": lambda grads, L, upper: cholesky_vjp(grads[0], L, upper)},
     jvp={"self": lambda dot, L, upper: cholesky_jvp(dot, L, upper)},
     autocast={"cpu": "fp32"},
+    columns=(0,),
 )
 def linalg_cholesky_ex(self, upper, check_errors):
     """(L, info): info is 0, or the order of the first leading minor that is not positive; raises nothing "
@@ -409,7 +422,8 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
-    saved="input2 result! self upper", autocast={"cpu": "fp32"})  # fmt: skip
+    saved="input2 result! self upper", autocast={"cpu": "fp32"},
+    columns=(0,))  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
 
@@ -436,7 +450,8 @@ def _by_factor(factor, b, upper):
 
 
 @op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out",
-    saved="result! self! upper", autocast={"cpu": "fp32"})  # fmt: skip
+    saved="result! self! upper", autocast={"cpu": "fp32"},
+    columns=(0,))  # fmt: skip
 def cholesky_inverse(self, upper):
     """The inverse of the matrix whose Cholesky factor is given.
 
@@ -483,6 +498,8 @@ def _class_of_power(n):
     check=_singular_power,
     saved="",
     autocast=_class_of_power,
+    columns=(0,),
+    layout=result_layouts.inverted,
 )
 def linalg_matrix_power(self, n):
     """The ``n``-th power of square matrices; of the inverse if ``n`` is negative.
@@ -496,7 +513,8 @@ def linalg_matrix_power(self, n):
 
 
 @op("matrix_power(Tensor self, int n) -> Tensor", variants="function method out", node="MmBackward",
-    check=_singular_power, autocast=_class_of_power)  # fmt: skip
+    check=_singular_power, autocast=_class_of_power,
+    columns=(0,), layout=result_layouts.inverted)  # fmt: skip
 def matrix_power(self, n):
     """The ``n``-th power of square matrices; another name of ``torch.linalg.matrix_power``."""
     return _power("linalg.matrix_power", self, n)

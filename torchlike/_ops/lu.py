@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._decl.op import op
 from torchlike._ops._square import diagonal, first_zero, matrices, system, transpose
 
@@ -27,6 +28,7 @@ def _must_pivot(name, pivot):
     variants="out",
     nondiff=(1,),
     saved="LU! pivots! pivot ~A",
+    columns=(0,),
 )
 def lu_factor(A, pivot):
     """(LU, pivots): both triangular factors in one matrix, and the row exchanges, counted from 1.
@@ -46,6 +48,7 @@ def lu_factor(A, pivot):
     variants="out",
     nondiff=(1, 2),
     saved="LU! pivots! pivot ~A",
+    columns=(0,),
 )
 def lu_factor_ex(A, pivot, check_errors):
     """(LU, pivots, info): info is 0, or the place of the first zero pivot."""
@@ -105,6 +108,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     variants="out",
     saved="LU! adjoint left pivots! result! ~B",
     edges=lambda: (0, 2),
+    columns=(0,),
+    layout=result_layouts.solved,
 )
 def lu_solve(LU, pivots, B, left, adjoint):
     """The X with ``A @ X = B`` from the factors of A that ``torch.linalg.lu_factor`` gives.

@@ -7,6 +7,7 @@ from functools import partial
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -497,6 +498,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     dtype="promote",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},
+    layout=result_layouts.like_first,
 )
 def addr(self, vec1, vec2, beta, alpha):
     """``beta * self + alpha * outer(vec1, vec2)``; ``self`` is broadcast to [n, m].
@@ -562,7 +564,7 @@ _linear_weight.turn = lambda bias_aval: bias_aval is not None  # after that of t
 @op("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", variants="", node=_last_step_of_linear,
     vjp={"weight": _linear_weight, "input": _linear_input, "bias": _linear_bias}, jvp="kernel",
     autocast="lower_precision_fp", saved=_saved_by_linear,
-    edges=lambda input, weight, bias: (0, 1) if bias is None else (2, 0, 1))  # fmt: skip
+    edges=lambda input, weight, bias: (0, 1) if bias is None else (2, 0, 1), rows="input")  # fmt: skip
 def linear(input, weight, bias):
     """``input @ weight.T + bias`` over the last dimension: [..., k], [m, k], [m] to [..., m]."""
     if input.ndim == 0 or weight.ndim not in (1, 2):

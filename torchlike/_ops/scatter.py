@@ -497,7 +497,7 @@ def _put_source(grad, index, source_aval):
 
 
 @op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    variants="function method inplace", check=_check_put, vjp={
+    layout=result_layouts.like_first, variants="function method inplace", check=_check_put, vjp={
         "self": lambda grad, index, accumulate: grad if accumulate
         else _blank(grad.reshape(-1), 0, index.reshape(-1)).reshape(grad.shape),
         "source": _put_source,

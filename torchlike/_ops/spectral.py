@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from torchlike._base import result_layouts
 from torchlike._base.dtypes import from_np
 from torchlike._decl import rules
 from torchlike._decl.op import op
@@ -53,6 +54,7 @@ def _full_qr_jvp(values, dots):
     variants="out",
     saved="Q! R! mode ~A",
     autocast={"cpu": "fp32"},
+    columns=(0, 1),
 )
 def linalg_qr(A, mode):
     """(Q, R): orthonormal columns and an upper triangular matrix with ``A = Q @ R``.
@@ -78,7 +80,8 @@ def linalg_qr(A, mode):
 @op("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", aten={"out": "Q"}, node="LinalgQrBackward",
     variants="function method out",
     saved={"Q!": "Q", "R!": "R", "mode": lambda some: "reduced" if some else "complete", "~self": "self"},
-    autocast={"cpu": "fp32"})  # fmt: skip
+    autocast={"cpu": "fp32"},
+    columns=(0, 1))  # fmt: skip
 def qr(self, some):
     """(Q, R); the older form of ``torch.linalg.qr`` (``some=False``: Q is square)."""
     matrices("linalg.qr", self)
@@ -87,7 +90,8 @@ def qr(self, some):
 
 @op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="", aten={"out": "a"},
     autocast={"cpu": "fp32"},
-    vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))})  # fmt: skip
+    vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))},
+    columns=(0,))  # fmt: skip
 def geqrf(self):
     """(a, tau): the QR factorization as Householder reflections.
 
@@ -185,6 +189,7 @@ def _embedded(d):
         **{n: n for n in ("S", "U", "Vh", "full_matrices")},
     },
     autocast={"cpu": "fp32"},
+    columns=(0, 2),
 )
 def linalg_svd(A, full_matrices, driver):
     """(U, S, Vh) with ``A = U @ diag(S) @ Vh``: the singular values in descending order, and their vectors.
@@ -269,6 +274,7 @@ def _eigh_vjp(grads, values, vectors):
     variants="out",
     vjp={"A": lambda grads, eigenvalues, eigenvectors: _eigh_vjp(grads, eigenvalues, eigenvectors)},
     autocast={"cpu": "fp32"},
+    columns=(1,),
 )
 def linalg_eigh(A, UPLO):
     """(eigenvalues, eigenvectors) of Hermitian matrices, in ascending order; only one triangle is read.
@@ -331,6 +337,7 @@ def _eig_vjp(grads, values, vectors):
     check=_eig_finite,
     vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)},
     autocast={"cpu": "fp32"},
+    columns=(1,),
 )
 def linalg_eig(self):
     """(eigenvalues, eigenvectors) of square matrices, both complex, in no particular order. Only on the CPU.
@@ -467,6 +474,8 @@ def _lstsq_vjp(grads, self, b, solution):
     nondiff=(2, 3),
     vjp={"self, b": lambda grads, self, b, solution: _lstsq_vjp(grads, self, b, solution)},
     autocast={"cpu": "fp32"},
+    columns=(0,),
+    layout=result_layouts.least_squares,
 )
 def lstsq(self, b, rcond):
     """The least-squares solution of least norm, squared residuals, ranks and singular values."""

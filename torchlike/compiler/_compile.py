@@ -1,10 +1,11 @@
 """``torch.compile``: functions and modules that run as one XLA program for each kind of arguments."""
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torchlike.compiler._backends import check
+from torchlike.compiler._backends import check, function_of
 from torchlike.compiler._bucket import bucketed
 from torchlike.compiler._function import Compiled
 from torchlike.compiler._module import OptimizedModule
@@ -42,12 +43,16 @@ def compile(
         recompile_limit: the number of programs, ``torch._dynamo.config.recompile_limit`` (8) by default.
         options: {"bucket": ...} pads arguments to a few sizes, for functions that treat rows independently (see the
             page on compilation); PyTorch's own options are accepted and change nothing.
-        dynamic, backend, mode, name, isolate_recompiles: accepted; XLA is the compiler, for static shapes.
+        backend: a function of a torch.fx GraphModule and example inputs, that returns a function of these inputs: it
+            is given the graph of calls for each kind of arguments, and what it returns is called. Or the name of one
+            that was registered. PyTorch's own names are accepted; XLA is the compiler.
+        dynamic, mode, name, isolate_recompiles: accepted; shapes are static.
         disable: give back ``model`` itself.
 
     Raises:
         RuntimeError: a mode or option that does not exist, or both a mode and options; InvalidBackend is one too.
-        NotImplementedError: a function as backend, or ``shapes_spec``.
+        NotImplementedError: ``shapes_spec``.
+        BackendCompilerFailed (a RuntimeError): from a call, if the function that is the backend fails.
         Unsupported (a RuntimeError): from a call, with ``fullgraph``. FailOnRecompileLimitHit: the same, from a call
             that would need one program too many.
 
@@ -83,7 +88,10 @@ def compile(
             "torch.compile(shapes_spec=...): programs have static shapes; options={'bucket': ...} makes few of them"
         )
     check(backend, mode, options)
-    return _compiled(model, _Wrapper(fullgraph, recompile_limit, (options or {}).get("bucket")))
+    function = function_of(backend)
+    given = {} if function is None else {k: v for k, v in (("mode", mode), ("options", options)) if v is not None}
+    bucket = None if function is not None else (options or {}).get("bucket")
+    return _compiled(model, _Wrapper(fullgraph, recompile_limit, bucket, function, given))
 
 
 class _Wrapper(NamedTuple):
@@ -92,8 +100,13 @@ class _Wrapper(NamedTuple):
     fullgraph: bool
     limit: int | None
     bucket: Any
+    backend: Callable | None
+    given: dict[str, Any]
 
     def __call__(self, function: Callable) -> Any:
+        if self.backend is not None:
+            graphs = importlib.import_module("torchlike._dynamo._graphs")  # torch.fx takes time to import
+            return graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
         compiled = Compiled(function, self.fullgraph, self.limit)
         return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
 

@@ -149,7 +149,7 @@ def _refused(name: str, instead: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{name} is not supported by torchlike; {instead}")
 
-    refuse.__name__ = name.rpartition(".")[2]
+    refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     refuse.__doc__ = f"Not supported: raises NotImplementedError. Instead: {instead}."
     return refuse
 
@@ -158,8 +158,6 @@ _DISK = "programs are compiled again in each process, from kernels that are kept
 wrap_numpy = _refused("torch.compiler.wrap_numpy", "write the function with tensors")
 load_cache_artifacts = _refused("torch.compiler.load_cache_artifacts", _DISK)
 load_compiled_function = _refused("torch.compiler.load_compiled_function", _DISK)
-register_backend = _refused("torch._dynamo.register_backend", "XLA is the only backend")
-lookup_backend = _refused("torch._dynamo.lookup_backend", "XLA is the only backend, and takes no torch.fx graph")
 export = _refused("torch._dynamo.export", "use torch.fx.symbolic_trace or make_fx, or fullgraph=True")
 
 

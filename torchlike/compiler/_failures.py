@@ -24,7 +24,7 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 
 class BackendCompilerFailed(TorchDynamoException):
-    """Not raised by torchlike, which has one backend, XLA."""
+    """A function that was given as backend has raised, or returned what cannot be called."""
 
 
 class TorchRuntimeError(TorchDynamoException):

@@ -89,8 +89,10 @@ class Compiled(CompiledFunction):
             return True
         return Stance.name == "eager_on_recompile"
 
+    _overlapping = staticmethod(overlapping)
+
     def _guards(self, trace: Any, reads: Any, leaves: list) -> Any:
-        reason = overlapping(trace)
+        reason = self._overlapping(trace)
         if reason is not None:
             trace.record.rewind()
             raise NotRepeatable(reason)

@@ -43,6 +43,7 @@ class _Connection:
         self.lock = threading.Lock()
         self.world: World | None = None
         self.broken = ""  # why what hangs in the backend will never end
+        self.doubted = False  # whether somebody did not come in time
 
 
 connection = _Connection()
@@ -154,7 +155,9 @@ def _leave() -> None:
         put(f"torchlike/left/{world.rank}", b"")
         if world.serves:
             for rank in range(world.size):
-                client().blocking_key_value_get_bytes(f"torchlike/left/{rank}", 60_000)
+                client().blocking_key_value_get_bytes(
+                    f"torchlike/left/{rank}", 10_000 if connection.doubted else 60_000
+                )
     except Exception:  # somebody died, as others have said
         return
 
@@ -184,6 +187,7 @@ def get(key: str, timeout: float, late: str) -> bytes:
     try:
         head = client().blocking_key_value_get_bytes(key, max(1, round(timeout * 1000)))
     except Exception as error:
+        connection.doubted = True
         kind = DistBackendError if "DEADLINE_EXCEEDED" in str(error) else DistNetworkError
         raise kind(f"{late} within {timeout:g} seconds ({_first_line(error)})") from error
     count = int.from_bytes(head[:4], "little")
@@ -210,6 +214,7 @@ def wait_for_all(key: str, ranks: Sequence[int], timeout: float, what: str) -> N
     try:
         client().wait_at_barrier(key, max(1, round(timeout * 1000)), list(ranks))
     except Exception as error:
+        connection.doubted = True
         found = _LATE.search(str(error))
         late = [int(line) for line in found[1].split() if line.isdigit()] if found else []
         raise DistBackendError(f"{what}: {_missing(late)} within {timeout:g} seconds ({_first_line(error)})") from error

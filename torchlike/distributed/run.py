@@ -10,15 +10,18 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import jax
 
 from torchlike.distributed import _rendezvous, _runtime
+from torchlike.distributed.elastic.multiprocessing.errors import _record
 
 __all__ = ["get_args_parser", "main", "parse_args", "run"]
 
@@ -41,6 +44,19 @@ def get_args_parser() -> argparse.ArgumentParser:
     both("--rdzv-endpoint", default="", help="HOST[:PORT] of machine 0")
     both("--rdzv-id", default="", help="a name for the run")
     both("--rdzv-conf", default="", help="without effect")
+    both("--log-dir", default="", help="a folder for what processes write, with --redirects")
+    both(
+        "-r",
+        "--redirects",
+        default="0",
+        help="what goes to files: 1 stdout, 2 stderr, 3 both; or RANK:WHAT,...",
+    )
+    both("--local-ranks-filter", default="", help="the local ranks whose output is shown, as 0,1; by default all")
+    both("--local-addr", default="", help="without effect")
+    both("--start-method", choices=("spawn", "fork", "forkserver"), default="spawn", help="without effect")
+    both("--event-log-handler", default="null", help="without effect")
+    both("--shutdown-timeout", type=float, default=_GRACE, help="seconds that processes have to end")
+    both("--virtual-local-rank", action="store_true", help="LOCAL_RANK is 0 in all processes")
     both("--role", default="default", help="a name for the processes")
     parser.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
     both("--no-python", action="store_true", help="SCRIPT is a program, which is run as it is")
@@ -54,6 +70,9 @@ def _both(parser: argparse.ArgumentParser) -> Any:
 
     def add(*names: str, **options: Any) -> None:
         spellings = [name[:2] + name[2:].replace("-", "_") for name in names]
+        told = os.environ.get("PET_" + next(n for n in names if n[:2] == "--")[2:].replace("-", "_").upper())
+        if told is not None:  # as torchrun, by which the options may be variables
+            options["default"] = told == "1" if options.get("action") == "store_true" else told
         parser.add_argument(*dict.fromkeys([*names, *spellings]), **options)
 
     return add
@@ -63,6 +82,7 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
     """The options of a command line; leaves by SystemExit on any misuse."""
     parser = get_args_parser()
     options = parser.parse_args(args)
+    _demand_outputs(options, parser)
     low, _, high = options.nnodes.partition(":")
     if not low.isdigit() or int(low) < 1 or high not in ("", low):
         parser.error(f"--nnodes {options.nnodes}: expected a number; the number of machines does not change in a run")
@@ -78,6 +98,21 @@ def parse_args(args: Sequence[str] | None) -> argparse.Namespace:
     if options.nnodes > 1 and options.max_restarts:
         parser.error("--max-restarts is supported on one machine: machines do not tell each other to start anew")
     return options
+
+
+def _demand_outputs(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Read what goes where: ``redirects`` is then {local rank: 0 to 3}, whose default is under None."""
+    try:
+        pairs = [part.split(":") for part in options.redirects.split(",")]
+        wanted = {None if len(pair) == 1 else int(pair[0]): int(pair[-1]) for pair in pairs}
+        shown = {int(rank) for rank in options.local_ranks_filter.split(",") if rank}
+    except ValueError:
+        parser.error(f"--redirects {options.redirects}, --local-ranks-filter {options.local_ranks_filter}: see --help")
+    if not set(wanted.values()) <= {0, 1, 2, 3}:
+        parser.error(f"--redirects {options.redirects}: expected 0, 1, 2 or 3, or RANK:NUMBER,...")
+    if any(wanted.values()) and not options.log_dir:
+        parser.error("--redirects needs --log-dir")
+    options.redirects, options.local_ranks_filter = wanted, shown
 
 
 def _count(text: str, parser: argparse.ArgumentParser) -> int:
@@ -123,17 +158,39 @@ def _attempt(options: argparse.Namespace, name: str, attempt: int) -> str | None
     }  # fmt: skip
     if options.nproc_per_node > 1:
         shared["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+        # how many threads XLA computes with: else each process would take all cores
+        threads = max(1, len(os.sched_getaffinity(0)) // options.nproc_per_node)
+        shared["NPROC"] = os.environ.get("NPROC", str(threads))
     processes: list[subprocess.Popen] = []
     try:
-        with _ending(processes):
+        with tempfile.TemporaryDirectory() as errors, _ending(processes, options.shutdown_timeout):
             for i in range(options.nproc_per_node):
                 rank = str(options.node_rank * options.nproc_per_node + i)
-                own = {"RANK": rank, "LOCAL_RANK": str(i), "ROLE_RANK": rank}
-                processes.append(subprocess.Popen(_command(options), env={**os.environ, **shared, **own}))
-            return _watched(processes, options)
+                local = "0" if options.virtual_local_rank else str(i)
+                own = {"RANK": rank, "LOCAL_RANK": local, "ROLE_RANK": rank, _record.FILE: f"{errors}/{i}"}
+                with _outputs(options, name, attempt, i) as files:
+                    processes.append(subprocess.Popen(_command(options), env={**os.environ, **shared, **own}, **files))
+            return _watched(processes, options, Path(errors))
     finally:
         if service is not None:
             service.shutdown()
+
+
+@contextlib.contextmanager
+def _outputs(options: argparse.Namespace, name: str, attempt: int, local: int) -> Iterator[dict[str, Any]]:
+    """Where a process writes to, as options of ``Popen``: files LOG_DIR/RUN/ATTEMPT/RANK/stdout.log, or nowhere."""
+    bits = options.redirects.get(local, options.redirects.get(None, 0))
+    hidden = bool(options.local_ranks_filter) and local not in options.local_ranks_filter
+    with contextlib.ExitStack() as stack:
+        found: dict[str, Any] = {}
+        for bit, stream in ((1, "stdout"), (2, "stderr")):
+            if bits & bit:
+                folder = Path(options.log_dir, name, f"attempt_{attempt}", str(local))
+                folder.mkdir(parents=True, exist_ok=True)
+                found[stream] = stack.enter_context((folder / f"{stream}.log").open("wb"))
+            elif hidden:
+                found[stream] = subprocess.DEVNULL
+        yield found
 
 
 def _command(options: argparse.Namespace) -> list[str]:
@@ -144,22 +201,24 @@ def _command(options: argparse.Namespace) -> list[str]:
     return [*ours, *module, options.training_script, *options.training_script_args]
 
 
-def _watched(processes: list[subprocess.Popen], options: argparse.Namespace) -> str | None:
-    """Wait until all have ended well, or one has not."""
+def _watched(processes: list[subprocess.Popen], options: argparse.Namespace, errors: Path) -> str | None:
+    """Wait until all have ended well, or one has not. ``errors``: a folder with what processes say of theirs."""
     while True:
         codes = [process.poll() for process in processes]
         for i, code in enumerate(codes):
             if code:
                 rank = options.node_rank * options.nproc_per_node + i
                 how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-                return f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}"
+                said = _record.message_of(errors / str(i))
+                why = f": {said}" if said else ""
+                return f"{options.training_script} FAILED: rank {rank} (process {processes[i].pid}) ended {how}{why}"
         if None not in codes:
             return None
         time.sleep(options.monitor_interval)
 
 
 @contextlib.contextmanager
-def _ending(processes: list[subprocess.Popen]) -> Iterator[None]:
+def _ending(processes: list[subprocess.Popen], seconds: float) -> Iterator[None]:
     """Whatever happens, also a signal to the launcher, no process is left."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -172,7 +231,7 @@ def _ending(processes: list[subprocess.Popen]) -> Iterator[None]:
         for process in processes:
             if process.poll() is None:
                 process.terminate()
-        end = time.monotonic() + _GRACE
+        end = time.monotonic() + seconds
         for process in processes:
             try:
                 process.wait(max(0.0, end - time.monotonic()))

@@ -84,7 +84,7 @@ def _rows(rows: Callable, outs: list[Tensor], chunk_size: int | None, inputs: li
     parts = []
     for start, stop in _chunks(count, chunk_size):
         basis = _basis(outs, start, stop)
-        if chunk_size == 1:
+        if stop == start + 1:  # nothing to map: of a scalar function this is its gradient
             parts.append([g.unsqueeze(0) for g in rows([b.squeeze(0) for b in basis])])
         else:
             parts.append(vmap(rows)(basis))

@@ -84,6 +84,8 @@ def _name_here(func: Any, name: str) -> str:
     module = public_module(func.__module__)
     if module.startswith("torch._functions"):
         module = "torch"
+    if module == "torch._C._switches":
+        module = "torch._C"
     family = module.rpartition(".")[2]
     if module in ("torch.linalg", "torch.fft", "torch.special"):
         short = name if name.startswith(f"{family}_") else f"{family}_{name}"

@@ -57,6 +57,7 @@ def install_as_torch() -> None:
     _alias_all()
     for name, module in list(sys.modules.items()):
         if module is not None and _is_or_under(name, _OURS):
+            unbuilt.open_up(module, name)
             renaming.rename(module, name)
     ours.__dict__[_ALIAS] = ours  # torch.torch, as some programs write
     _set_version(TorchVersion(STANDS_FOR), STANDS_FOR)
@@ -136,6 +137,7 @@ class _AliasFinder(MetaPathFinder):
                 return None
             message = f"{_OURS} does not have the module {fullname} yet"
             raise ModuleNotFoundError(message, name=fullname) from None
+        sys.modules.pop(fullname, None)  # put there while it was loaded: the import system would run it once more
         origin = getattr(module, "__file__", None)
         package = hasattr(module, "__path__")
         return ModuleSpec(fullname, _AliasLoader(module), origin=origin, is_package=package)
@@ -154,6 +156,7 @@ class _AliasFinder(MetaPathFinder):
             execute(module)
             if ALIAS.installed:
                 _alias(name, module)
+                unbuilt.open_up(module, name)
                 renaming.rename(module, name)
 
         loader.exec_module = exec_module

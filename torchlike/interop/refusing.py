@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from torchlike._base.home import OURS, THEIRS
-from torchlike.interop.their_names import is_theirs
+from torchlike._base.home import ALIAS, OURS, THEIRS
+from torchlike.interop.their_names import is_theirs, their_modules
 
 # what test runners ask any module for
 PROBES = frozenset((
@@ -32,6 +33,8 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name.startswith("__") or name in PROBES or is_theirs(public, name) is False:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+        if ALIAS.installed and f"{public}.{name}" in their_modules() and hasattr(sys.modules[module], "__path__"):
+            return importlib.import_module(f"{module}.{name}")
         made = refused_class(public, name, why)
         setattr(sys.modules[module], name, made)
         return made
@@ -39,11 +42,31 @@ def refusing(module: str, why: str) -> Callable[[str], Any]:
     return __getattr__
 
 
+class _Refused(type):
+    """The classes that refuse: so do their attributes, and whoever takes one for a constant and asks what it says."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+        made = refused_class(f"{cls.__module__}.{cls.__qualname__}", name, cls.why)
+        setattr(cls, name, made)
+        return made
+
+    def __bool__(cls) -> bool:
+        return not cls.__name__.isupper() or cls._ask()
+
+    def __iter__(cls) -> Any:
+        cls._ask()
+
+    def _ask(cls) -> NoReturn:
+        raise NotImplementedError(f"{cls.__module__}.{cls.__qualname__}: {cls.why}")
+
+
 def refused_class(module: str, name: str, why: str) -> type:
-    """A class ``module.name`` that cannot be made an object of."""
+    """A class ``module.name`` that cannot be made an object of; what is called an error can be caught."""
 
     def __new__(cls: type, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{module}.{name}: {why}")
 
-    body = {"__new__": __new__, "__module__": module, "__doc__": f"NotImplementedError when called: {why}."}
-    return type(name, (), body)
+    body = {"__new__": __new__, "__module__": module, "why": why, "__doc__": f"NotImplementedError when called: {why}."}
+    return _Refused(name, (Exception,) if name.endswith(("Error", "Exception", "Warning")) else (), body)

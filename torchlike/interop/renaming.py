@@ -8,23 +8,44 @@ from typing import Any
 
 from torchlike._base.home import OURS, THEIRS
 
-SHARED = {"_C", "_utils", "_tensor", "_jit_internal"}
+SHARED = {"_C", "_utils", "_tensor", "_jit_internal", "_pytree"}
 """Private modules of this package that PyTorch has under the same name."""
 
 MOVED = {
     (f"{OURS}.{module}", name): f"{OURS}{place and '.' + place}"
     for module, name, place in (
+        ("_C._linalg", "*", "_C._linalg"),
         ("_base.dtypes", "*", ""),
         ("_base.device", "device", ""),
         ("_base.state", "*", "autograd.grad_mode"),
+        ("_base.state", "is_grad_enabled", ""),
+        ("_base.state", "is_inference_mode_enabled", ""),
+        ("_base.state", "is_multithreading_enabled", "autograd"),
         ("_core.autocast.context", "autocast", "amp.autocast_mode"),
-        ("_core.autograd.hooks", "RemovableHandle", "utils.hooks"),
+        ("_core.autocast.custom", "*", "amp.autocast_mode"),
+        ("_core.autocast.settings", "is_autocast_available", "amp.autocast_mode"),
+        ("_core.autograd.anomaly", "*", "autograd.anomaly_mode"),
+        ("_core.autograd.anomaly", "is_anomaly_check_nan_enabled", ""),
+        ("_core.autograd.anomaly", "is_anomaly_enabled", ""),
+        ("_core.autograd.backward", "*", "autograd"),
+        ("_core.autograd.hooks", "*", "utils.hooks"),
+        ("_core.autograd.view_tracking", "is_view_replay_enabled", "autograd"),
         ("_core.autograd.saved_tensors", "SavedTensor", "_C._autograd"),
         ("_core.tensor.size", "Size", ""),
         ("_core.tensor.tensor", "Tensor", ""),
         ("_core.tensor.tensor", "_get_layout", "serialization"),
         ("_core.tensor.untyped_storage", "*", "storage"),
+        ("_functions.functional_call", "functional_call", "func"),
         ("_functions.generator", "Generator", "_C"),
+        ("_functions.generator", "fork_rng", "random"),
+        ("_library.custom_ops", "*", "library"),
+        ("_library.fake_impl", "*", "library"),
+        ("_library.functions", "*", "library"),
+        ("_library.infer_schema", "*", "library"),
+        ("_library.library", "*", "library"),
+        ("_library.opcheck", "*", "library"),
+        ("_library.operator", "*", "library"),
+        ("_ops._square", "_LinAlgError", "_C"),
         ("distributions._transform", "*", "distributions.transforms"),
         ("nn.modules.attention", "MultiheadAttention", "nn.modules.activation"),
         ("nn.modules.pixelshuffle", "ChannelShuffle", "nn.modules.channelshuffle"),
@@ -33,6 +54,8 @@ MOVED = {
         ("optim._lr_cycle", "*", "optim.lr_scheduler"),
         ("optim._adafactor", "*", "optim"),
         ("optim._muon", "*", "optim"),
+        ("utils._checkpoint_reentrant", "*", "utils.checkpoint"),
+        ("utils._checkpoint_selective", "*", "utils.checkpoint"),
     )
 }
 """(module, name) of what stands elsewhere in PyTorch, and the module there, written as if it were ours."""
@@ -62,6 +85,8 @@ def rename(module: ModuleType, home: str) -> None:
     for value in list(vars(module).values()):
         show(value, home)
     _set(module, "__name__", theirs(home))
+    if module.__spec__ is not None:  # by which a module is shown
+        _set(module.__spec__, "name", theirs(home))
 
 
 def show(value: Any, holder: str) -> None:

@@ -6,6 +6,10 @@ CHECKS = (
     "_check_value", "_check_with", "sym_constrain_range", "sym_constrain_range_for_size", "sym_float", "sym_fresh_size",
     "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
 )  # fmt: skip
+FORMERLY = (
+    "dsmm", "eig", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_vulkan_available",
+    "lstsq", "matrix_rank", "set_flush_denormal", "solve", "symeig", "to_dlpack",
+)  # fmt: skip
 STORAGES = (
     "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
     "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "Storage",

@@ -7,10 +7,28 @@ from pathlib import Path
 
 
 @functools.cache
+def _lines() -> list[str]:
+    return Path(__file__).with_suffix(".txt").read_text().splitlines()
+
+
+@functools.cache
 def their_names() -> dict[str, frozenset[str]]:
     """Names by module, and by class for the classes that many programs use; written by docs/make_names.py."""
-    lines = Path(__file__).with_suffix(".txt").read_text().splitlines()
-    return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
+    parts = (line.partition(":") for line in _lines())
+    return {place: frozenset(names.split()) for place, colon, names in parts if colon}
+
+
+@functools.cache
+def their_modules() -> frozenset[str]:
+    """The names of PyTorch's modules, private ones too."""
+    places = (line.partition(":")[0] for line in _lines())
+    return frozenset(place for place in places if not place.rpartition(".")[2][0].isupper())  # the others are classes
+
+
+@functools.cache
+def their_parents() -> frozenset[str]:
+    """The packages among :func:`their_modules`."""
+    return frozenset(place.rpartition(".")[0] for place in their_modules())
 
 
 def is_theirs(place: str, name: str) -> bool | None:

@@ -1,39 +1,48 @@
-"""Parts of PyTorch that programs import and few use: their names are classes that refuse to be called.
+"""Modules of PyTorch that programs import and few use: their names are classes that refuse to be called.
 
-While this package stands in for torch, ``from torch.distributed.fsdp import FullyShardedDataParallel`` works, nothing
-is an instance of that class, and calling it raises NotImplementedError with its name. The names are PyTorch's, from
-``their_names.txt``; private modules have every name that is asked for.
+While this package stands in for torch, ``from torch.package import PackageExporter`` works, nothing is an instance of
+that class, and calling it raises NotImplementedError with its name. Which modules PyTorch has, and which names the
+public ones have, says ``their_names.txt``; private modules have every name that is asked for.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from torchlike._base.home import OURS, THEIRS
 from torchlike.interop.refusing import refusing
-from torchlike.interop.their_names import their_names
+from torchlike.interop.their_names import their_modules, their_parents
 
-PLACES = tuple([
-    f"torch.distributed.{part}"
-    for part in ("_composable", "_shard", "_tensor", "algorithms", "checkpoint", "elastic", "fsdp", "optim",
-                 "pipelining", "tensor")
-])  # fmt: skip
-"""The modules that stand with everything below them, where there is no module of ours."""
+
+def stands(place: str) -> bool:
+    """Whether PyTorch has a module of this name, which then stands under the alias, built or not.
+
+    >>> from torchlike.interop.unbuilt import stands
+    >>> stands("torch.package"), stands("torch._six")
+    (True, False)
+    """
+    return place in their_modules()
+
+
+def open_up(module: ModuleType, name: str) -> None:
+    """Let a file of ours that is a package in PyTorch have parts: what the file holds, and the rest refuses."""
+    if not hasattr(module, "__path__") and THEIRS + name[len(OURS) :] in their_parents():
+        module.__path__ = []
 
 
 class Finder(MetaPathFinder, Loader):
-    """Finds the modules of ``PLACES`` below this package, after all other finders."""
+    """Finds PyTorch's modules that are not here, after all other finders."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         place = THEIRS + fullname[len(OURS) :] if fullname.startswith(f"{OURS}.") else ""
-        part = next((part for part in PLACES if place == part or place.startswith(f"{part}.")), None)
-        private = part is not None and any(p.startswith("_") for p in place.split("."))
-        if part is None or not (private or place in their_names() or place == part):
+        if not stands(place) or callable(_beside(fullname)):  # a function would be lost under the module
             return None
         return ModuleSpec(fullname, Finder(), is_package=True)  # each its own loader: the alias wraps it
 
@@ -43,7 +52,20 @@ class Finder(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         place = THEIRS + module.__name__[len(OURS) :]
         module.__doc__ = f"{place}: names alone; what they stand for is not in {OURS} yet."
-        module.__dict__["__getattr__"] = refusing(module.__name__, f"not in {OURS} yet")
+        refused = refusing(module.__name__, f"not in {OURS} yet")
+        whole = sys.modules[module.__name__.rpartition(".")[0]]
+
+        def __getattr__(name: str) -> Any:
+            shared = not getattr(whole, "__path__", True) and not name.startswith("_") and hasattr(whole, name)
+            return getattr(whole, name) if shared else refused(name)
+
+        module.__dict__["__getattr__"] = __getattr__
+
+
+def _beside(fullname: str) -> Any:
+    """What the parent of a module has under its name already."""
+    parent, _, name = fullname.rpartition(".")
+    return vars(sys.modules[parent]).get(name) if parent in sys.modules else None
 
 
 FINDER = Finder()

@@ -4,6 +4,7 @@ Dicts keep the order of their keys, and None is a leaf: two ways in which ``jax.
 """
 
 import dataclasses
+import functools
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -94,11 +95,14 @@ def is_namedtuple_instance(obj: object) -> bool:
 
 
 def _kind_of(x: object) -> tuple[type, _Kind] | None:
-    found = _KINDS.get(type(x))
+    cls = type(x)
+    found = _KINDS.get(cls)
     if found is not None:
-        return type(x), found
-    if isinstance(x, tuple) and type(x).__module__ == "torch.return_types":
-        return type(x), _RESULTS
+        return cls, found
+    if not issubclass(cls, tuple):
+        return None
+    if cls.__module__ == "torch.return_types":
+        return cls, _RESULTS
     return (NamedTuple, _NAMED) if is_namedtuple_instance(x) else None  # type: ignore[return-value]
 
 
@@ -120,7 +124,7 @@ class TreeSpec:
 
     children_specs = property(lambda self: list(self.children))
 
-    @property
+    @functools.cached_property
     def num_leaves(self) -> int:
         return 1 if self.is_leaf() else sum(c.num_leaves for c in self.children)
 
@@ -149,7 +153,8 @@ class TreeSpec:
         if self.is_leaf():
             return next(leaves)
         kind = _NAMED if self.type is NamedTuple else _KINDS.get(self.type, _RESULTS)
-        return kind.unflatten_fn([c._built(leaves) for c in self.children], self.context)
+        children = [next(leaves) if c.type is None else c._built(leaves) for c in self.children]
+        return kind.unflatten_fn(children, self.context)
 
     def flatten_up_to(self, tree: PyTree) -> list:
         """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them."""
@@ -217,7 +222,11 @@ def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | Non
         return _LEAF
     cls, kind = found
     children, context = kind.flatten_fn(tree)
-    return TreeSpec(cls, context, tuple(_flatten(c, leaves, is_leaf) for c in children))
+    before = len(leaves)
+    specs = tuple([_flatten(c, leaves, is_leaf) for c in children])
+    spec = object.__new__(TreeSpec)
+    spec.__dict__.update(type=cls, context=context, children=specs, num_leaves=len(leaves) - before)
+    return spec
 
 
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:

@@ -30,6 +30,7 @@ from torchlike._core.tensor.tensor import fresh, value_of, wrap
 from torchlike._decl.derive import Derived
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
+from torchlike._executor.spread import USED, as_before
 from torchlike._ops.arithmetic import add
 from torchlike._ops.shape import clone, copy
 
@@ -156,6 +157,7 @@ class _Task:
         "keep", "create", "accumulate", "record", "wanted", "captured", "awaited", "needed", "buffers", "ready",
         "id", "depth", "node", "callbacks", "ends", "__weakref__",
     )  # fmt: skip
+    _quick = True  # whether a node without hooks needs no more than its own ``apply``
 
     def __init__(
         self, roots: Sequence[Any], keep: bool, create: bool, accumulate: bool, captures: Sequence[Any],
@@ -219,8 +221,10 @@ class _Task:
 
     def run(self) -> None:
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed
-        plain = needed is None and not self.create and not anomaly.current.enabled  # the short way: values, no captures
-        pushed, release = len(ready), not self.keep
+        # the short way: values, no captures
+        plain = needed is None and not self.create and self._quick and not anomaly.current.enabled
+        pushed, release, wanted = len(ready), not self.keep, self.wanted
+        direct = not plain and not anomaly.current.enabled  # nodes that nobody watches need no more than ``apply``
         while ready:
             node = heappop(ready)[2]
             grads = buffers.pop(node, None)
@@ -242,6 +246,17 @@ class _Task:
                     results = self.after(node, results, grads)
             elif plain and node._ex is None and node._is_plain_sink():
                 self.accumulate_into(node.variable, grads[0])
+                continue
+            elif direct and node._ex is None and node._simple and node not in wanted:
+                self.node = node
+                results = self.apply(node, grads)
+                if release:
+                    node._release()
+                if node._ex is not None:
+                    results = self.after(node, results, grads)
+            elif direct and node._ex is None and node.__class__ is nodes.AccumulateGrad and not self.accumulate:
+                leaf = node.variable
+                self.captured[node, 0] = self.tensor(self.in_grad_dtype(leaf, grads[0]) if leaf._ex else grads[0])
                 continue
             else:
                 results = self.step(node, grads) or repeat(None)
@@ -404,6 +419,8 @@ class _Task:
             old = grad_of(leaf) if CAPTURES else leaf._grad
             if old is None:
                 plain = leaf._view is None and not self.create
+                if USED and plain:
+                    grad = as_before(leaf._storage.value, grad)
                 set_grad(leaf, fresh(grad) if plain else self.first_gradient(leaf, grad))
             elif self.create:
                 set_grad(leaf, call(add, (old, grad, None), ()))

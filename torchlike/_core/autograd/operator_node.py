@@ -108,10 +108,11 @@ class OpNode(SavesTensors):
 
     def tensors(self, made_by: Edge = None) -> list[Any]:
         """The saved values as tensors with history, for ``create_graph``."""
-        saved = self._kept
-        if saved is None:
+        saved, versions = self._kept, self._versions  # another thread may free them meanwhile
+        if saved is None or versions is None:
             raise RuntimeError(FREED)
-        return [self._kept_tensor(i, made_by) for i in range(len(saved))]
+        pairs = enumerate(zip(saved, versions))  # noqa: B905  (the keyword costs as much as a round)
+        return [t if version is None else self._kept_tensor(i, made_by) for i, (t, version) in pairs]
 
     def apply(self, grads: Grads) -> Grads:
         """Gradients of the inputs (values) from those of the outputs (values or None)."""

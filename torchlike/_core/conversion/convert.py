@@ -25,6 +25,7 @@ from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
 from torchlike._executor.sparse import SparseValue
+from torchlike._executor.spread import USED, layout_of
 from torchlike._ops.view import is_conj, is_neg
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def from_jax_array(array: jax.Array) -> Tensor:
         raise TypeError(f"expected jax.Array (got {type(array).__name__}); use torch.as_tensor for other data")
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(f"jax arrays of dtype {array.dtype} have no torch dtype")
+    if layout_of(array) is not None:
+        USED[:] = [True]
     return fresh(jax.lax.convert_element_type(array, array.dtype))
 
 
@@ -319,8 +322,8 @@ def install() -> None:
     Tensor._host, Tensor.__array__ = host, to_array
     DOORS.foreign = _of_jax  # type: ignore[method-assign]
     Tensor.__bool__, Tensor.__index__ = truth, index
-    Tensor.__float__ = lambda t: _python_number(t, float)
-    Tensor.__int__ = lambda t: _python_number(t, int)
+    Tensor.__float__ = lambda t: _python_number(t, float)  # type: ignore[arg-type]
+    Tensor.__int__ = lambda t: _python_number(t, int)  # type: ignore[arg-type]
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc
     Tensor.__format__ = formatted  # type: ignore[assignment]
     Tensor.__dlpack__ = lambda t, **kwargs: array_of(t).__dlpack__(**kwargs)

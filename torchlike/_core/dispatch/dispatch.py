@@ -38,7 +38,7 @@ def call(op: Kernel, inputs: Inputs, static: Static) -> Any:
     if state.active:
         return walk(Call(op, NEW, inputs, static))
     values = []
-    record = strided = False
+    record, strided = False, op.laid
     for t in inputs:
         kind = 1 if t.__class__ is Tensor else _get(t.__class__)
         if kind == 1:
@@ -93,12 +93,21 @@ def walk(call: Call) -> Any:
 
 def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> Any:
     """As ``call``, where the values of the results are known: they are recorded, not computed."""
-    values = [value_of(t) if _get(t.__class__) == 1 else t for t in inputs]
-    if state.grad and any(_get(t.__class__) == 1 and t._rg for t in inputs):
+    values = []
+    record = strided = False
+    for t in inputs:
+        if _get(t.__class__) == 1:
+            values.append(value_of(t))
+            record = record or t._rg
+            strided = strided or t._view is not None
+        else:
+            values.append(t)
+            strided = strided or (isinstance(t, Tensor) and t._view is not None)
+    if record and state.grad:
         out = _record(op, inputs, static, values, results)
     else:
         out = tuple(map(wrap, results)) if results.__class__ is tuple else wrap(results)
-    if op.layout is not None and any([isinstance(t, Tensor) and t._view is not None for t in inputs]):
+    if op.layout is not None and (op.laid or strided):
         layouts.follow(op, inputs, static, out)
     return out if op.returns is None else op.returns(out)
 

@@ -186,6 +186,7 @@ def _source(op: Op, form: str, strict: bool, env: dict[str, Any]) -> str:
 def _compiled(op: Op, form: str, strict: bool, env: dict[str, Any]) -> Callable[..., Any]:
     """The front as a function whose globals are ``env``."""
     source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
+    env.setdefault("__name__", __name__)  # captures know by it whose code this is
     exec(source, env)
     return env.pop("front")
 

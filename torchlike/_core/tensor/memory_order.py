@@ -28,7 +28,8 @@ def follow(op: Kernel, inputs: Inputs, static: Static, out: Any) -> None:
     for i, slot in enumerate(slots):  # a number where a tensor could be is an operand without dimensions
         if layouts[i] is None and slot.is_tensor and inputs[i] is not None:
             layouts[i] = _NUMBER
-    for t in out if out.__class__ is tuple else (out,):
+    outs = out if out.__class__ is tuple else (out,)
+    for t in [outs[i] for i in op.columns] if op.columns else outs:
         shape = t._storage.value.shape
         strides = rule(layouts, shape, static)
         if strides is not None and strides != contiguous_strides(shape):

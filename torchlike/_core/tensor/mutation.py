@@ -14,6 +14,7 @@ from torchlike._base.state import state
 from torchlike._core.tensor import views
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Version
 from torchlike._executor.pending import Array, Pending, traces_program
+from torchlike._executor.spread import USED, as_before
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -77,7 +78,7 @@ def store(storage: Storage, value: Any) -> None:
     """Let the storage hold ``value``; no version counts it."""
     if value.__class__ is not Array:
         demand_own(storage.value, value)
-    lend(storage, value)
+    lend(storage, as_before(storage.value, value) if USED else value)
 
 
 def lend(storage: Storage, value: Any) -> None:
@@ -96,10 +97,11 @@ def write(t: Tensor, value: Any) -> None:
     if value.__class__ is not Array:
         demand_own(storage.value, value)
     if view is None or not view.steps:
-        storage.value = value
+        storage.value = as_before(storage.value, value) if USED else value
         storage.epoch += 1
     else:
-        storage.value = views.write(storage.value, view, value)
+        whole = views.write(storage.value, view, value)
+        storage.value = as_before(storage.value, whole) if USED else whole
         storage.epoch += 1
         storage.keep(t, storage.epoch, value)
     if storage.stands and storage.inner is not None:

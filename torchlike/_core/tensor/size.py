@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, overload
 
 
 class Size(tuple):
@@ -39,6 +39,10 @@ class Size(tuple):
 
     __rmul__ = __mul__
 
+    @overload
+    def __getitem__(self, i: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, i: slice) -> Size: ...
     def __getitem__(self, i: Any) -> Any:
         got = tuple.__getitem__(self, i)
         return Size(got) if isinstance(i, slice) else got

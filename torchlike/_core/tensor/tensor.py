@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from torchlike._base.layout import Layout
     from torchlike._core.autograd.node import AccumulateGrad
     from torchlike._core.dispatch.view_calls import DiffView
+    from torchlike._core.tensor._methods import Methods  # what is installed while importing: docs/make_stubs.py
     from torchlike._core.typed import Edge
+else:
+    Methods = object
 
 
 class TensorBase:
@@ -67,7 +70,7 @@ class TensorBase:
         _ex: dict[str, Any] | None
 
 
-class Tensor(TensorBase):
+class Tensor(TensorBase, Methods):
     """An n-dimensional array with PyTorch's semantics, whose value is a ``jax.Array``.
 
     >>> import torchlike as torch
@@ -78,6 +81,7 @@ class Tensor(TensorBase):
     """
 
     __hash__ = object.__hash__
+    _carried: tuple[str, ...] = ()  # attributes with which programs take and give instances of the class
     _keeps_class = True  # whether the views of it that module hooks work on are of its class
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -329,6 +333,9 @@ class MemoryFormat:
         return self.name
 
 
+MemoryFormat.__name__ = MemoryFormat.__qualname__ = "memory_format"  # its public name, by which pickles find it
+
+
 strided = MemoryLayout("strided")
 sparse_coo = MemoryLayout("sparse_coo")
 sparse_csr = MemoryLayout("sparse_csr")
@@ -369,6 +376,19 @@ def alias(t: Tensor, cls: type = Tensor) -> Tensor:
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
     return new
+
+
+def carried(t: Tensor) -> tuple[Any, ...]:
+    """The class of a tensor and the attributes that go with it, where programs keep them; else ()."""
+    names = type(t)._carried
+    return (type(t), *[(name, t.__dict__.get(name)) for name in names]) if names else ()
+
+
+def carry(t: Tensor, what: tuple[Any, ...]) -> None:
+    """Give a new tensor what :func:`carried` said of another."""
+    if what:
+        t.__class__ = what[0]
+        t.__dict__.update(what[1:])
 
 
 # The properties of these names, for the library itself: nobody overrides them.

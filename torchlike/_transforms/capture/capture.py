@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection
-from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,16 +19,17 @@ from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
+from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.modes import Modes
 from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.sharing import Sharing
 from torchlike._transforms.capture.split import with_reads
-from torchlike._transforms.capture.structure import Passed, containers, flatten
+from torchlike._transforms.capture.structure import Passed, flatten
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -56,6 +56,7 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
             new._vc = new._storage
     new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
     new.__class__ = type(t)
+    carry(new, carried(t))
     return new
 
 
@@ -77,7 +78,14 @@ class Trace:
         n_early: how many outputs are not gradients.
     """
 
-    def __init__(self, function: Any, leaves: list[Any], tree: Any, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self,
+        function: Any,
+        leaves: list[Any],
+        tree: Any,
+        sharing: Sharing | None = None,
+        joints: tuple[int, ...] | None = None,
+    ) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
         self.sharing = sharing = Sharing() if sharing is None else sharing
         if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
@@ -88,6 +96,9 @@ class Trace:
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
         self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
+        listener = getattr(function, "listener", None)
+        if listener is not None:
+            listener.trace = self
         self.slots, self.index = [], {}
         self.seeds, self.sinks, self.metas, self.freed = [], [], [], False
         self.survivors: list = []
@@ -101,14 +112,15 @@ class Trace:
         def body() -> tuple[Any, ...]:
             self.record.begin()
             arguments = [self.stand_ins.get(i, x) for i, x in enumerate(leaves)]
-            given = jax.tree.unflatten(tree, arguments)
-            out = function(*given[0], **given[1])
-            now, structure = flatten(given)
-            if structure != tree or not all(map(is_, now, arguments)):
+            arguments = jax.tree.unflatten(tree, arguments)
+            arguments = arguments if joints is None else join(arguments, joints)
+            given = Given(arguments)
+            out = function(*arguments[0], **arguments[1])
+            if given.changed() and function is not state.interpreter:
                 self.record.refuse("changes a list, dict or dataclass among its arguments")
             if (left := modes.left()) is not None:
                 self.record.refuse(f"leaves {left} otherwise than it was")
-            self._describe(out, function, containers(given))
+            self._describe(out, function, given)
             return tuple(self.slots)
 
         failed = True
@@ -174,7 +186,7 @@ class Trace:
             self.slots.append(storage.value)
         return found
 
-    def _describe(self, out: Any, function: Any, given: Any) -> None:
+    def _describe(self, out: Any, function: Any, given: Given) -> None:
         self.argument_storages = {id(self.stand_ins[i]._storage): i for i in reversed(self.stand_ins)}
         self.grad_storages = {}
         for found in self.record.grads.values():
@@ -186,10 +198,14 @@ class Trace:
         self._writes()
         self._fields()
         self.sharing.note(self.record, self.stand_ins.values(), self.leaves, [i for i, _ in self.arg_writes])
-        out_leaves, self.out_tree = flatten(out, {id(c): Passed(n) for n, c in enumerate(given)})
-        self.passes = any(isinstance(x, Passed) for x in out_leaves)
-        self.effects = function.effects(out) if function is state.interpreter else None
+        out_leaves, self.out_tree = flatten(out, {i: Passed(n) for i, n in given.numbers.items()})
+        self.effects = function.effects(out, given) if function is state.interpreter else None
+        self.passes = any(isinstance(x, Passed) for x in out_leaves) or (
+            self.effects is not None and self.effects.passes
+        )
         kept = [] if self.effects is None else self.effects.take()
+        if getattr(function, "listener", None) is not None:
+            function.listener.leave(out_leaves, kept)
         self._graph([*out_leaves, *kept])
         self.result = [self._made(x) for x in out_leaves]
         self.kept = [self._made(x) for x in kept]
@@ -255,11 +271,11 @@ class Trace:
             given = self.leaves[arg]._view
             if given is not None and given.steps and not is_dense(given.layout):
                 raise Unsupported("returns a view of an argument that does not fill its memory")
-            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains)
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains, carried(x))
         if id(storage) not in self.record.own:
             owner = self._owner(x)
-            return Alias(None, owner, x._view, root, _tied(x, owner), retains)
-        return New(self.slot(storage), storage.strides, x._view, root, retains)
+            return Alias(None, owner, x._view, root, _tied(x, owner), retains, carried(x))
+        return New(self.slot(storage), storage.strides, x._view, root, retains, carried(x))
 
     def _owner(self, x: Tensor) -> Tensor:
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""

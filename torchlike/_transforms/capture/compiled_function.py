@@ -21,6 +21,7 @@ from torchlike._executor.recorded import cut
 from torchlike._transforms.capture import graph_breaks
 from torchlike._transforms.capture.calling import Stale, Unsettled
 from torchlike._transforms.capture.capture import Trace
+from torchlike._transforms.capture.given import joints
 from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
 from torchlike._transforms.capture.program import Moved, Program
@@ -105,7 +106,8 @@ class CompiledFunction:
         leaves, tree = flatten_call(args, kwargs)
         aliases = _aliases(leaves)
         modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
-        key = (tree, tuple(map(kind_of, leaves)), aliases, *modes)
+        joined = None if not kwargs and _are(leaves, args) else joints(args, kwargs)
+        key = (tree, tuple(map(kind_of, leaves)), aliases, *modes, joined)
         try:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
@@ -147,11 +149,11 @@ class CompiledFunction:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
         try:
-            interpreter, trace = self._traced(leaves, tree)
+            interpreter, trace = self._traced(leaves, tree, key[-1])
         except Exception as error:
             return None, error
         try:
-            program, guards = Program(trace), self._guards(trace, interpreter.reads, leaves)
+            program, guards = self._program(trace, interpreter), self._guards(trace, interpreter.reads, leaves)
         except Exception as error:
             trace.abandon()
             return None, error
@@ -165,7 +167,7 @@ class CompiledFunction:
             if self.single > 2:
                 self._give_up("it keeps tensors that it made, beyond what it returns")
         result = program(leaves, given, first=True)
-        if spends and not guards.hold():
+        if spends and not (guards.hold() and flatten_call(*given)[1] == tree):
             self._spend()
         return result, None
 
@@ -175,14 +177,14 @@ class CompiledFunction:
         if self.spent == _SPENT:
             self.eager, self.broken = "each of its calls changes what the next one relies on", True
 
-    def _traced(self, leaves: list[Any], tree: Any) -> tuple[Interpreter, Trace]:
+    def _traced(self, leaves: list[Any], tree: Any, joined: Any) -> tuple[Interpreter, Trace]:
         """(the interpreter, the trace) of the function."""
         patient = not self.fullgraph and self.changes + 1 < _PATIENCE
         sharing: Sharing | None = Sharing()
         while True:
             try:
-                with Interpreter(self.function, self.moving, self.fixed, patient) as interpreter:
-                    trace = Trace(interpreter, leaves, tree, sharing)
+                with self._interpreter(patient) as interpreter:
+                    trace = Trace(interpreter, leaves, tree, sharing, joined)
                 trace.left = interpreter.left
                 sharing = trace.sharing.better(leaves, interpreter.reads.tensors())
                 if sharing is None:
@@ -192,6 +194,12 @@ class CompiledFunction:
             except Again as numbers:
                 self.moving |= numbers.moving
                 self.fixed |= numbers.fixed
+
+    def _interpreter(self, patient: bool) -> Interpreter:
+        return Interpreter(self.function, self.moving, self.fixed, patient)
+
+    def _program(self, trace: Trace, interpreter: Interpreter) -> Any:
+        return Program(trace)
 
     def _guards(self, trace: Trace, reads: Reads, leaves: list[Any]) -> Guards:
         return Guards(reads, trace.record.checks, [x for x in leaves if not isinstance(x, Tensor)])

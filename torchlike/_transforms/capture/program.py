@@ -34,8 +34,10 @@ from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor import together
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
+from torchlike._executor.spread import constrained, layout_of
 from torchlike._transforms.capture.boundary import CompiledFunctionBackward
 from torchlike._transforms.capture.calling import (
     Stale,
@@ -50,7 +52,7 @@ from torchlike._transforms.capture.calling import (
 from torchlike._transforms.capture.capture import ANY
 from torchlike._transforms.capture.cycles import unreachable
 from torchlike._transforms.capture.numbers import Numbers
-from torchlike._transforms.capture.outputs import placed
+from torchlike._transforms.capture.outputs import New, placed
 from torchlike._transforms.capture.split import bind, calls_host, split, used, with_outputs
 from torchlike._transforms.capture.structure import containers
 
@@ -78,7 +80,7 @@ class Program:
         fixed: the storages it reads; the first ``donated`` of them give their memory to what replaces them.
             lent: how many hold tokens while other threads may look; see Note [Donation].
             arguments: the positions of the arguments it reads. numbers: gives its other inputs.
-        passes: whether it returns containers that it is given.
+        passes: whether it returns, changes or stores containers that it is given. width: arguments before those.
         getters: of the arguments that are read from objects. owned: ids of the storages it reads.
         errors, failed: what its value checks raise, and the flags of former calls, which the next call reads:
             so that no call waits for its own results.
@@ -150,7 +152,7 @@ class Program:
         self.kept, self.effects = [specs[id(x)] for x in trace.kept], trace.effects
         self.metas, self.sinks, self.freed = trace.metas, trace.sinks, trace.freed
         self.errors, self.failed = trace.errors, []
-        self.getters, self.passes = trace.getters, trace.passes
+        self.getters, self.passes, self.width = trace.getters, trace.passes, len(trace.leaves)
         self.flags = places[trace.n_kept - 1] if trace.errors else None
         self.alive = [(storage, places[slot]) for storage, slot in alive]
 
@@ -180,7 +182,9 @@ class Program:
         left = [k for k in kinds if k[0] != "constant"]
         places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
         places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
-        run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
+        closed, axis = bind(early, constants, [i for name in _ORDER for i in places[name]]), together.axis_of(early)
+        run = jaxpr_as_fun(closed) if axis is None else together.anchored(closed)
+        run = constrained(run, self._layouts())
         self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
         self.numbers = numbers = Numbers(dynamic)
         others = len(left) - len(dynamic)
@@ -188,14 +192,28 @@ class Program:
         def program(*values: Value) -> Any:
             return run(*values[:others], *numbers.spread(values[others:]))
 
-        self.calls_host = calls_host(early)
+        self.calls_host = axis is not None or calls_host(early)
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
         self.small = len(values) <= _FEW and sum([v.nbytes for v in values]) <= _COPIED
         self.donated = 0 if self.small else self.lent
         self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.lent]]
+        if axis is not None:
+            self.early = together.spread(program, axis)
+            return
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
+
+    def _layouts(self) -> dict[int, Any]:
+        """{output: its layout} of those that replace a value spread over devices, or are the gradient of one."""
+        found = {k: layout_of(s.value) for s, k, _ in self.writes}
+        for h, m in self.grads:
+            if h.arg is None and isinstance(m, New) and h.tensor._view is None:
+                found[m.slot] = layout_of(h.tensor._storage.value)
+        for h, k in self.grad_writes:
+            if h.arg is None and h.tensor._view is None:
+                found[k] = layout_of(h.tensor._storage.value)
+        return {k: layout for k, layout in found.items() if layout is not None}
 
     # -- calls -----------------------------------------------------------------------------------
     run = functools.cached_property(lambda self: straight(self, shown=True))
@@ -385,7 +403,8 @@ def _identity(variable: Any, slot: int) -> Any:
 
 def _taking(order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
     """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
-    run = jax.jit(jaxpr_as_fun(bind(after, {})))
+    closed, axis = bind(after, {}), together.axis_of(after)
+    run = jax.jit(jaxpr_as_fun(closed)) if axis is None else together.spread(together.anchored(closed), axis)
     return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 

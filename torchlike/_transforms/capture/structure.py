@@ -99,14 +99,29 @@ class Passed:
 
 
 def containers(x: Any) -> list[Any]:
-    """The lists, dicts and dataclasses within ``x``, each before what it holds."""
+    """The lists, dicts and dataclasses within ``x`` that are no leaves, each before what it holds."""
+    found = parts(x)
+    if found is None:
+        return []
+    return [*(() if isinstance(x, tuple) else (x,)), *[c for v in found for c in containers(v)]]
+
+
+def parts(x: Any) -> Iterable[Any] | None:
+    """What a container holds and its attributes; None for a leaf."""
+    cls = type(x)
+    if cls in _LEAVES:
+        return None
+    if cls is tuple or cls is list:
+        return x
+    if cls is dict or cls is collections.OrderedDict:
+        return x.values()
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return x
+    if not (isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(cls)) or type(packed(x)) is not Node:
+        return None
     if isinstance(x, dict):
-        return [x, *[c for v in dict.values(x) for c in containers(v)]]
-    if isinstance(x, list | tuple):
-        return [*([x] if isinstance(x, list) else ()), *[c for v in x for c in containers(v)]]
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return [x, *[c for v in _fields(x)[1] for c in containers(v)]]
-    return []
+        return [*dict.values(x), *getattr(x, "__dict__", {}).values()]
+    return x if isinstance(x, tuple | list) else _fields(x)[1]
 
 
 def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:

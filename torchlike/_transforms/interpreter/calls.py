@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import CAPTURE, state
 from torchlike._core.autograd.node import Node, next_sequence
+from torchlike._core.overrides.doors import is_door
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
 from torchlike._transforms.interpreter import trust
@@ -236,7 +237,7 @@ class Calls:
 
     def wrap(self, f: Any, objects: bool = False) -> Any:
         """A function (or object) that is interpreted when something else calls it."""
-        if not self.is_watched(f, objects):
+        if is_door(f) or not self.is_watched(f, objects):
             return f
         found = self.wrappers.get(id(f))
         if found is None:
@@ -247,12 +248,17 @@ class Calls:
         """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
         if self.lives:
             args, kwargs = self.numbers_of(f, args, kwargs)
+        listener = self.listener
+        if listener is not None:
+            listener.before(f, args, kwargs)
         door = self.door()
         if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
             result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
         else:
             net = Net()
             result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        if listener is not None:
+            result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN:
             self.made[id(result)] = result
         return result
@@ -365,6 +371,8 @@ class Calls:
             method = self.method(args[0], _FUNCTIONS[f])
             if method is not None:
                 return self.call(method, args[1:], kwargs)
+        if f is sum and self.listener is not None:
+            return self._sum(*args, **kwargs)
         pure = f in trust.PURE or module in trust.PURE_MODULES
         if module in ("_bisect", "_heapq") and args and type(args[0]) is list:
             if not self.is_made(args[0]):
@@ -385,6 +393,12 @@ class Calls:
         if f not in (isinstance, issubclass, callable, id, hash):
             self.seen(*args, *kwargs.values())
         return self.native(f, args, kwargs)
+
+    def _sum(self, values: Any, start: Any = 0) -> Any:
+        """``sum``, one addition after the other, each of which a listener hears of."""
+        for value in self._drain(self.iterate(values)):
+            start = self.binary("+", start, value)
+        return start
 
     def _all_numbers(self, values: Iterable[Any]) -> bool:
         return any([type(v) is Number for v in values]) and all([type(v) in (Number, float, int) for v in values])

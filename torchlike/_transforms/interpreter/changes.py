@@ -8,6 +8,8 @@ from typing import Any
 
 from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.given import Given
+from torchlike._transforms.capture.given import attributes as attributes_of
 from torchlike._transforms.interpreter.effects import (
     ABSENT,
     BLIND,
@@ -106,6 +108,25 @@ class Changes:
             found += operations
         return sorted([*found, *self.places.values()], key=lambda op: op.order)
 
+    def changes_of(self, given: Given) -> list[Op]:
+        """What the function changed of the containers among its arguments."""
+        ops = []
+        for x, (before, attributes) in zip(given.found, given.before, strict=True):
+            if before is not None:
+                changed = Changed(x, self.order)
+                changed.before, changed.contents = before, x
+                ops += changed.operations()
+            now = attributes_of(x)
+            ops += [Op(object.__delattr__, x, (k,), self.order) for k in attributes if k not in now]
+            known = attributes.get
+            ops += [
+                Op(object.__setattr__, x, pair, self.order)
+                for pair in now.items()
+                if known(pair[0], ABSENT) is not pair[1]
+            ]
+        [self.new(v) for op in ops for v in op.args if type(v) is list]
+        return ops
+
     def anticipate(self) -> None:
         """Raise where the program would be of no use in the next call, because it changes what it relies on."""
         spent = [*self._replaced()]
@@ -191,7 +212,7 @@ class Changes:
         elif isinstance(x, Tensor) or self.is_made(x):
             if not isinstance(x, Tensor):
                 self.change(x, "sets an entry")
-            self.native(_put, (x, self.constant(key), self.constant(value)), {})
+            self.native(put_item, (x, self.constant(key), self.constant(value)), {})
         else:
             self._set_outside(x, self.constants(key) if self.lives else key, value)
 
@@ -520,7 +541,7 @@ def _subscript(x: Any, key: Any) -> Any:
     return x[key]
 
 
-def _put(x: Any, key: Any, value: Any) -> None:
+def put_item(x: Any, key: Any, value: Any) -> None:
     x[key] = value
 
 

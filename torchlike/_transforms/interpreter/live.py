@@ -188,7 +188,10 @@ class Live:
         if array is None:
             array = self.inputs[known] = state.capture.input(number.value, number.get)
             self.reads._kept.append(number.get)
-        return wrap(lax.convert_element_type(array, dtype.np))
+        made = wrap(lax.convert_element_type(array, dtype.np))
+        if self.listener is not None:
+            self.listener.number(made, number.get)
+        return made
 
     def numbers_of(
         self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]

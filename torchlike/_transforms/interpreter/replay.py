@@ -1,7 +1,8 @@
 """What calls of a program do to Python objects: the operations that a capture noted, with the values of each call.
 
-A value is one of four things: the same object in every call (``const``), a number that is computed anew (``number``),
-a tensor that the program makes or is given (``tensor``), or a container or object that is made anew (``build``).
+A value is one of five things: the same object in every call (``const``), a number that is computed anew (``number``),
+a tensor that the program makes or is given (``tensor``), a container or object that is made anew (``build``),
+or a container of the arguments (``given``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import collections
 import dataclasses
 import enum
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -38,24 +39,31 @@ class Replay:
     Attributes:
         tensors: those that they store, each once. numbers: what gives each number that is computed anew.
         builds: (how, parts) of each container or object, after those it holds. ops: (function, target, values).
+        passes: whether any of this is a container of the arguments.
     """
 
-    def __init__(self, interpreter: Interpreter, ops: Sequence[Any], out: Any) -> None:
+    def __init__(self, interpreter: Interpreter, ops: Sequence[Any], out: Any, given: Mapping[int, int]) -> None:
         self.tensors, self.numbers, self.builds, self.ops = [], [], [], []
-        self._interpreter, self._known, self._places = interpreter, {}, {}
+        self._interpreter, self._known, self._places, self._given = interpreter, {}, {}, given
         for op in ops:
-            self.ops.append((op.function, op.target, [self._value(v) for v in op.args]))
+            target = ("given", given[id(op.target)]) if id(op.target) in given else ("const", op.target)
+            self.ops.append((op.function, target, [self._value(v) for v in op.args]))
+        values = [
+            *[v for _, target, args in self.ops for v in (target, *args)],
+            *[v for _, parts in self.builds for v in parts],
+        ]
+        self.passes = any([how == "given" for how, _ in values])
         returned = self._returned(out)
         if any([key in returned for key in self._known]):
             interpreter.refuse_change("returns a container that it also stores elsewhere")
-        del self._interpreter, self._known, self._places
+        del self._interpreter, self._known, self._places, self._given
 
     def _returned(self, x: Any) -> set[int]:
         """The ids of the containers and objects in a result."""
         found, stack = set(), [x]
         while stack:
             x = stack.pop()
-            if type(x) in PLAIN or isinstance(x, Tensor) or id(x) in found:
+            if type(x) in PLAIN or isinstance(x, Tensor) or id(x) in found or id(x) in self._given:
                 continue
             found.add(id(x))
             if isinstance(x, dict):
@@ -77,6 +85,8 @@ class Replay:
             return self._place("tensor", x, self.tensors)
         if kind in PLAIN:
             return "const", x
+        if id(x) in self._given:
+            return "given", self._given[id(x)]
         if id(x) in self._known:
             return self._built(x)
         if kind is slice or kind is frozenset or (kind is tuple and not self._interpreter.is_made(x)):
@@ -121,7 +131,7 @@ class Replay:
         """A container or object of the capture."""
         self._known[id(x)] = None  # until its parts are known: it cannot hold itself
         if id(x) in self._interpreter.given:
-            self._interpreter.refuse_change("stores a container that is an argument")
+            self._interpreter.refuse_change("stores the attributes of an argument")
         if kind in _SEQUENCES:
             how, parts = _sequence(kind, x), list(x)
         elif kind in _DICTS:
@@ -154,9 +164,12 @@ class Replay:
         """Write what is read before anything changes."""
         w.add(*[f"n{k} = {w.keep(get)}()" for k, get in enumerate(self.numbers)])
 
-    def write(self, w: Writer, tensors: Any) -> None:
-        """Write the operations; ``tensors``: expressions for those of ``tensors``."""
-        names = {"number": lambda k: f"n{k}", "tensor": lambda k: tensors[k], "build": lambda k: f"v{k}"}
+    def write(self, w: Writer, tensors: Any, leaves: int) -> None:
+        """Write the operations; ``tensors``: expressions for those of ``tensors``; ``leaves``: how many arguments."""
+        names = {
+            "number": lambda k: f"n{k}", "tensor": lambda k: tensors[k], "build": lambda k: f"v{k}",
+            "given": lambda k: f"leaves[{leaves + k}]",
+        }  # fmt: skip
 
         def source(value: tuple[str, Any]) -> str:
             how, x = value
@@ -165,7 +178,7 @@ class Replay:
         for k, (how, parts) in enumerate(self.builds):
             w.add(f"v{k} = {w.keep(how)}([{', '.join(map(source, parts))}])")
         for function, target, values in self.ops:
-            w.add(f"{w.keep(function)}({', '.join([w.name(target), *map(source, values)])})")
+            w.add(f"{w.keep(function)}({', '.join([source(target), *map(source, values)])})")
 
 
 def _sequence(kind: Any, x: Any) -> Callable[..., Any]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -12,8 +10,9 @@ import jax
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._transforms.capture.cycles import remembered
+from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.recording import Unsupported
-from torchlike._transforms.capture.structure import Node, flatten, packed
+from torchlike._transforms.capture.structure import flatten, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
@@ -32,9 +31,13 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
     """One capture of a function.
 
     Attributes:
-        active: whether the capture goes on. given: ids of the containers of the arguments. patient: whether a
-            function that undoes what it relies on is left to eager code.
+        listener: is told of each call that runs as it is (``before``, ``after``), of numbers that become tensors
+            (``number``), of the trace that begins (``trace``) and of its results (``leave``); or None.
+        active: whether the capture goes on. given: ids of the containers of the arguments, and of their attributes.
+            patient: whether a function that undoes what it relies on is left to eager code.
     """
+
+    listener: Any = None
 
     def __init__(
         self,
@@ -81,29 +84,32 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         """Whether a tensor was made in the capture: it is neither from outside nor an argument."""
         return id(t) not in self.arguments and state.capture.owns(t)
 
-    def effects(self, out: Any) -> Replay | None:
-        """What calls of the program do to Python objects at their end, None if it is nothing; there is no more then."""
+    def effects(self, out: Any, given: Given) -> Replay | None:
+        """What calls of the program do to Python objects at their end, None if it is nothing; there is no more then.
+
+        ``given``: the containers of the arguments.
+        """
         self.sealed = "after it has returned"
         if self.tensors and (shared := self.shared()):
             raise Again(fixed=shared)
-        ops = self.operations()
+        ops = [*self.operations(), *self.changes_of(given)]
         if not ops:
             return None
         self.anticipate()
-        return Replay(self, ops, out)
+        return Replay(self, ops, out, given.numbers)
 
     def _given(self, x: Any) -> None:
         """Note containers of the arguments, which were made for this capture, and the tensors in them."""
         if isinstance(x, Tensor):
             self.arguments.add(id(x))
-        elif isinstance(x, tuple | list | dict) or dataclasses.is_dataclass(x):
-            if type(x) in (tuple, list, dict, collections.OrderedDict) or isinstance(packed(x), Node):
-                self.new(x)
-                self.given.add(id(x))
-                if hasattr(x, "__dict__"):
-                    self.new(vars(x))
-                for value in _parts(x):
-                    self._given(value)
+        elif (found := parts(x)) is not None:
+            self.new(x)
+            self.given.add(id(x))
+            if hasattr(x, "__dict__"):
+                self.new(vars(x))
+                self.given.add(id(vars(x)))
+            for value in found:
+                self._given(value)
 
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
@@ -120,12 +126,6 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
                 if isinstance(x, Coroutine):
                     x.close()
                 raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
-
-
-def _parts(x: Any) -> Iterable[Any]:
-    if isinstance(x, dict):
-        return x.values()
-    return x if isinstance(x, tuple | list) else [getattr(x, f.name, None) for f in dataclasses.fields(x)]
 
 
 _FIXED = (tuple, frozenset, slice)

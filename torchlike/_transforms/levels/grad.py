@@ -20,7 +20,7 @@ from torchlike._base.layout import Layout
 from torchlike._base.state import AUTOCAST, CAPTURE, LEVELS, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.operator_node import OpNode
-from torchlike._core.dispatch.dispatch import call, plan_for, refresh, with_results
+from torchlike._core.dispatch.dispatch import NEW, call, plan_for, refresh, with_results
 from torchlike._core.dispatch.inplace import CopySlices, call_inplace, check_writable, finish
 from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.dispatch.view_calls import VIEW, call_view, tie
@@ -34,9 +34,11 @@ from torchlike._ops import shape as shapes
 from torchlike._ops import view as views
 from torchlike._transforms.levels.jvp import JvpLevel
 from torchlike._transforms.levels.levels import Level, captured, level_below
+from torchlike._transforms.levels.vmap import VmapLevel
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
+    from torchlike._decl.derive import Kernel
 
 _POINTER = "Cannot access data pointer of Tensor that doesn't have storage"
 _QUIET = LEVELS | AUTOCAST | CAPTURE  # the layers that need not see what a tensor of a level stands for
@@ -67,6 +69,7 @@ class GradLevel(Level):
         self.dead = False
         self.before: bool | None = state.grad  # the grad mode outside, which holds below
         self.alone = not state.levels
+        self.map = state.levels[-1] if state.levels and state.levels[-1].__class__ is VmapLevel else None
         self.tracks = not self.alone  # whether anything below may record or watch what is computed here
         self.made: list[weakref.ref] = []
 
@@ -86,16 +89,26 @@ class GradLevel(Level):
     # -- tensors of this level and of the one below ---------------------------------------------------
     def holds(self, x: Any) -> bool:
         """Whether ``x`` is a tensor of this level."""
-        return isinstance(x, Tensor) and x._storage.__class__ is GradStorage and x._storage.level is self
+        if not isinstance(x, Tensor):
+            return False
+        storage = x._storage
+        return storage.__class__ is GradStorage and storage.level is self
+
+    @unseen
+    def lifted(self, given: Iterable[Any]) -> list[Any]:
+        """The tensors of this level that stand for those given; what is no tensor stays."""
+        return [self._lift(x) if isinstance(x, Tensor) else x for x in given]
 
     @unseen
     def lift(self, inner: Tensor) -> Tensor:
         """The tensor of this level that stands for ``inner``."""
+        return self._lift(inner)
+
+    def _lift(self, inner: Tensor) -> Tensor:
         t = wrap(value_of(inner))
         self.adopt(t, inner)
-        layout = inner._layout
         if inner._view is not None:
-            t._view = View((), (), layout)
+            t._view = View((), (), inner._layout)
             t._storage.strides = inner._storage.strides if not inner._view.steps else None
         self.tracks = self.tracks or self.watched(inner)
         return t
@@ -160,7 +173,9 @@ class GradLevel(Level):
 
     def constant(self, x: Any) -> Any:
         """``x`` as an argument of a call that this level records: what is not of it has no history here."""
-        return self.lift(x) if isinstance(x, Tensor) and not self.holds(x) and nodes.requires_grad(x) else x
+        if not isinstance(x, Tensor) or self.holds(x):
+            return x
+        return self.lift(x) if nodes.requires_grad(x) else x
 
     def below(self, run: Callable[..., Any], *args: Any) -> Any:
         """``run(*args)`` under the grad mode of the level below, which is active."""
@@ -176,6 +191,10 @@ class GradLevel(Level):
         op, form, inputs, static = made
         if form.writes:
             return self.inplace(made)
+        if self.map is not None and form is NEW and state.active == LEVELS:
+            simple = self.simply_lowered(inputs)
+            if simple is not None:
+                return self.recorded(op, inputs, static, self.below(self.map.at_once, op, simple, static))
         tracked = self.tracked(inputs)
         if not form.fresh:
             return self.view(made, tracked)
@@ -183,14 +202,43 @@ class GradLevel(Level):
             return self.taken(made.run())
         lowered = tuple([self.lower(x) for x in inputs])
         out = self.below(form.run, op, lowered, static)
-        outs = _list(out)
-        given = tuple([self.constant(x) for x in inputs])
-        results = value_of(out) if isinstance(out, Tensor) else tuple([value_of(o) for o in outs])
-        new = self.apart(with_results, op, given, static, results)
+        return self.recorded(op, tuple([self.constant(x) for x in inputs]), static, out)
+
+    def simply_lowered(self, inputs: Iterable[Any]) -> tuple[Any, ...] | None:
+        """What the inputs stand for, where that is known and none has a history but this level's; None otherwise."""
+        found: list[Any] = []
+        for x in inputs:
+            if x.__class__ is Tensor:
+                if x._view is not None or x._ex is not None:
+                    return None
+                storage = x._storage
+                if storage.__class__ is GradStorage and storage.level is self:
+                    if storage.inner is None:
+                        return None
+                    x = storage.inner
+                elif x._rg:
+                    return None
+            elif isinstance(x, Tensor):
+                return None
+            found.append(x)
+        return tuple(found)
+
+    def recorded(self, op: Kernel, given: Any, static: Any, out: Any) -> Any:
+        """Tensors of this level for the results ``out`` of a call that is recorded here."""
+        if out.__class__ is Tensor:
+            new = self.apart(with_results, op, given, static, value_of(out))
+            if new.__class__ is Tensor:
+                self.adopt(new, out)
+                self.settle(new, given)
+                return new
+            outs = [out]
+        else:
+            outs = _list(out)
+            new = self.apart(with_results, op, given, static, tuple([value_of(o) for o in outs]))
         news = _list(new)
         for t, inner in zip(news, outs, strict=True):
             self.adopt(t, inner)
-        self.settle(news[0] if news else None, given, lowered)
+        self.settle(news[0] if news else None, given)
         return new
 
     def apart(self, run: Callable[..., Any], *args: Any) -> Any:
@@ -218,16 +266,17 @@ class GradLevel(Level):
                 if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and kept._rg:
                     self.adopt(kept)
 
-    def settle(self, out: Any, given: Sequence[Any], lowered: Sequence[Any]) -> None:
+    def settle(self, out: Any, given: Sequence[Any]) -> None:
         """What the node of ``out`` keeps apart from the inputs stands for copies of what they stand for."""
         if out is None or out._edge is None:
             return
-        node = getattr(out._edge[0], "inner", out._edge[0])
-        if not isinstance(node, OpNode) or not node._kept:
+        node = out._edge[0]
+        node = node.inner if isinstance(node, CopySlices) else node
+        if not isinstance(node, OpNode) or not node.plan.apart or not node._kept:
             return
         for i, kept in zip(node.plan.inputs, node._kept, strict=False):
             if isinstance(kept, Tensor) and kept._storage.__class__ is Storage and self.holds(given[i]):
-                self.adopt(kept, self.below(call, shapes.clone, (lowered[i],), (None,)))
+                self.adopt(kept, self.below(call, shapes.clone, (self.lower(given[i]),), (None,)))
 
     def view(self, made: Call, tracked: bool) -> Any:
         """A view, or several; one of a tensor from outside stays outside."""
@@ -316,6 +365,7 @@ class GradLevel(Level):
         return self.detach(t) if self.holds(t) else super().data(t)
 
     # -- the end ------------------------------------------------------------------------------------
+    @unseen
     def end(self) -> None:
         """Let the tensors that are left become what they stand for: the level is not active any more."""
         made, self.made = self.made, []
@@ -324,7 +374,6 @@ class GradLevel(Level):
             if t is not None:
                 self.release(t)
 
-    @unseen
     def release(self, t: Tensor) -> None:
         storage = t._storage
         if storage.__class__ is not GradStorage or storage.level is not self:
@@ -335,6 +384,7 @@ class GradLevel(Level):
         inner = self.lower(t)
         if inner._diff is not None and state.grad:
             refresh(inner)
+        t._edge = None  # its node is of the tape, and the geometry stays what was recorded
         become(t, inner._storage, inner._view)
         t._edge, t._rg, t._diff = inner._edge, inner._rg, None
         t._ex = {**{k: v for k, v in (t._ex or {}).items() if k != "inner"}, "escaped": True}

@@ -67,7 +67,7 @@ class Level:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _set(*self._before)
+        set_levels(*self._before)
 
 
 def captured(op: Kernel) -> RuntimeError:
@@ -83,7 +83,8 @@ def captured(op: Kernel) -> RuntimeError:
     )
 
 
-def _set(levels: tuple[Level, ...], bit: int) -> None:
+def set_levels(levels: tuple[Level, ...], bit: int) -> None:
+    """Let these be the levels of this thread, and ``bit`` (LEVELS or 0) say whether there are any."""
     state.levels = levels
     state.active = (state.active & ~LEVELS) | bit
 
@@ -93,11 +94,11 @@ def level_below(level: Level) -> Iterator[None]:
     """Calls inside are at the level below ``level``, which is active."""
     before = state.levels
     outer = before[: before.index(level)]
-    _set(outer, LEVELS if outer else 0)
+    set_levels(outer, LEVELS if outer else 0)
     try:
         yield
     finally:
-        _set(before, LEVELS)
+        set_levels(before, LEVELS)
 
 
 @TRANSFORMS.install
@@ -106,11 +107,11 @@ def _layer(call: Call) -> Any:
     if state.active & AUTOCAST and before[-1].casts:
         return CASTS(call)
     outer = before[:-1]
-    _set(outer, LEVELS if outer else 0)
+    set_levels(outer, LEVELS if outer else 0)
     try:
         return before[-1].handle(call)
     finally:
-        _set(before, LEVELS)
+        set_levels(before, LEVELS)
 
 
 def born(t: Tensor) -> None:

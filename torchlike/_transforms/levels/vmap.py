@@ -11,7 +11,7 @@ import jax
 from torchlike._base.device import default_device, jax_device
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import Layout, contiguous_strides
-from torchlike._base.state import state
+from torchlike._base.state import LEVELS, state
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -20,14 +20,14 @@ from torchlike._core.dispatch.view_calls import VIEW, call_view, call_views
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor.memory_order import follow, restride
 from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._core.tensor.tensor import Tensor, dtype_of, wrap
 from torchlike._core.tensor.views import View
 from torchlike._decl.batch import SPLIT, Batch, batched
 from torchlike._decl.derive import Derived, Kernel, map_outputs
 from torchlike._decl.op import Inplace
 from torchlike._executor import level as values
 from torchlike._ops import view as views
-from torchlike._transforms.levels.levels import Level, level_below
+from torchlike._transforms.levels.levels import Level, level_below, set_levels
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -43,6 +43,11 @@ _BRANCH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that: "
     "it stands for several values at once. Use torch.where(condition, x, y) instead."
 )
+
+
+@functools.lru_cache(1024)
+def _aval(shape: tuple[int, ...], dtype: Any) -> jax.core.ShapedArray:
+    return jax.core.ShapedArray(shape, dtype)
 
 
 class Batched(values.LevelValue):
@@ -67,14 +72,15 @@ class Batched(values.LevelValue):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        shape = self.inner._layout.shape
-        return (*shape[: self.dim], *shape[self.dim + 1 :])
+        inner, dim = self.inner, self.dim
+        shape = inner._storage.value.shape if inner._view is None else inner._view.layout.shape
+        return shape[1:] if not dim else (*shape[:dim], *shape[dim + 1 :])
 
     ndim = property(lambda self: self.inner.ndim - 1)
-    dtype = property(lambda self: self.inner.dtype.np)
+    dtype = property(lambda self: dtype_of(self.inner).np)
     size = property(lambda self: self.inner.numel() // max(self.inner.shape[self.dim], 1))
     nbytes = property(lambda self: self.size * self.dtype.itemsize)
-    aval = property(lambda self: jax.core.ShapedArray(self.shape, self.dtype))
+    aval = property(lambda self: _aval(self.shape, self.dtype))
 
     @property
     def sharding(self) -> Any:
@@ -220,21 +226,44 @@ class VmapLevel(Level):
 
     def lowered(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
         """The inputs at the level below, and where each has its mapped axis."""
-        found = [self.of(x) for x in inputs]
-        inner = tuple([x if b is None else b.inner for x, b in zip(inputs, found, strict=True)])
-        return inner, [None if b is None else b.dim for b in found]
+        inner: list[Any] = []
+        dims: list[Any] = []
+        for x in inputs:
+            value = x._storage.value if isinstance(x, Tensor) else None
+            if value.__class__ is Batched and value.level is self:
+                inner.append(value.inner)
+                dims.append(value.dim)
+            else:
+                inner.append(x)
+                dims.append(None)
+        return tuple(inner), dims
 
     def call(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Any:
         """An operator that makes new tensors."""
         inner, dims = self.lowered(inputs)
-        size = self.split(op, static, inputs, dims)
-        if all(d is None for d in dims):
-            return call(op, inputs, static)
-        out = call(batched(op, static, tuple(dims), 0, size), inner, ())
-        out = map_outputs(lambda t: lift(t, 0, self), out)
-        if op.layout is not None and any(isinstance(x, Tensor) and x._view is not None for x in inputs):
+        mapped = op.derived.get(("mapped", static, tuple(dims)))
+        if mapped is None:
+            size = self.split(op, static, inputs, dims)
+            if dims.count(None) == len(dims):
+                return call(op, inputs, static)
+            mapped = batched(op, static, tuple(dims), 0, size)
+            if drawn(op, static)[1] is None:  # what draws asks for the level's randomness each time
+                op.derived["mapped", static, tuple(dims)] = mapped
+        out = call(mapped, inner, ())
+        out = lift(out, 0, self) if out.__class__ is Tensor else map_outputs(lambda t: lift(t, 0, self), out)
+        if op.layout is not None and any([isinstance(x, Tensor) and x._view is not None for x in inputs]):
             follow(op, inputs, static, out)
         return out if op.returns is None else op.returns(out)
+
+    def at_once(self, op: Kernel, inputs: tuple[Any, ...], static: Static) -> Any:
+        """``call``, where this level is the innermost one and no other layer is active."""
+        before = state.levels
+        outer = before[:-1]
+        set_levels(outer, LEVELS if outer else 0)
+        try:
+            return self.call(op, inputs, static)
+        finally:
+            set_levels(before, LEVELS)
 
     def split(self, op: Kernel, static: Static, inputs: tuple[Any, ...], dims: list[Any]) -> int | None:
         """Mark the words of a random operator by how the examples share them; the length of the axis if they differ."""

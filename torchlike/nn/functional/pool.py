@@ -126,6 +126,8 @@ def _max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilatio
 avg_pool1d = front([avgpool.avg_pool1d], "function")
 avg_pool2d = front([avgpool.avg_pool2d], "function")
 avg_pool3d = front([avgpool.avg_pool3d], "function")
+for _function in (avg_pool1d, avg_pool2d, avg_pool3d):
+    _function.__module__ = "torchlike.nn.functional"
 
 
 def _adaptive_size(name, n, input, output_size):
@@ -229,6 +231,8 @@ function("adaptive_max_pool1d")(adaptive_max_pool1d_with_indices)
 
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
+    if norm_type == 0:
+        raise ZeroDivisionError(f"float division by zero: lp_pool{n}d() takes the root 1 / norm_type, but got 0")
     name = f"lp_pool{n}d"
     sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
     return call(avgpool.lp_pool[n], (input, norm_type), (*sizes, bool(ceil_mode)))

@@ -6,10 +6,11 @@ element gives that value, and NaN where there is none (mean, median, softmax). I
 than the input, RuntimeError for one that does not broadcast.
 """
 
+import functools
+
 import torchlike._base.dtypes as dtypes
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS as _F
-from torchlike.interop.alias import missing_names
 from torchlike.linalg import vector_norm as _vector_norm
 
 __all__ = [
@@ -53,7 +54,21 @@ def _limit(name, input, least):
     return info.min if least else info.max
 
 
-def _dims(input, dim):
+def _of_masked(function):
+    """The function, also of a tensor that carries a mask: of its values under that mask (and the one given)."""
+
+    @functools.wraps(function)
+    def masked(input, *args, mask=None, **named):
+        own = getattr(input, "get_mask", None)
+        if own is not None:
+            mask = own() if mask is None else _expanded(input.get_data(), mask) & own()
+            input = input.get_data()
+        return function(input, *args, mask=mask, **named)
+
+    return masked
+
+
+def dims_of(input, dim):
     """The dimensions of a reduction: all for None and ()."""
     if dim is None or (isinstance(dim, list | tuple) and not dim):
         return tuple(range(input.ndim))
@@ -62,6 +77,7 @@ def _dims(input, dim):
     return tuple(dim)
 
 
+@_of_masked
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The sum over ``dim`` (all); 0 where nothing counts. Integers are summed as int64.
 
@@ -70,9 +86,10 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     tensor(4.)
     """
     x = _filled(input, mask, 0)
-    return _F["sum"](x, _dims(x, dim), keepdim, dtype=dtype)
+    return _F["sum"](x, dims_of(x, dim), keepdim, dtype=dtype)
 
 
+@_of_masked
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product over ``dim`` (all), 1 where nothing counts.
 
@@ -81,7 +98,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     tensor(3.)
     """
     x = _filled(input, mask, 1)
-    dims = _dims(x, dim)
+    dims = dims_of(x, dim)
     if not dims:
         whole = dtype or (x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else dtypes.int64)
         return x.to(whole)
@@ -91,6 +108,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return x
 
 
+@_of_masked
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Sums along ``dim`` up to each element, in the dtype of the input.
 
@@ -103,6 +121,7 @@ def cumsum(input, dim, *, dtype=None, mask=None):
     return _F["cumsum"](x, *_one(dim), dtype=dtype or x.dtype)
 
 
+@_of_masked
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Products along ``dim`` up to each element, in the dtype of the input.
 
@@ -128,6 +147,7 @@ def _one(dim):
     return dims
 
 
+@_of_masked
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The largest element over ``dim`` (all); the least number of the dtype where nothing counts.
 
@@ -140,6 +160,7 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _extreme("amax", input, dim, keepdim, dtype, mask, True)
 
 
+@_of_masked
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The smallest element over ``dim`` (all); the largest number of the dtype where nothing counts.
 
@@ -152,9 +173,10 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def _extreme(name, input, dim, keepdim, dtype, mask, least):
     x = input if mask is None else _filled(input, mask, _limit(name, input, least))
-    return _F[name](x, _dims(x, dim), keepdim).to(dtype or x.dtype)
+    return _F[name](x, dims_of(x, dim), keepdim).to(dtype or x.dtype)
 
 
+@_of_masked
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the largest element along ``dim`` stands (in the flattened input without it), in the input's dtype.
 
@@ -166,6 +188,7 @@ def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _F["argmax"](x, dim, bool(keepdim)).to(dtype or x.dtype)
 
 
+@_of_masked
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the smallest element along ``dim`` stands (in the flattened input without it), in the input's dtype.
 
@@ -177,6 +200,7 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _F["argmin"](x, dim, bool(keepdim)).to(dtype or x.dtype)
 
 
+@_of_masked
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The logarithm of the sum of exponentials over ``dim`` (all), in the input's dtype.
 
@@ -191,9 +215,10 @@ def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         x = input
     else:
         x = _filled(input, mask, float("-inf") if input.dtype.is_complex else _limit("logsumexp", input, True))
-    return _F["logsumexp"](x, _dims(x, dim), keepdim).to(dtype)
+    return _F["logsumexp"](x, dims_of(x, dim), keepdim).to(dtype)
 
 
+@_of_masked
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The mean over ``dim`` (all) of the elements that count; NaN where none does.
 
@@ -209,7 +234,7 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
             f"mean(): Could not infer output dtype. {given} dtype must be either a floating point or complex dtype. "
             f"Got: {dtype}"
         )
-    dims = _dims(input, dim)
+    dims = dims_of(input, dim)
     return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, keepdim, mask)
 
 
@@ -222,6 +247,7 @@ def _count(input, dims, keepdim, mask):
     return _F["sum"](counted, dims, keepdim)
 
 
+@_of_masked
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """The lower median along ``dim`` of the elements that count; NaN where none does. Floating inputs keep their dtype.
 
@@ -240,6 +266,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     return x if floating else x.to(dtype)
 
 
+@_of_masked
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The ``ord``-norm of the elements over ``dim`` (all), as ``torch.linalg.vector_norm``.
 
@@ -248,9 +275,10 @@ def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     tensor(5.)
     """
     x = _filled(input, mask, float("inf") if ord == float("-inf") else 0)
-    return _vector_norm(x, ord, _dims(x, dim), bool(keepdim), dtype=dtype)
+    return _vector_norm(x, ord, dims_of(x, dim), bool(keepdim), dtype=dtype)
 
 
+@_of_masked
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     """The elements divided by their norm along ``dim``, which is taken as ``eps`` at least.
 
@@ -265,6 +293,7 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     return x / _F["maximum"](size, least)
 
 
+@_of_masked
 def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
     """The variance over ``dim`` (all): squared distances from the mean divided by their number less ``correction`` (1).
 
@@ -275,6 +304,7 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, lambda v: v)
 
 
+@_of_masked
 def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
     """The root of :func:`var`.
 
@@ -296,7 +326,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, finish):
         correction = 1 if unbiased is None else int(unbiased)
     floating = input.dtype.is_floating_point or input.dtype.is_complex
     dtype = dtype or (input.dtype if floating else dtypes.float32)
-    dims, x = _dims(input, dim), input.to(dtype)
+    dims, x = dims_of(input, dim), input.to(dtype)
     count = _count(input, dims, True, mask)
     away = x - sum(x, dims, keepdim=True, mask=mask) / count
     total = sum(away * away.conj(), dims, keepdim=keepdim, dtype=dtype, mask=mask)
@@ -306,6 +336,7 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, finish):
     return finish(total / _F["maximum"](count, count.new_zeros(())))
 
 
+@_of_masked
 def softmax(input, dim, *, dtype=None, mask=None):
     """The softmax along ``dim`` of the elements that count; 0 for the others, NaN where none counts.
 
@@ -316,6 +347,7 @@ def softmax(input, dim, *, dtype=None, mask=None):
     return _F["softmax"](_least_outside("amax", input, mask), dim, dtype=dtype or input.dtype)
 
 
+@_of_masked
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """The logarithm of :func:`softmax`, -inf for the elements that do not count.
 
@@ -326,6 +358,7 @@ def log_softmax(input, dim, *, dtype=None, mask=None):
     return _F["log_softmax"](_least_outside("amax", input, mask), dim, dtype=dtype or input.dtype)
 
 
+@_of_masked
 def softmin(input, dim, *, dtype=None, mask=None):
     """The softmax of the negative elements.
 
@@ -350,6 +383,3 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     """
     a, b = _least_outside("logaddexp", input, input_mask), _least_outside("logaddexp", other, other_mask)
     return _F["logaddexp"](a, b).to(dtype or input.dtype)
-
-
-__getattr__ = missing_names(__name__)

@@ -1,0 +1,171 @@
+"""torch.distributed.checkpoint: files that both libraries read, and checkpoints that are whole or absent."""
+
+import importlib
+import os
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from both import agree
+from process_kit import finished, started
+
+import torchlike
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled:UserWarning")
+
+
+def dcp_of(t):
+    return importlib.import_module(f"{t.__name__}.distributed.checkpoint")
+
+
+def state(t, factor=1):
+    model = t.nn.Parameter(t.ones(2) * factor)
+    return {
+        "m": {"w": t.arange(6.0).reshape(2, 3) * factor, "b": t.ones(3, dtype=t.bfloat16) * factor},
+        "l": [t.ones(1) * factor, [t.zeros(2, dtype=t.int64) + factor, {"q": 2 * factor}]], "n": 5 * factor,
+        "tuple": (1, factor), "none": None, "list": [1, factor], "p": model, "empty": t.zeros(0, 2),
+        "num": t.tensor(factor),
+        "strided": (t.arange(6.0).reshape(2, 3) * factor).t(),
+    }  # fmt: skip
+
+
+def plain(x):
+    if isinstance(x, dict):
+        return {str(k): plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [plain(y) for y in x]
+    return [str(x.dtype), x.tolist()] if hasattr(x, "dtype") else x
+
+
+@pytest.mark.parametrize(("writer", "reader"), [(torch, torchlike), (torchlike, torch), (torchlike, torchlike)])
+def test_each_reads_what_the_other_wrote(writer, reader, tmp_path):
+    dcp_of(writer).save(state(writer), checkpoint_id=tmp_path, no_dist=True)
+    found = state(reader, 0)
+    dcp_of(reader).load(found, checkpoint_id=tmp_path, no_dist=True)
+    assert plain(found) == plain(state(reader))
+    assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_0.distcp"]
+
+
+def test_what_a_checkpoint_says_of_itself(tmp_path):
+    def told(t):
+        folder = tmp_path / t.__name__
+        dcp_of(t).save(state(t), checkpoint_id=folder, no_dist=True)
+        found = dcp_of(torch).FileSystemReader(folder).read_metadata()
+        return str(found.state_dict_metadata), str(found.planner_data), str(list(found.storage_data)), found.version
+
+    agree(told)
+
+
+def failure(call):
+    """The error of a step on rank 0."""
+    with pytest.raises(BaseException) as caught:
+        call()
+    error = caught.value
+    if type(error).__name__ == "CheckpointException":
+        assert not isinstance(error, Exception) and list(error.failures) == [0]
+        error = error.failures[0][0]
+    return type(error).__name__, re.sub(r"<class .*>", "", str(error)).replace("/torchlike", "").replace("/torch", "")
+
+
+WRONG = {
+    "another name": lambda t, d, p: d.load({"nope": t.ones(1)}, checkpoint_id=p, no_dist=True),
+    "another size": lambda t, d, p: d.load({"p": t.ones(3)}, checkpoint_id=p, no_dist=True),
+    "no number": lambda t, d, p: d.load({"p": 3}, checkpoint_id=p, no_dist=True),
+    "no folder": lambda t, d, p: d.load({"p": t.ones(3)}, no_dist=True),
+    "no writer": lambda t, d, p: d.save({"p": t.ones(3)}, no_dist=True),
+    "not twice": lambda t, d, p: d.save({}, storage_writer=d.FileSystemWriter(p, overwrite=False), no_dist=True),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refusals(name, tmp_path):
+    def refused(t):
+        folder = tmp_path / t.__name__
+        dcp_of(t).save(state(t), checkpoint_id=folder, no_dist=True)
+        return failure(lambda: WRONG[name](t, dcp_of(t), folder))
+
+    agree(refused)
+
+
+def test_nothing_there(tmp_path):
+    assert "No such file" in failure(lambda: dcp_of(torchlike).load({}, checkpoint_id=tmp_path, no_dist=True))[1]
+
+
+def test_metadata_is_no_program(tmp_path):
+    (tmp_path / ".metadata").write_bytes(b"cos\nsystem\n(S'touch /tmp/never'\ntR.")
+    told = failure(lambda: dcp_of(torchlike).load({"x": 1}, checkpoint_id=tmp_path, no_dist=True))
+    assert "os.system was not an allowed global" in told[1]
+
+
+def test_parts_and_objects(tmp_path):
+    def run(t):
+        d, folder = dcp_of(t), tmp_path / t.__name__
+
+        class App:
+            v = 3
+
+            def state_dict(self):
+                return {"v": self.v, "t": t.ones(2) * self.v}
+
+            def load_state_dict(self, given):
+                self.v, self.given = given["v"], given
+
+        d.save({"app": App(), "n": 4}, checkpoint_id=folder, no_dist=True)
+        app, some = App(), {"nope": 1, "n": 0}
+        app.v = 0
+        d.load({"app": app}, checkpoint_id=folder, no_dist=True)
+        d.load(some, checkpoint_id=folder, no_dist=True, planner=d.DefaultLoadPlanner(allow_partial_load=True))
+        wide = {"app": {"t": t.zeros(2, dtype=t.float64), "v": None}}
+        d.load(wide, checkpoint_id=folder, no_dist=True)
+        convert = importlib.import_module(f"{d.__name__}.format_utils")
+        convert.dcp_to_torch_save(folder, tmp_path / "one.pt")
+        convert.torch_save_to_dcp(tmp_path / "one.pt", folder / "again")
+        whole = t.load(tmp_path / "one.pt")
+        return app.v, plain(app.given), some, plain(wide), plain(whole), sorted(os.listdir(folder / "again"))
+
+    agree(run)
+
+
+def test_the_old_one_counts_until_the_new_one_is_there(tmp_path):
+    d = dcp_of(torchlike)
+    d.save({"x": torchlike.ones(2)}, checkpoint_id=tmp_path, no_dist=True)
+
+    class Full(d.FileSystemWriter):
+        def finish(self, metadata, results):
+            raise OSError("no space left")
+
+    with pytest.warns(UserWarning, match="existing checkpoint"), pytest.raises(d.CheckpointException, match="no space"):
+        d.save({"x": torchlike.zeros(2)}, storage_writer=Full(tmp_path), no_dist=True)
+    assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_0.distcp", "__0_1.distcp"]
+    found = {"x": torchlike.zeros(2)}
+    d.load(found, checkpoint_id=tmp_path, no_dist=True)
+    assert found["x"].tolist() == [1, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        d.save({"x": torchlike.ones(2) * 3}, checkpoint_id=tmp_path, no_dist=True)
+    assert sorted(os.listdir(tmp_path)) == [".metadata", "__0_1.distcp"]
+
+
+def told(text):
+    return [line for line in text.splitlines() if line.endswith(("right", "wrong"))]
+
+
+def test_two_processes(tmp_path):
+    """Ranks write a part each, and the number of ranks may change; a rank that dies leaves the old checkpoint."""
+    whole = np.arange(24.0, dtype=np.float32).reshape(4, 6)
+    both = {"x": torch.tensor(whole), "rows": torch.tensor(whole), "n": 5}
+    dcp_of(torch).save(both, checkpoint_id=tmp_path / "theirs", no_dist=True)
+    (_, first, error), (_, second, other) = finished(started("dcp_script.py", tmp_path), 120)
+    steps = ("theirs", "pieces", "later", "fails", "kept")
+    assert told(first) == [f"{step}: right" for step in ("theirs", "files", *steps[1:], "dies")], error
+    assert told(second) == [f"{step}: right" for step in steps], other
+    for t in (torch, torchlike):
+        found = {
+            "rows": t.zeros(4, 6), "spread": t.zeros(4, 6), "step": 0, "only0": t.ones(1), "only1": t.zeros(1),
+            "model": {"b": t.zeros(300)},
+        }  # fmt: skip
+        dcp_of(t).load(found, checkpoint_id=tmp_path / "ours", no_dist=True)
+        assert found["rows"].tolist() == found["spread"].tolist() == (whole * 2).tolist() and found["step"] == 2
+        assert (found["only0"].item(), found["only1"].item(), found["model"]["b"].sum().item()) == (0, 1, 600)

@@ -1,0 +1,82 @@
+"""Strides of results as PyTorch reports them: LAPACK's matrices lie by columns, rows are convolved as images."""
+
+import pytest
+from both import agree
+
+LAPACK = {
+    "cholesky": lambda t, a, s, b: (t.linalg.cholesky(s), t.linalg.cholesky(s, upper=True), t.linalg.cholesky_ex(s)),
+    "cholesky_solve": lambda t, a, s, b: (t.cholesky_solve(b, s), t.cholesky_inverse(s)),
+    "qr": lambda t, a, s, b: [t.linalg.qr(a, mode) for mode in ("reduced", "complete", "r")],
+    "tall": lambda t, a, s, b: (t.linalg.qr(b), t.linalg.qr(b, "complete"), t.linalg.svd(b), t.linalg.lu_factor(b)),
+    "svd": lambda t, a, s, b: (t.linalg.svd(a), t.svd(a), t.linalg.svd(b, full_matrices=False)),
+    "eigh": lambda t, a, s, b: (t.linalg.eigh(s), t.linalg.eig(a), t.linalg.eigvalsh(s)),
+    "inv": lambda t, a, s, b: (t.linalg.inv(s), t.linalg.inv_ex(s), t.inverse(s), t.linalg.pinv(s)),
+    "matrix_power": lambda t, a, s, b: [t.linalg.matrix_power(s, n) for n in (-2, -1, 0, 1, 2)],
+    "solve": lambda t, a, s, b: (t.linalg.solve(s, b), t.linalg.solve(s, b.mT, left=False), t.linalg.solve_ex(s, b)),
+    "solve vectors": lambda t, a, s, b: t.linalg.solve(s, b.sum(-1)),
+    "solve_triangular": lambda t, a, s, b: [
+        t.linalg.solve_triangular(s, b, upper=True),
+        t.linalg.solve_triangular(s, b.mT, upper=True, left=False),
+    ],
+    "lu": lambda t, a, s, b: (t.linalg.lu(s), t.linalg.lu_factor(s), t.linalg.lu_factor_ex(s)),
+    "lu_solve": lambda t, a, s, b: [
+        t.linalg.lu_solve(*t.linalg.lu_factor(s), b),
+        t.linalg.lu_solve(*t.linalg.lu_factor(s), b.mT, left=False),
+    ],
+    "ldl": lambda t, a, s, b: (t.linalg.ldl_factor(s), t.linalg.ldl_solve(*t.linalg.ldl_factor(s), b)),
+    "lstsq": lambda t, a, s, b: (t.linalg.lstsq(s, b).solution, t.linalg.lstsq(b, b).solution),
+    "householder": lambda t, a, s, b: (t.geqrf(a), t.linalg.householder_product(*t.geqrf(a)), t.ormqr(*t.geqrf(a), b)),
+    "what follows": lambda t, a, s, b: (t.linalg.inv(s) + 1, t.linalg.inv(s) @ a, t.linalg.inv(s).clone()),
+}
+
+
+def strides(x):
+    return [strides(y) for y in x] if isinstance(x, tuple | list) else (x.shape, x.stride())
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3, 3), (0, 0), (1, 1)], ids=str)
+@pytest.mark.parametrize("name", LAPACK)
+def test_of_lapack(name, shape):
+    def run(t):
+        a = t.ones(shape, dtype=t.float64).cumsum(-1).tril() + t.eye(shape[-1], dtype=t.float64)
+        s = a @ a.mT + 3 * t.eye(shape[-1], dtype=t.float64)
+        return strides(LAPACK[name](t, a, s, a[..., :2].contiguous()))
+
+    agree(run)
+
+
+def test_by_columns_is_told_by_every_user_of_it():
+    def run(t):
+        s = t.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+        x = t.linalg.inv(s)
+        x.sum().backward()
+        out = [t.empty(0), t.empty(2, 2)]
+        for o in out:
+            t.linalg.inv(s.detach(), out=o)
+        found = [x.is_contiguous(), x.mT.is_contiguous(), x.reshape(4), x.flatten().stride(), s.grad.stride()]
+        return [*found, *[o.stride() for o in out], x.detach().mT.view(4)]
+
+    agree(run)
+
+
+ROWS = {
+    "avg_pool1d": lambda t, x, w: t.nn.functional.avg_pool1d(x, 2),
+    "adaptive_avg_pool1d": lambda t, x, w: t.nn.functional.adaptive_avg_pool1d(x, 3),
+    "adaptive_max_pool1d": lambda t, x, w: t.nn.functional.adaptive_max_pool1d(x, 3, return_indices=True),
+    "max_pool1d": lambda t, x, w: t.nn.functional.max_pool1d(x, 2),
+    "conv1d": lambda t, x, w: [t.nn.functional.conv1d(x, w), t.nn.functional.conv1d(x.contiguous(), w)],
+    "conv1d of a contiguous weight": lambda t, x, w: t.nn.functional.conv1d(x, w.contiguous()),
+    "conv_transpose1d": lambda t, x, w: t.nn.functional.conv_transpose1d(x, w),
+    "isclose": lambda t, x, w: t.isclose(x, x),
+    "put": lambda t, x, w: t.put(x, t.tensor([0]), t.tensor([1.0])),
+    "addr": lambda t, x, w: t.addr(w[0], t.ones(3), t.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_of_rows(name):
+    def run(t):
+        x, w = (t.ones(s).mT.contiguous().mT for s in ((2, 3, 9), (3, 3, 3)))
+        return strides(ROWS[name](t, x, w))
+
+    agree(run)

@@ -1,0 +1,215 @@
+"""Tensors and modules over eight CPUs: a script, run by ``test_sharding`` with jax told to make eight."""
+
+import copy
+import warnings
+
+import jax
+import numpy as np
+import pytest
+import small_gpt
+from checks_kit import Checks
+
+import torchlike as torch
+from torchlike import sharding
+from torchlike.sharding import PartitionSpec as P
+
+warnings.simplefilter("error")
+CHECKS = check = Checks()
+
+
+def lines():
+    return sharding.make_mesh(dp=8)
+
+
+def grid():
+    return sharding.make_mesh({"dp": 2, "tp": 4})
+
+
+def numbers(*shape):
+    return torch.arange(float(np.prod(shape))).reshape(*shape) / 8
+
+
+def spec(t):
+    return sharding.spec_of(t)
+
+
+def both(f):
+    """Run ``f`` in both kinds of execution."""
+    for execution in ("immediate", "recorded"):
+        torch.set_execution(execution)
+        f()
+    torch.set_execution("immediate")
+
+
+@check
+def operators_keep_the_layout():
+    def run():
+        whole = numbers(8, 16)
+        x, w = whole.shard(lines(), "dp"), torch.ones(16, 4)
+        for f in (
+            lambda x: x + 1, lambda x: x * x, torch.relu, lambda x: x.softmax(-1), lambda x: x @ w, lambda x: x[:, 2:5],
+            lambda x: x.view(8, 4, 4), lambda x: torch.where(x > 3, x, 0), torch.zeros_like, torch.ones_like,
+            lambda x: torch.full_like(x, 2), torch.clone, lambda x: x.double(), copy.deepcopy,
+            lambda x: x.new_zeros(8, 16),
+        ):  # fmt: skip
+            assert spec(f(x))[0] == "dp", f
+            np.testing.assert_allclose(f(x).numpy(), f(whole).numpy(), rtol=1e-5)
+        for f in (torch.rand_like, torch.randn_like, torch.empty_like):
+            assert spec(f(x)) == P("dp")
+        assert x.sum().item() == whole.sum().item() and repr(x) == repr(whole) and x.tolist() == whole.tolist()
+        assert spec(x.t()) == P(None, "dp")
+
+    both(run)
+
+
+@check
+def changes_in_place_keep_the_layout():
+    def run():
+        for change in (
+            lambda y: y.add_(1), lambda y: y.copy_(torch.ones(8, 8)), lambda y: y.fill_(3), torch.Tensor.zero_,
+            lambda y: y.__setitem__(0, 5), lambda y: y.view(64).mul_(2), lambda y: y[2:4].copy_(torch.zeros(2, 8)),
+            lambda y: y.__setitem__((slice(None), 1), torch.arange(8.0)), lambda y: y.t().add_(torch.arange(8.0)),
+        ):  # fmt: skip
+            here, y = numbers(8, 8), numbers(8, 8).shard(lines(), "dp")
+            version = y._version
+            change(y), change(here)
+            assert spec(y) == P("dp") and y._version > version
+            assert y.tolist() == here.tolist()
+        y = numbers(8, 8).shard(lines(), "dp")
+        y.normal_(), y.uniform_()
+        assert spec(y) == P("dp")
+
+    both(run)
+
+
+@check
+def gradients_lie_like_their_leaves():
+    def run():
+        x, w = numbers(16, 8).shard(lines(), "dp"), numbers(8, 8)
+        ws = w.shard(lines(), (None, "dp")).requires_grad_()
+        w.requires_grad_()
+        for _ in range(2):
+            (x @ ws).square().sum().backward()
+            (numbers(16, 8) @ w).square().sum().backward()
+            assert spec(ws.grad) == P(None, "dp")
+        np.testing.assert_allclose(ws.grad.numpy(), w.grad.numpy(), rtol=1e-5)
+
+    both(run)
+
+
+@check
+def shard_carries_gradients_back():
+    x = numbers(8, 4).requires_grad_()
+    y = x.shard(lines(), "dp")
+    assert type(y.grad_fn).__name__ == "_LaidBackward" and spec(y) == P("dp")
+    (g,) = torch.autograd.grad((y**3).sum(), x, create_graph=True)
+    g.sum().backward()
+    assert spec(x.grad) is None
+    np.testing.assert_allclose(x.grad.numpy(), 6 * numbers(8, 4).numpy(), rtol=1e-6)
+    z = sharding.replicate(y, lines())
+    assert spec(z) == P()
+
+
+@check
+def a_mesh_of_two_axes():
+    x = numbers(8, 8).shard(grid(), ("dp", "tp"))
+    assert [s.data.shape for s in x.jax().addressable_shards] == [(4, 2)] * 8
+    assert spec(x.shard(grid(), (("dp", "tp"),))) == P(("dp", "tp"))
+    assert (x @ x).tolist() == (numbers(8, 8) @ numbers(8, 8)).tolist()
+    with pytest.raises(ValueError, match=r"dimension 0 of the shape \[6, 8\] cannot be cut into 4 equal parts"):
+        numbers(6, 8).shard(grid(), "tp")
+    with pytest.raises(RuntimeError, match="on the same device"):
+        x + torch.ones(8, 8, device="cpu:3")
+
+
+@check
+def a_model_by_rules():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16))
+    parameters = [*model.parameters()]
+    with pytest.raises(ValueError, match="1.weight: dimension 0"):
+        torch.distribute(torch.nn.ModuleList([model, torch.nn.Linear(2, 3)]), grid(), {r"1\.weight": "tp"})
+    assert all(spec(p) is None for p in parameters)
+    assert torch.distribute(model, grid(), [(r"0\.weight", ("tp", "dp")), ("weight|bias", "tp")]) is model
+    assert all(p is q for p, q in zip(parameters, model.parameters(), strict=True))
+    assert [spec(p) for p in parameters] == [P("tp", "dp"), P("tp"), P("tp"), P("tp")]
+    assert spec(model[1].running_mean) == P()
+    model(numbers(4, 8).shard(grid(), "dp")).sum().backward()
+    assert [spec(p.grad) for p in parameters] == [spec(p) for p in parameters]
+    state = {k: v.numpy() for k, v in model.state_dict().items()}
+    model.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in state.items()})
+    assert spec(model[0].weight) == P("tp", "dp")
+
+
+def split_first(name, t):
+    return "dp" if t.shape[0] % 8 == 0 else None
+
+
+TENSOR_PARALLEL = {
+    "(qkv|up).weight": ("tp",), "(qkv|up).bias": "tp", "(out|down).weight": (None, "tp"), "head|tokens": "tp"
+}  # fmt: skip
+
+
+@check
+def losses_are_those_of_one_device():
+    def specs(model, optimizer):
+        for p in model.parameters():
+            yield [spec(p), spec(p.grad), *[spec(v) for v in optimizer.state[p].values() if v.ndim]]
+
+    expected, *_ = small_gpt.trained(torch)
+    for mesh, rules in ((lines(), split_first), (grid(), TENSOR_PARALLEL)):
+        for compiled in (False, True):
+            losses, model, optimizer = small_gpt.trained(
+                torch,
+                lambda model, mesh=mesh, rules=rules: torch.distribute(model, mesh, rules),
+                lambda x, mesh=mesh: x.shard(mesh, "dp"),
+                compiled,
+            )
+            np.testing.assert_allclose(losses, expected, rtol=2e-6)
+            assert all(len({*found}) == 1 for found in specs(model, optimizer))
+
+
+@check
+def each_device_holds_its_part():
+    _, model, optimizer = small_gpt.trained(
+        torch, lambda m: torch.distribute(m, lines(), split_first), lambda x: x.shard(lines(), "dp"), True, steps=1
+    )
+    held = dict.fromkeys(jax.devices(), 0)
+    whole = 0
+    for p in model.parameters():
+        for t in (p, p.grad, optimizer.state[p]["exp_avg"], optimizer.state[p]["exp_avg_sq"]):
+            whole += t.nbytes
+            for piece in t.jax().addressable_shards:
+                held[piece.device] += piece.data.nbytes
+    assert max(held.values()) <= 1.1 * whole / 8, (held, whole)
+
+
+@check
+def a_compiled_step_follows_a_new_layout():
+    p = torch.nn.Parameter(numbers(8, 8))
+
+    @torch.compile
+    def step(x):
+        with torch.no_grad():
+            p.mul_(0.5)
+        return (p @ x).sum()
+
+    p.data = p.data.shard(lines(), "dp")
+    step(torch.ones(8, 8)), step(torch.ones(8, 8))
+    assert spec(p) == P("dp")
+    p.data = p.data.shard(lines(), (None, "dp"))
+    step(torch.ones(8, 8)), step(torch.ones(8, 8))
+    assert spec(p) == P(None, "dp") and p[0, 1].item() == 1 / 128
+
+
+@check
+def constraints_in_a_compiled_function():
+    @torch.compile(fullgraph=True)
+    def f(x):
+        return (x * 2).shard(grid(), ("dp", "tp")).relu()
+
+    y = f(numbers(8, 8))
+    assert spec(y) == P("dp", "tp") and y.tolist() == (numbers(8, 8) * 2).tolist()
+
+
+if __name__ == "__main__":
+    CHECKS.run()

@@ -1,0 +1,1 @@
+"""``torch._dispatch``: switches of PyTorch's dispatcher."""

@@ -1,0 +1,68 @@
+"""Values spread over several devices: which are, and how a value is laid out as another one.
+
+Layout is the array's sharding, which XLA's partitioner carries through kernels. It lets go of it where a result is
+not made of the old value, as in ``fill_`` or a gradient; what replaces a spread value is laid out as that was.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax
+from jax.sharding import Sharding
+
+from torchlike._executor.pending import Array, Pending, settled
+
+if TYPE_CHECKING:
+    from torchlike._decl.typed import Value
+
+# Not empty once a value was spread in this process: before, nobody asks.
+USED: list[bool] = []
+
+
+def layout_of(value: Value) -> Sharding | None:
+    """How a value is spread over several devices; None if it is not, or a tracer."""
+    if value.__class__ is not Array and value.__class__ is not Pending:
+        return None
+    sharding = value.sharding
+    return sharding if sharding.num_devices > 1 else None
+
+
+def as_before(old: Value, new: Value) -> Any:
+    """``new``, which takes the place of ``old`` or is made after it, laid out as that is."""
+    sharding = layout_of(old)
+    return new if sharding is None or new.shape != old.shape else laid(new, sharding)
+
+
+def laid(value: Value, sharding: Sharding) -> Any:
+    """``value`` laid out over devices; in a trace a constraint, which becomes part of the program."""
+    value = settled(value)
+    if isinstance(value, jax.core.Tracer):
+        return jax.lax.with_sharding_constraint(value, sharding)
+    if value.__class__ is not Array:
+        return value
+    USED[:] = [True]
+    if value.sharding == sharding:
+        return value
+    if value.sharding.is_equivalent_to(sharding, value.ndim) and value.committed:
+        return value
+    if sharding.is_fully_addressable or not value.is_fully_addressable:
+        return jax.device_put(value, sharding)
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def constrained(run: Callable[..., Any], layouts: dict[int, Sharding]) -> Callable[..., Any]:
+    """``run``, whose results of these numbers are laid out so."""
+    if not layouts:
+        return run
+
+    @functools.wraps(run)
+    def laid_out(*values: Any) -> Any:
+        outs = [*run(*values)]
+        for k, sharding in layouts.items():
+            outs[k] = jax.lax.with_sharding_constraint(outs[k], sharding)
+        return outs
+
+    return laid_out

@@ -1,0 +1,87 @@
+"""``torch.embedding_bag``: bags of rows, and what PyTorch's kernel notes of them for its derivative."""
+
+import torchlike._base.dtypes as dtypes
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions._install import FUNCTIONS as _F
+from torchlike._functions._install import function
+from torchlike._ops import embed as ops
+from torchlike._ops.index import embedding as lookup
+
+
+@function()
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):  # fmt: skip
+    """(bags [B, D], the bag of each index, how many count in each, the rows of maxima) of rows of ``weight`` [V, D].
+
+    ``torch.nn.functional.embedding_bag`` gives the first alone. The others are for PyTorch's derivatives; of sums they
+    are zeros, and the bag of each index is empty where PyTorch computes sums without it.
+
+    Args:
+        indices: [N], int32 or int64. offsets: [B], where each bag starts; one more with ``include_last_offset``.
+        mode: 0 for sums, 1 for means, 2 for maxima.
+        per_sample_weights: [N], factors of the rows (mode 0).
+        padding_idx: a row that does not count, from the front or (negative) from the back.
+
+    Raises:
+        RuntimeError: dtypes, dimensions, indices, offsets or a mode that are no such ones.
+
+    >>> import torchlike as torch
+    >>> torch.embedding_bag(torch.eye(3), torch.tensor([0, 2, 1]), torch.tensor([0, 2]))[0]
+    tensor([[1., 0., 1.],
+            [0., 1., 0.]])
+    """
+    padding = _checked(weight, indices, offsets, mode, per_sample_weights, padding_idx)
+    if scale_grad_by_freq and weight.requires_grad:
+        raise NotImplementedError("embedding_bag(): scale_grad_by_freq=True is not supported by torchlike")
+    if sparse and padding >= 0:
+        raise NotImplementedError("embedding_bag(): sparse=True with padding_idx is not supported by torchlike")
+    static = (mode, bool(include_last_offset), padding)
+    rows, places = weight, indices
+    if sparse and weight.requires_grad:
+        rows = call(lookup, (weight, indices), (-1, False, True))
+        places = _F["arange"](indices.numel(), dtype=indices.dtype, device=indices.device)
+    out = call(ops.embedding_bag, (rows, places, offsets, per_sample_weights), static)
+    return out, *_notes(weight, indices, offsets, static, padding_idx)
+
+
+def _checked(weight, indices, offsets, mode, factors, padding_idx):
+    """The padded row counted from the front, -1 for none; RuntimeError for arguments that go with no bags."""
+    for name, x in (("weight", weight), ("indices", indices), ("offsets", offsets)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"embedding_bag(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    if not isinstance(mode, int):
+        raise TypeError(f"embedding_bag(): argument 'mode' must be int, not {type(mode).__name__}")
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"embedding_bag(): `mode` must be sum, mean, or max (0, 1, 2), but got {mode}")
+    for name, x, n in (("weight", weight, 2), ("indices", indices, 1), ("offsets", offsets, 1)):
+        if x.dim() != n:
+            raise RuntimeError(f"embedding_bag(): {name} has to be a {n}D Tensor, but got one of dimension {x.dim()}")
+    if factors is not None and mode != 0:
+        raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"embedding_bag(): padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, "
+            f"but got {padding_idx}"
+        )
+    return -1 if padding_idx is None else padding_idx % rows
+
+
+def _notes(weight, indices, offsets, static, padding_idx):
+    """The results beside the bags: integers that nothing is differentiated by."""
+    mode, last, padding = static
+    bags, like = max(offsets.shape[0] - last, 0), {"dtype": indices.dtype, "device": indices.device}
+    zeros = _F["zeros"](offsets.shape[0] if mode == 0 else bags, **like)
+    quick = mode == 0 and padding_idx is None and weight.dtype != dtypes.float64 and weight.stride(1) == 1
+    if quick or not indices.numel():
+        owner = _F["empty"](0, **like)
+    else:
+        places = _F["arange"](indices.numel(), **like)
+        owner = _F["searchsorted"](offsets[:bags], places, right=True).to(indices.dtype) - 1
+    if mode == 0:
+        return owner, zeros, zeros.clone()
+    counts = zeros if not indices.numel() else zeros.index_add(0, owner, (indices != padding).to(indices.dtype))
+    if mode == 1:
+        return owner, counts, counts.clone()
+    return owner, counts, call(ops.rows_of_maxima, (weight.detach(), indices, offsets), (last, padding))

@@ -1,0 +1,8 @@
+"""How a process tells its launcher why it failed: ``torch.distributed.elastic.multiprocessing.errors``."""
+
+from torchlike.distributed.elastic.multiprocessing.errors._record import ErrorHandler as ErrorHandler
+from torchlike.distributed.elastic.multiprocessing.errors._record import get_error_handler as get_error_handler
+from torchlike.distributed.elastic.multiprocessing.errors._record import record as record
+from torchlike.interop.lazy import on_first_use
+
+__getattr__, __dir__ = on_first_use(__name__)

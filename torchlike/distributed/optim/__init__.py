@@ -1,0 +1,6 @@
+"""Optimizers whose state is spread over processes: ``torch.distributed.optim``."""
+
+from torchlike.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
+from torchlike.interop.lazy import on_first_use
+
+__getattr__, __dir__ = on_first_use(__name__)

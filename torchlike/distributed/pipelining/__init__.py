@@ -1,0 +1,11 @@
+"""Models in stages on several processes: ``torch.distributed.pipelining``."""
+
+from torchlike.distributed.pipelining import microbatch as microbatch
+from torchlike.distributed.pipelining.schedules import Schedule1F1B as Schedule1F1B
+from torchlike.distributed.pipelining.schedules import ScheduleGPipe as ScheduleGPipe
+from torchlike.distributed.pipelining.schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B
+from torchlike.distributed.pipelining.schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
+from torchlike.distributed.pipelining.stage import PipelineStage as PipelineStage
+from torchlike.interop.lazy import on_first_use
+
+__getattr__, __dir__ = on_first_use(__name__)
