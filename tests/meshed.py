@@ -177,7 +177,7 @@ LAYOUTS = {
 def losses_of_plans_and_fsdp_are_those_of_one_device():
     expected, *_ = small_gpt.trained(torch, layers=1)
     for name, lay in LAYOUTS.items():
-        for compiled in (False, True) if name in ("fsdp", "tp") else (True,):
+        for compiled in (name in ("fsdp and tp", "wrapped"),):
             losses, model, optimizer = small_gpt.trained(torch, lay, compiled=compiled, layers=1)
             np.testing.assert_allclose(losses, expected, rtol=2e-6, err_msg=name)
             for p in model.parameters():
