@@ -84,7 +84,7 @@ ONCE = frozenset((
     "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use", "test_geometry",
     "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_opcheck",
     "test_operators_page", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
-    "test_stubs",
+    "test_stubs", "test_workers",
 ))  # fmt: skip
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.
@@ -139,7 +139,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector need not look at the tests and libraries again and again."""
+    """The garbage collector need not look at the tests and libraries again and again, nor at each trace of jax's."""
+    gc.set_threshold(20_000, 20, 20)
     gc.collect()
     gc.freeze()
 

@@ -21,6 +21,7 @@ from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
+from torchlike._executor.rows import Rows
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -42,8 +43,15 @@ def compiled(op: Kernel, static: Static) -> Callable[..., Any]:
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jit(function, named(op, static), closed=op.closed)
+        found = op.kernels[static] = jit(function, named(op, static), closed=op.closed, rows=_rows(op, static))
     return found
+
+
+def _rows(op: Kernel, static: Static) -> Rows | None:
+    """Which inputs have rows that the kernel of ``op`` treats apart."""
+    if op.checked is not None or op.rows is None:
+        return None
+    return Rows(functools.partial(op.with_rows, static))
 
 
 def named(op: Kernel, static: Static) -> Identity:
@@ -152,12 +160,16 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
-    copy = aligned(array)
+    return adopted(aligned(array), device, wide)
+
+
+def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = True) -> jax.Array:
+    """A numpy array as a jax array, which shares its memory where that begins at a multiple of 64 bytes."""
     place = place_of(()) if device is None else SingleDeviceSharding(device)
     if batched_device_put is None or place is None or not wide:
-        return jax.device_put(copy, device)
-    aval = jax.core.ShapedArray(copy.shape, copy.dtype)
-    return batched_device_put(aval, place, [copy], list(place.device_set), committed=device is not None)
+        return jax.device_put(array, device)
+    aval = jax.core.ShapedArray(array.shape, array.dtype)
+    return batched_device_put(aval, place, [array], list(place.device_set), committed=device is not None)
 
 
 _ones: dict = {}
