@@ -5,8 +5,8 @@ VENV ?= .venv
 JOBS ?= 2
 EXECUTION ?= immediate
 BIN := $(VENV)/bin
-# A file's tests stay in one process, which has the kernels that they share.
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# A file's tests stay in one process, which has the kernels that they share; tests/conftest.py orders the files.
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 comma := ,
 
 .PHONY: help demo test test-32 test-compilers test-all lint bench clean

@@ -1,5 +1,6 @@
 """What there is to measure: the scripts that report rows, and the names each takes."""
 
+from _operators import GROUPS
 from _programs import PROGRAMS
 
 JOBS = {
@@ -7,6 +8,7 @@ JOBS = {
     "eager_step": [*PROGRAMS],
     "amp_step": ["mlp", "cnn", "lstm", "gpt"],
     "eager_overhead": ["add", "mul", "matmul", "backward"],
+    "operators": [*GROUPS],
     "overrides": ["function_mode", "dispatch_mode", "subclass", "own_function", "wrapper"],
     "transforms": ["per_sample", "hessian", "jacobian"],
     "backward": ["plain", "hooks", "create_graph", "double", "chain"],

@@ -113,11 +113,26 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
+# The files that take longest, from 60 seconds down to 15: with several processes they come first, so that none of them
+# is left to the last process alone. xdist sorts files by their number of tests, and these have few.
+LONG = (
+    "test_benchmarks", "test_docs", "test_models", "test_every_operator", "test_example_scripts", "test_first_use",
+    "test_run", "test_faults", "test_pass_through", "test_processes", "test_kinks_2", "test_distributed", "test_linear",
+    "transformer", "test_control_flow", "test_kinks", "test_flex_attention", "test_deep", "test_complex_autograd",
+    "test_conventions_laboratory", "test_namespaces", "test_rare_layers", "test_index_ops", "test_optimizers",
+    "test_behaviour_indexing", "test_fft", "test_behaviour_depth", "test_data_parallel", "test_factors",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Both runs of a test follow each other, in one process mostly, so that the second finds its kernels compiled."""
     places: dict[str, int] = {}
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
-    order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}
+    first = {name: place for place, name in enumerate(LONG if "PYTEST_XDIST_WORKER" in os.environ else ())}
+    order = {
+        item: (first.get(item.path.stem, len(first)), places.setdefault(name, len(places)))
+        for item, name in zip(items, names, strict=True)
+    }
     items.sort(key=order.__getitem__)
     if not X64:
         leave_out(items)

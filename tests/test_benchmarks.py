@@ -59,6 +59,25 @@ def test_one_call_is_measured(load, name):
     assert all(row.target in (1.6, 2.0) for row in found(load, "eager_overhead", name))
 
 
+def test_operators_agree_and_the_slow_ones_are_named(load):
+    rows = found(load, "operators", "reductions")
+    assert [row.measure for row in rows] == [f"operators, small, forward{more}" for more in ("", " and backward")]
+    assert all("worst: " in row.note and "torch " in row.note and row.target is None for row in rows)
+
+
+def test_an_operator_beyond_the_limit_is_named(load):
+    found = {"a": {"jax": 2.0, "torch": 1.0, "ours": 1.4}, "b": {"jax": 1.0, "torch": 3.0, "ours": 1.75}}
+    row = load("operators").row("x", "y", found, large=True)
+    assert (row.ratio, row.verdict) == (1.75, "missed; median 1.57; worst: b; beyond 1.5: b 1.75")
+
+
+def test_the_operators_are_the_most_used_ones(load):
+    operators = load("_operators")
+    named = [name for group in operators.GROUPS.values() for name in group]
+    assert sorted(named) == sorted(operators.USES) and len(named) == 60
+    assert list(operators.USES.values()) == sorted(operators.USES.values(), reverse=True)
+
+
 def test_other_ways_to_write_the_baseline_agree(load):
     assert len(found(load, "baseline", "cnn")) == 3
 

@@ -31,8 +31,9 @@ backends
 _logging autograd nn masked
 func distributed.nn
 distributed._functional_collectives
-sharding
-distributed.device_mesh distributed.tensor distributed.fsdp
+sharding distributed.device_mesh
+distributed.tensor
+distributed.fsdp
 profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant

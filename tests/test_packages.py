@@ -150,7 +150,7 @@ def test_placements():
 
 UNBUILT = """
 import torchlike; torchlike.install_as_torch()
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType
 from torch.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -159,9 +159,9 @@ import torch, torch.distributed.checkpoint.state_dict
 assert not isinstance(torch.ones(1), DTensor) and Shard(0).dim == 0
 assert torch.distributed.rpc.is_available() is False
 try:
-    FSDP(torch.nn.Identity())
+    StateDictType()
 except NotImplementedError as error:
-    assert "torch.distributed.fsdp.FullyShardedDataParallel: " in str(error)
+    assert "torch.distributed.fsdp.StateDictType: " in str(error)
 else:
     raise AssertionError
 """

@@ -21,6 +21,7 @@ import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
+import torchlike._functions.rare
 import torchlike._functions.rearrange
 import torchlike._functions.reduce
 import torchlike._functions.restructure

@@ -41,11 +41,6 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
     return _F["mm"](input, mat2)
 
 
-def is_distributed(input: Tensor) -> bool:
-    """False: no tensor is of the kind that PyTorch once called distributed."""
-    return False
-
-
 def is_vulkan_available() -> bool:
     """False: jax does not compute by Vulkan."""
     return False

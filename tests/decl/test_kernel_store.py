@@ -293,7 +293,7 @@ def levels(monkeypatch):
     seen, compiled = [], compiling.compiled
 
     def watched(found, donated, options):
-        seen.append("quickly" if options is kernels.QUICKLY else "well")
+        seen.append({id(kernels.QUICKLY): "quickly", id(kernels.TURNED): "turned"}.get(id(options), "well"))
         return compiled(found, donated, options)
 
     monkeypatch.setattr(compiling, "compiled", watched)
@@ -309,6 +309,17 @@ def test_a_kernel_is_compiled_well_once_it_is_worth_it(levels, shape, calls, exp
     results = [kernel(x) for _ in range(calls)]
     assert levels == expected
     np.testing.assert_allclose(results[0], results[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("function, expected", [
+    (lambda x: x.T, "turned"), (lambda x: x[:3].transpose(1, 0), "turned"),
+    (lambda x: (x.T + 1).astype(int), "turned"), (lambda x: x.T * 2, "well"), (lambda x: x[1:], "well"),
+    (lambda x: x.reshape(256, 2, -1).transpose(1, 0, 2), "well"),
+])  # fmt: skip
+def test_what_only_turns_data_is_compiled_by_the_emitters(levels, function, expected):
+    x = jnp.arange(LARGE + 512, dtype=jnp.float32).reshape(512, -1)
+    np.testing.assert_array_equal(fresh(None, function)(x), function(np.asarray(x)))
+    assert levels == [expected]
 
 
 def test_a_found_kernel_changes_its_level_at_the_same_call(kept, levels):

@@ -18,6 +18,44 @@ WHOLE = np.asarray([[0, 1, -1, 7], [-(2**31), 2**31 - 1, 5, -5]], np.int32)
 U = np.asarray([0, 1, 2**31, 2**32 - 1, 77], np.uint32)
 P = np.asarray([[True, False, True, True], [False, False, True, False]])
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+MANY = (np.random.RandomState(0).randn(9, 32, 5) * 10 ** np.linspace(-3, 3, 32)[:, None]).astype("f4")
+ROW = MANY[0, :, 0].copy()
+PAIRS = np.asarray([[0, 1], [1, -3], [5, 0], [1, 2], [-1, 1], [1, 1]], np.int32)
+PARTS = np.arange(1, 19, dtype=np.float32).reshape(6, 3)
+MODES = ("clip", "fill", "promise_in_bounds")
+
+# XLA multiplies by the inverse of what it divides by more than once.
+DIVISIONS = {
+    "a number": lambda x, y: x / 7,
+    "an argument": lambda x, y: x / y[3],
+    "a constant": lambda x, y: x / np.asarray([3, 7, 0.1, -5, np.inf], np.float32),
+    "zero": lambda x, y: x / 0,
+    "rows": lambda x, y: x / y[:, None],
+    "a function of rows": lambda x, y: x / (-jnp.broadcast_to(y[:, None], x.shape) + 1),
+    "two rows": lambda x, y: x / (y[:, None] + y[:5]),
+    "transposed rows": lambda x, y: x.transpose(1, 0, 2) / jnp.broadcast_to(y[:, None], x.shape).transpose(1, 0, 2),
+    "a part of rows": lambda x, y: x[1:] / jnp.broadcast_to(y[:, None], x.shape)[1:],
+    "places": lambda x, y: x / (lax.broadcasted_iota(np.float32, x.shape, 2) + 3),
+    "itself": lambda x, y: y / y[::-1],
+    "one": lambda x, y: (y[0] / y[1], y[0] / 3, y[:1] / y[1:2]),
+    "the sum": lambda x, y: x / x.sum(1, keepdims=True),
+}
+
+
+def gather(x, i, mode):
+    return lax.gather(x, i, lax.GatherDimensionNumbers((0, 2), (1,), (0, 2)), (1, 1, 3), mode=mode)
+
+
+def shared_gather(x, i, mode):
+    numbers = lax.GatherDimensionNumbers((1,), (1,), (1,), (0,), (0,))
+    return lax.gather(x, i[:2, :1], numbers, (1, 1, 2), mode=mode)
+
+
+def scatter(f, x, i, y, mode):
+    one = f(x, i, y.reshape(6, 3, 1), lax.ScatterDimensionNumbers((1, 2), (0,), (0, 2)), mode=mode)
+    other = f(x, i[:2, :1], y[:2].reshape(2, 3), lax.ScatterDimensionNumbers((1,), (2,), (2,), (0,), (0,)), mode=mode)
+    return one, other
+
 
 SAME = {
     "add": (lambda x, y: x + y, A, B),
@@ -83,6 +121,36 @@ SAME = {
     "argmax": (lambda x: (x.argmax(1), x.argmin(0)), A),
     "no elements": (lambda x: x[:0] * 2, A),
     "argument": (lambda x: (x, x, x.reshape(-1)), CUBE),
+    "stack": (lambda x: jnp.stack([x, -x], 1), CUBE),
+    "cut": (lambda x: lax.pad(x, np.float32(7), [(-1, 2, 1), (1, -2, 0), (-3, -1, 2)]), CUBE),
+    "cut to nothing": (lambda x: lax.pad(x, np.float32(7), [(0, 0, 0), (-2, 3, 0), (4, -6, 0)]), CUBE),
+    **{f"sum {axes}": (lambda x, axes=axes: x.sum(axes), MANY) for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2))},
+    "sum of a function": (lambda x, y: (jnp.abs(x - y) * 3).sum((0, 2)), MANY, MANY[:1]),
+    "sum of zeros": (lambda x: x.sum(0), np.asarray([[-0.0, 0.0], [-0.0, -0.0]], "f4")),
+    "sum of one": (lambda x: (x.sum(1), x[:1].sum((0, 1)), lax.reduce_sum(x, ())), FLOATS[:, None]),
+    "sum of chosen elements": (lambda x, i: jnp.where(x > 0, x, 2)[i, 1:].sum(0), MANY[0], np.arange(-9, 9)),
+    "sum of infinities": (lambda x: x.sum(0), A),
+    "mean": (lambda x: (x.mean(1), x.mean()), MANY.astype("f8")),
+    **{f"over {name}": (f, MANY, ROW) for name, f in DIVISIONS.items()},
+    **{f"gather, {mode}": (lambda x, i, mode=mode: gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
+    **{f"shared gather, {mode}": (lambda x, i, mode=mode: shared_gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
+    **{f"filled {t}": (lambda x, i: x.at[i].get(mode="fill"), CUBE.astype(t), PAIRS) for t in ("i4", "u1", "?")},
+    "filled by 7": (lambda x, i: x.at[:, i].get(mode="fill", fill_value=7), CUBE, PAIRS),
+    "taken": (lambda x, i: (x[i, :, i], x[:, i[0]], x[..., i[:3]]), CUBE, PAIRS % 2),
+    "taken along": (lambda x, i: jnp.take_along_axis(x, i, 1), CUBE, np.arange(32).reshape(2, 4, 4) % 3),
+    **{
+        f"{f.__name__}, {mode}": (lambda x, i, y, f=f, mode=mode: scatter(f, x, i, y, mode), CUBE, PAIRS, PARTS)
+        for f in (lax.scatter, lax.scatter_add)
+        for mode in MODES
+    },
+    **{
+        f"{f.__name__} to one place, {kind}": (
+            lambda x, i, y, f=f: f(x, i, y, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
+            np.zeros((3, 4), kind), np.arange(50)[:, None] % 7 % 4, (MANY.ravel()[:200].reshape(50, 4)).astype(kind),
+        )
+        for f in (lax.scatter, lax.scatter_add)
+        for kind in ("f4", "f8", "i4", "u1")
+    },
     "constant": (lambda x: (jnp.asarray([1, 2, 3]), x), P),
 }
 
@@ -107,20 +175,27 @@ def test_numpy_gives_what_the_compiled_kernel_gives(name):
             np.testing.assert_array_equal(np.signbit(mine)[there], np.signbit(theirs)[there])
 
 
+POINTS = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+ONE = lax.GatherDimensionNumbers((1,), (0,), (0,))
 OTHERS = {
     "exp": (jnp.exp, A),
-    "sum": (jnp.sum, A),
+    "sum of many": (jnp.sum, np.ones(33, np.float32)),
+    "sum of equal elements": (lambda x: jnp.broadcast_to(x[:, None], (14, 3)).sum(1), FLOATS),
+    "sum of sums": (lambda x: x.sum(1).sum(), CUBE),
+    "sum of the reshaped": (lambda x: x.reshape(4, 6).sum(0), CUBE),
     "matmul": (jnp.matmul, A, B),
     "to int": (lambda x: x.astype("i4"), A),
     "int division": (lax.div, WHOLE, WHOLE),
     "complex": (lambda x: x * 2, A.astype("c8")),
     "bfloat16": (lambda x: x + x, jnp.ones(3, "bfloat16")),
     "largest of none": (lambda x: x.max(1, initial=-1), np.ones((3, 0), np.float32)),
-    "cut": (lambda x: lax.pad(x, np.int32(0), [(-1, 0, 0)]), U.astype("i4")),
     "signed shift": (lambda x: lax.shift_right_logical(x, np.int32(1)), WHOLE),
     "loop": (lambda x: lax.fori_loop(0, 3, lambda i, y: y * 2, x), A),
     "large constant": (lambda x: x + np.arange(4096.0).astype("f4"), np.float32(1)),
-    "gather": (lambda x, i: x[i], A, np.arange(3)),
+    "gather by bytes": (lambda x, i: lax.gather(x, i, ONE, (1, 14), mode="clip"), A, np.ones((1, 1), np.uint8)),
+    "scatter of many": (lambda x, i: x.at[i].add(1), A, np.zeros(300, np.int32)),
+    "scattered products": (lambda x, i: x.at[i].multiply(2), A, np.arange(3)),
+    "applied": (lambda x, i: lax.scatter_apply(x, i, jnp.abs, POINTS, update_shape=(6,)), A, PAIRS),
     "rounding up": (lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO), A),
     "long": (lambda x: sum([x * i for i in range(300)]), A),
 }

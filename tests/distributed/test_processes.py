@@ -1,9 +1,9 @@
-"""torch.distributed of two processes, next to PyTorch's gloo: collectives, and DistributedDataParallel."""
+"""torch.distributed of two processes, next to PyTorch's gloo: collectives, DistributedDataParallel, DTensor, FSDP."""
 
 import pytest
 from process_kit import SIZE, results
 
-SCRIPTS = ("collectives_script.py", "ddp_script.py", "spread_script.py")
+SCRIPTS = ("collectives_script.py", "ddp_script.py", "mesh_script.py", "spread_script.py")
 # PyTorch refuses these on CPUs, or counts them in other ways; ours are checked by themselves
 OURS = {"bf16_compress_hook"}
 

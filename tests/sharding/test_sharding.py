@@ -1,22 +1,25 @@
-"""Tensors and modules over eight devices (``sharded.py``, in a process of its own); on one device; what is refused."""
+"""Tensors and modules over eight devices, in processes of their own; on one device; what is refused."""
 
 from pathlib import Path
 
 import checks_kit
+import meshed
 import pytest
 import sharded
 
 import torchlike
 from torchlike import sharding
 
+SCRIPTS = (sharded, meshed)
+
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, str]:
-    """What the script says of each check."""
-    return checks_kit.told(Path(sharded.__file__))
+    """What the scripts say of each check."""
+    return {f"{m.__name__}.{k}": v for m in SCRIPTS for k, v in checks_kit.told(Path(m.__file__)).items()}
 
 
-@pytest.mark.parametrize("name", sharded.CHECKS)
+@pytest.mark.parametrize("name", [f"{m.__name__}.{name}" for m in SCRIPTS for name in m.CHECKS])
 def test_eight_devices(told, name):
     assert told.get(name, str(told)) == ""
 

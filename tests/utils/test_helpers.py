@@ -20,9 +20,8 @@ def module(t, name):
 
 REFUSING = [
     "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
-    "quantization.quantize_dynamic", "nested.nested_tensor", "distributed.tensor.DTensor",
-    "distributed.tensor.parallel.ColwiseParallel", "distributed.device_mesh.DeviceMesh",
-    "distributed.algorithms.join.Join", "distributed.fsdp.FullyShardedDataParallel",
+    "quantization.quantize_dynamic", "nested.nested_tensor", "distributed.tensor.parallel.loss_parallel",
+    "distributed.algorithms.join.Join", "distributed.fsdp.StateDictType",
     "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
 ]  # fmt: skip
 

@@ -1,20 +1,22 @@
 """Small programs of numpy calls, which run a kernel's first calls: made in microseconds, where XLA takes milliseconds.
 
 A jaxpr becomes such a program if each of its primitives moves data, or computes what IEEE 754 or the integers leave no
-choice about: the results are those of compiled code but for contractions (``a * b + c`` rounded once) and for
-quotients by constants, which XLA makes products. What reorders sums, or approximates functions, is left to XLA.
+choice about: the results are those of compiled code but for contractions (``a * b + c`` rounded once). What reorders
+sums, or approximates functions, is left to XLA; a sum along short dimensions is one loop there, from the first element
+to the last, and what divides several elements is inverted first.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from torchlike._base.jaxprs import Literal
+from torchlike._executor import numpy_indexing
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 STEPS = 400  # the longest program
 CONSTANT = 1 << 10  # bytes of the largest constant
+SUMMED = 32  # elements of a dimension, beyond which XLA adds up parts of it first
 
 _FLOATS = frozenset({"float32", "float64"})
 _TINY = {name: float(np.finfo(name).smallest_normal) for name in _FLOATS}
@@ -75,13 +78,24 @@ def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
     return found if y > 0 else np.divide(x.dtype.type(1), found)
 
 
+def _total(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The sum of floats, added up one after the other; numpy's own sum adds up parts first."""
+    kept = [n for i, n in enumerate(x.shape) if i not in axes]
+    rows = x.transpose([*axes, *[i for i in range(x.ndim) if i not in axes]]).reshape(-1, *kept)
+    return np.add.accumulate(rows)[-1] + x.dtype.type(0)  # XLA begins with 0, to which -0. adds nothing
+
+
 def _pad(
     x: np.ndarray, fill: np.ndarray, before: Sequence[int], steps: Sequence[int], shape: Sequence[int]
 ) -> np.ndarray:
     out = np.full(shape, fill, x.dtype)
-    ends = [b + (n - 1) * s + 1 for b, n, s in zip(before, x.shape, steps, strict=True)]
-    if x.size:
-        out[tuple(map(slice, before, ends, steps))] = x
+    firsts = [max(0, -(b // s)) for b, s in zip(before, steps, strict=True)]  # of what is not cut off
+    counts = [(m - 1 - b) // s + 1 for b, s, m in zip(before, steps, shape, strict=True)]
+    part = x[tuple(map(slice, firsts, [max(n, 0) for n in counts]))]
+    if part.size:
+        starts = [b + i * s for b, i, s in zip(before, firsts, steps, strict=True)]
+        ends = [b + (n - 1) * s + 1 for b, n, s in zip(starts, part.shape, steps, strict=True)]
+        out[tuple(map(slice, starts, ends, steps))] = part
     return out
 
 
@@ -124,8 +138,11 @@ _DOES = _UFUNCS | {
     "every": lambda x, axes: np.logical_and.reduce(x, axes),
     "any": lambda x, axes: np.logical_or.reduce(x, axes),
     "sum": lambda x, axes: np.add.reduce(x, axes, x.dtype),
+    "total": _total,
+    "stack": lambda *args: np.stack(args[:-1], args[-1]),
     "argmax": lambda x, axis, dtype: np.argmax(x, axis).astype(dtype),
     "argmin": lambda x, axis, dtype: np.argmin(x, axis).astype(dtype),
+    **numpy_indexing.DOES,
 }
 
 
@@ -178,7 +195,6 @@ def _rule_slice(eqn: Any) -> tuple[str, tuple[Any, ...]]:
 
 def _rule_pad(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     config = eqn.params["padding_config"]
-    _demand(all(low >= 0 and high >= 0 for low, high, _ in config))
     before, steps = tuple(low for low, _, _ in config), tuple(inner + 1 for _, _, inner in config)
     return "pad", (before, steps, tuple(eqn.outvars[0].aval.shape))
 
@@ -207,6 +223,21 @@ def _rule_round(eqn: Any) -> tuple[str, tuple[Any, ...]]:
 def _rule_power(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     _demand(eqn.params["y"] and eqn.invars[0].aval.dtype.name in _FLOATS)
     return "power", (eqn.params["y"],)
+
+
+def _rule_index(rule: Callable[[Any], tuple[str, tuple[Any, ...]] | None]) -> Rule:
+    def demanded(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+        made = rule(eqn)
+        if made is None:
+            raise _Unknown
+        return made
+
+    return demanded
+
+
+def _rule_scatter_add(eqn: Any) -> tuple[str, tuple[Any, ...]]:
+    _demand(eqn.invars[0].aval.dtype.name in _NUMBERS)
+    return _rule_index(numpy_indexing.rule_scatter)(eqn)
 
 
 def _rule_concatenate(eqn: Any) -> tuple[str, tuple[Any, ...]]:
@@ -238,9 +269,14 @@ _RULES = {
     "reduce_max": _rule_reduce("largest", _NUMBERS), "reduce_min": _rule_reduce("smallest", _NUMBERS),
     "reduce_and": _rule_reduce("every", {"bool"}), "reduce_or": _rule_reduce("any", {"bool"}),
     "reduce_sum": _rule_reduce("sum", _WHOLE),
+    "stack": lambda eqn: ("stack", (eqn.params["axis"],)),
+    "gather": _rule_index(numpy_indexing.rule_gather),
+    "scatter": _rule_index(numpy_indexing.rule_scatter), "scatter-add": _rule_scatter_add,
     "argmax": _rule_arg, "argmin": _rule_arg,
 }  # fmt: skip
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+# What gives a value of its own to each element, so that XLA can add them up in no other way, if one of the inputs does.
+_EACH = frozenset({*_UFUNCS, "integer_pow", "convert_element_type", "select_n", "slice", "gather"})
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
 
 
@@ -256,6 +292,9 @@ class _Builder:
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self.steps, self.constants, self.values = [], [], len(closed.in_avals)
+        # The dimensions along which the elements of a value differ, if it repeats others; of constants all.
+        self.repeated: dict[int, tuple[int, ...]] = {}
+        self.each = set(range(self.values))  # values whose elements are independent of each other
         self.outs = self.jaxpr(closed, range(self.values))
 
     def new(self) -> int:
@@ -267,6 +306,7 @@ class _Builder:
         _demand(value.nbytes <= CONSTANT and value.dtype.name in _ALL)
         number = self.new()
         self.constants.append((number, value.dtype.name, value.shape, value.tobytes()))
+        self.repeated[number] = tuple(range(value.ndim))
         return number
 
     def jaxpr(self, closed: ClosedJaxpr, arguments: Iterable[int]) -> list[int]:
@@ -294,11 +334,62 @@ class _Builder:
             _demand(not eqn.invars)
             row = (1,) * axis + (shape[axis],) + (1,) * (len(shape) - axis - 1)
             made = "iota", (np.dtype(eqn.params["dtype"]).name, row, tuple(shape))
+        elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in _FLOATS:
+            made = self.total(eqn, arguments[0])
+        elif name == "div" and self.inverts(eqn, arguments[1]):
+            one = self.constant(np.ones((), eqn.invars[1].aval.dtype))
+            inverse = self.step(_RULES[name](eqn), (one, arguments[1]))
+            made, arguments = ("mul", ()), [arguments[0], inverse]
         else:
             made = _RULES[name](eqn)
-        out = self.new()
-        self.steps.append((made[0], _plain(made[1]), tuple(arguments), out))
+        out = self.step(made, tuple(arguments))
+        self.describe(eqn, arguments, out)
         return [out]
+
+    def describe(self, eqn: Any, arguments: list[int], out: int) -> None:
+        """Note how the elements of a new value depend on each other."""
+        name, size = eqn.primitive.name, eqn.outvars[0].aval.size
+        if name == "broadcast_in_dim" and eqn.invars[0].aval.size != size:
+            self.repeated[out] = tuple(eqn.params["broadcast_dimensions"])
+        elif name == "iota" and eqn.params["shape"][eqn.params["dimension"]] != size:
+            self.repeated[out] = (eqn.params["dimension"],)
+        elif name == "slice" and arguments[0] in self.repeated:
+            self.repeated[out] = self.repeated[arguments[0]]
+        elif name == "transpose" and arguments[0] in self.repeated:
+            kept = self.repeated[arguments[0]]
+            self.repeated[out] = tuple([i for i, d in enumerate(eqn.params["permutation"]) if d in kept])
+        elif name in _EACH:
+            if any(i in self.each and v.aval.size >= size for v, i in zip(eqn.invars, arguments, strict=True)):
+                self.each.add(out)
+            found = {self.varies(v.aval, number, size) for v, number in zip(eqn.invars, arguments, strict=True)} - {()}
+            if size != 1 and None not in found and len(found) <= 1:
+                self.repeated[out] = found.pop() if found else ()  # type: ignore[assignment]
+
+    def varies(self, aval: Any, number: int, size: int) -> tuple[int, ...] | None:
+        """The dimensions along which an input's elements differ, if it is broadcast to ``size`` elements."""
+        if aval.size == 1 or number in self.repeated:
+            return () if aval.size == 1 else self.repeated[number]
+        return tuple([i for i, n in enumerate(aval.shape) if n != 1]) if aval.size < size else None
+
+    def step(self, made: tuple[str, tuple[Any, ...]], arguments: tuple[int, ...]) -> int:
+        """The number of what a new step gives."""
+        out = self.new()
+        self.steps.append((made[0], _plain(made[1]), arguments, out))
+        return out
+
+    def inverts(self, eqn: Any, divisor: int) -> bool:
+        """Whether XLA multiplies by the inverse instead: of a constant, and of what is divided by more than once."""
+        aval, size = eqn.invars[1].aval, eqn.outvars[0].aval.size
+        return divisor in self.repeated or size != 1 and self.varies(aval, divisor, size) is not None
+
+    def total(self, eqn: Any, argument: int) -> tuple[str, tuple[Any, ...]]:
+        """The step of a sum of floats; XLA turns that of equal elements into a product, and may join two sums."""
+        shape, axes = eqn.invars[0].aval.shape, eqn.params["axes"]
+        if all(shape[a] == 1 for a in axes):
+            return "reshape", (tuple(eqn.outvars[0].aval.shape),)
+        _demand(argument in self.each and all(shape[a] <= SUMMED for a in axes))
+        name, params = _rule_reduce("total", _FLOATS)(eqn)
+        return name, params
 
 
 _DOES["iota"] = lambda dtype, row, shape: np.broadcast_to(np.arange(math.prod(row), dtype=dtype).reshape(row), shape)
@@ -361,7 +452,7 @@ class Program:
         return results
 
 
-_ROUNDING = ("power", "cast")  # of the others, the steps whose results may be too small
+_ROUNDING = ("power", "cast", "total", "scatter")  # of the others, the steps whose results may be too small
 
 
 def _subnormal(x: np.ndarray) -> bool:

@@ -174,6 +174,8 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
         raise RuntimeError(
             f"{text}, expected input{list(input.shape)} to have {needed} channels, but got {channels} channels instead"
         )
+    if 0 in kernel:
+        raise RuntimeError(f"{text}, expected a kernel of at least one element, but got size {list(kernel)}")
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outputs):
         raise RuntimeError(

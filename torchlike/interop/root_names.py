@@ -7,7 +7,7 @@ CHECKS = (
     "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
 )  # fmt: skip
 FORMERLY = (
-    "dsmm", "eig", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_distributed", "is_vulkan_available",
+    "dsmm", "eig", "has_lapack", "has_mkl", "has_openmp", "has_spectral", "is_vulkan_available",
     "lstsq", "matrix_rank", "set_flush_denormal", "solve", "symeig", "to_dlpack",
 )  # fmt: skip
 STORAGES = (

@@ -48,7 +48,12 @@ class SparseAdam(Optimizer):
         demand(rate > 0.0, "learning rate", rate)
         demand(eps > 0.0, "epsilon value", eps)
         demand_betas(betas)
-        super().__init__(params, {"lr": rate, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        sparse = [
+            [i, j] for i, group in enumerate(self.param_groups) for j, p in enumerate(group["params"]) if p.is_sparse
+        ]
+        if sparse:
+            raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
         if any(p.is_complex() for group in self.param_groups for p in group["params"]):
             raise ValueError("SparseAdam does not support complex parameters")
 

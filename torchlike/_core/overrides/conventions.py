@@ -235,7 +235,11 @@ def _flat(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _compiled(entry: Overridable, parameters: Sequence[inspect.Parameter], result: str) -> Callable[..., Any]:
     """A function with the given parameters that returns what ``result``, a source, says."""
-    env = {"_flat": _flat, **{f"_d_{p.name}": p.default for p in parameters if p.default is not p.empty}}
+    env = {
+        "__name__": __name__,
+        "_flat": _flat,
+        **{f"_d_{p.name}": p.default for p in parameters if p.default is not p.empty},
+    }
     parts, star = [], False
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:

@@ -81,6 +81,7 @@ class Tensor(TensorBase, Methods):
     """
 
     __hash__ = object.__hash__
+    _carried: tuple[str, ...] = ()  # attributes with which programs take and give instances of the class
     _keeps_class = True  # whether the views of it that module hooks work on are of its class
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -375,6 +376,19 @@ def alias(t: Tensor, cls: type = Tensor) -> Tensor:
     new._rg = False
     new._edge = new._grad = new._acc = new._diff = new._ex = None
     return new
+
+
+def carried(t: Tensor) -> tuple[Any, ...]:
+    """The class of a tensor and the attributes that go with it, where programs keep them; else ()."""
+    names = type(t)._carried
+    return (type(t), *[(name, t.__dict__.get(name)) for name in names]) if names else ()
+
+
+def carry(t: Tensor, what: tuple[Any, ...]) -> None:
+    """Give a new tensor what :func:`carried` said of another."""
+    if what:
+        t.__class__ = what[0]
+        t.__dict__.update(what[1:])
 
 
 # The properties of these names, for the library itself: nobody overrides them.

@@ -276,7 +276,8 @@ def _give(w: Writer, program: Program) -> None:
     given = [m for _, m in program.grads if m is not None] + program.result + program.kept
     made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
     slots = Counter([m.slot for m in made if isinstance(m, New)])
-    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1 and not m.retains
+    simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1
+              and not m.retains and not m.carried
               for m in made]  # fmt: skip
     known = [isinstance(m, Constant | Same) for m in made]
     if program.metas:

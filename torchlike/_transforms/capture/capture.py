@@ -19,7 +19,7 @@ from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, alias, value_of, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, value_of, wrap
 from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
@@ -56,6 +56,7 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
             new._vc = new._storage
     new._rg, new._grad, new._ex = t._rg, t._grad, t._ex
     new.__class__ = type(t)
+    carry(new, carried(t))
     return new
 
 
@@ -270,11 +271,11 @@ class Trace:
             given = self.leaves[arg]._view
             if given is not None and given.steps and not is_dense(given.layout):
                 raise Unsupported("returns a view of an argument that does not fill its memory")
-            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains)
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains, carried(x))
         if id(storage) not in self.record.own:
             owner = self._owner(x)
-            return Alias(None, owner, x._view, root, _tied(x, owner), retains)
-        return New(self.slot(storage), storage.strides, x._view, root, retains)
+            return Alias(None, owner, x._view, root, _tied(x, owner), retains, carried(x))
+        return New(self.slot(storage), storage.strides, x._view, root, retains, carried(x))
 
     def _owner(self, x: Tensor) -> Tensor:
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""

@@ -12,7 +12,7 @@ import numpy as np
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype, get_default_dtype
 from torchlike._base.state import AUTOCAST, state
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, carried
 from torchlike._executor.pending import Array
 from torchlike._transforms.capture.structure import exactly
 
@@ -28,7 +28,8 @@ def kind_of(x: Any) -> tuple[Any, ...]:
         element = value.dtype if view is None or view.dtype is None else view.dtype
         layout = value.shape if view is None else view.layout
         hooks = x._ex and _hooks(x._ex)
-        return type(x), layout, element, x._rg, x._edge is None, x._grad is None, hooks
+        kind = carried(x) or type(x)
+        return kind, layout, element, x._rg, x._edge is None, x._grad is None, hooks
     if type(x) is tuple:
         return tuple, *map(kind_of, x)
     if isinstance(x, _PLAIN):

@@ -9,7 +9,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.view_calls import tie
 from torchlike._core.tensor.storage import UNTRACKED, Storage
-from torchlike._core.tensor.tensor import Tensor, alias, wrap
+from torchlike._core.tensor.tensor import Tensor, alias, carry, wrap
 from torchlike._core.tensor.views import View
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class New(NamedTuple):
         slot: which output of the program is the storage's value. strides: the storage's strides or None.
         view: the View of the tensor, or None. root: which root of the graph it is, None if it needs no grad.
         retains: whether it keeps its gradient.
+        carried: its class and attributes that go with it, see ``carried`` of ``tensor.py``.
     """
 
     slot: int
@@ -30,6 +31,7 @@ class New(NamedTuple):
     view: object
     root: int | None
     retains: bool = False
+    carried: tuple = ()
 
 
 class Alias(NamedTuple):
@@ -45,6 +47,7 @@ class Alias(NamedTuple):
     root: int | None
     tied: tuple | None
     retains: bool = False
+    carried: tuple = ()
 
 
 class Same(NamedTuple):
@@ -100,6 +103,8 @@ class OutputSpec:
             nodes.retain(t)
         if isinstance(what, Alias) and what.tied is not None:
             tie(base, t, *what.tied)
+        if what.carried:
+            carry(t, what.carried)
         return t
 
     def _new(self, what: Any) -> Tensor:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._base.state import CAPTURE, state
 from torchlike._core.autograd.node import Node, next_sequence
+from torchlike._core.overrides.doors import is_door
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
 from torchlike._transforms.interpreter import trust
@@ -236,7 +237,7 @@ class Calls:
 
     def wrap(self, f: Any, objects: bool = False) -> Any:
         """A function (or object) that is interpreted when something else calls it."""
-        if not self.is_watched(f, objects):
+        if is_door(f) or not self.is_watched(f, objects):
             return f
         found = self.wrappers.get(id(f))
         if found is None:

@@ -33,7 +33,7 @@ else:
 _WATCHED = (
     "torchlike.nn.modules", "torchlike.nn.utils", "torchlike.nn.attention", "torchlike.optim", "torchlike.utils",
     "torchlike.compiler._module", "torchlike.distributions", "torchlike.amp.grad_scaler",
-    "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler",
+    "torchlike.cuda.amp.grad_scaler", "torchlike.cpu.amp.grad_scaler", "torchlike.distributed.fsdp._fully_shard",
 )  # fmt: skip
 _TRUSTED = ("torchlike", "jax", "jaxlib", "numpy", "ml_dtypes")
 _BELOW = (*_TRUSTED[1:], "opt_einsum", "scipy", "typing_extensions")  # what jax itself is made of

@@ -1,5 +1,93 @@
-"""torch.distributed.fsdp.wrap: importable, and refused when used."""
+"""torch.distributed.fsdp.wrap: which modules bring their parameters together by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from torchlike.interop.refusing import refusing
+from torchlike.nn.modules.container import ModuleDict, ModuleList
+from torchlike.nn.modules.module import Module
 
-__getattr__ = refusing(__name__, "torchlike has no FSDP yet; give parameters a sharding of jax")
+__getattr__ = refusing(__name__, "torchlike has no such policy; give auto_wrap_policy a function of a module")
+
+
+class ModuleWrapPolicy:
+    """Modules of some classes."""
+
+    def __init__(self, module_classes: Iterable[type[Module]]) -> None:
+        self._module_classes = set(module_classes)
+
+    def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
+        """Whether to wrap the module; with ``recurse`` whether to look into it."""
+        return recurse or isinstance(module, tuple(self._module_classes))
+
+    def __repr__(self) -> str:
+        return f"ModuleWrapPolicy({self._module_classes})"
+
+
+class CustomPolicy:
+    """Modules of which a function says True (or a dict of options, which is not supported)."""
+
+    def __init__(self, lambda_fn: Callable[[Module], bool]) -> None:
+        self._lambda_fn = lambda_fn
+
+    def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> bool:
+        """Whether to wrap the module; with ``recurse`` whether to look into it."""
+        found = recurse or self._lambda_fn(module)
+        if not isinstance(found, bool):
+            raise NotImplementedError("CustomPolicy: options of single modules are not supported; return True or False")
+        return found
+
+
+def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
+    """Every module."""
+    return True
+
+
+def transformer_auto_wrap_policy(
+    module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: set[type[Module]]
+) -> bool:
+    """Modules of the classes of a transformer's layers."""
+    return recurse or isinstance(module, tuple(transformer_layer_cls))
+
+
+def lambda_auto_wrap_policy(
+    module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]
+) -> bool:
+    """Modules of which a function says True."""
+    return recurse or lambda_fn(module)
+
+
+def size_based_auto_wrap_policy(
+    module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
+    force_leaf_modules: Any = None, exclude_wrap_modules: Any = None,
+) -> bool:  # fmt: skip
+    """Modules with so many numbers in parameters that no module in them brings together."""
+    if recurse:
+        return nonwrapped_numel >= min_num_params
+    return nonwrapped_numel >= min_num_params and not isinstance(module, ModuleList | ModuleDict)
+
+
+def chosen(root: Module, policy: Any) -> list[Module]:
+    """The modules inside of ``root`` that a policy chooses, inner ones first."""
+    found: list[Module] = []
+    _collect(root, policy, found, set())
+    return found
+
+
+def _collect(module: Module, policy: Any, found: list[Module], seen: set[int]) -> int:
+    """How many numbers in a module's parameters have been given to modules inside of it."""
+    taken = 0
+    for child in module.children():
+        if id(child) in seen:
+            continue
+        seen.add(id(child))
+        size = sum(p.numel() for p in child.parameters())
+        if policy(module=child, recurse=True, nonwrapped_numel=size):
+            inner = _collect(child, policy, found, seen)
+            if policy(module=child, recurse=False, nonwrapped_numel=size - inner):
+                found.append(child)
+                inner = size
+            taken += inner
+    return taken

@@ -1,9 +1,20 @@
-"""torch.distributed.tensor: importable; DTensors are refused when they are used."""
+"""torch.distributed.tensor: tensors over a mesh of devices."""
 
+from torchlike.distributed.device_mesh import DeviceMesh as DeviceMesh
+from torchlike.distributed.device_mesh import init_device_mesh as init_device_mesh
+from torchlike.distributed.tensor._dtensor import DTensor as DTensor
+from torchlike.distributed.tensor._dtensor import distribute_tensor as distribute_tensor
+from torchlike.distributed.tensor._factories import empty as empty
+from torchlike.distributed.tensor._factories import full as full
+from torchlike.distributed.tensor._factories import ones as ones
+from torchlike.distributed.tensor._factories import rand as rand
+from torchlike.distributed.tensor._factories import randn as randn
+from torchlike.distributed.tensor._factories import zeros as zeros
+from torchlike.distributed.tensor._modules import distribute_module as distribute_module
 from torchlike.distributed.tensor.placement_types import Partial as Partial
 from torchlike.distributed.tensor.placement_types import Placement as Placement
 from torchlike.distributed.tensor.placement_types import Replicate as Replicate
 from torchlike.distributed.tensor.placement_types import Shard as Shard
-from torchlike.interop.refusing import refusing
+from torchlike.interop.lazy import on_first_use
 
-__getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
+__getattr__, __dir__ = on_first_use(__name__)

@@ -2,4 +2,4 @@
 
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
+__getattr__ = refusing(__name__, "DTensors of torchlike are laid out by XLA; ask .placements and .to_local()")

@@ -1,5 +1,4 @@
-"""torch.distributed.tensor.device_mesh: importable, and refused when used."""
+"""torch.distributed.tensor.device_mesh: meshes under their older name."""
 
-from torchlike.interop.refusing import refusing
-
-__getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
+from torchlike.distributed.device_mesh import DeviceMesh as DeviceMesh
+from torchlike.distributed.device_mesh import init_device_mesh as init_device_mesh

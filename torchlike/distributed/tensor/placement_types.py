@@ -1,4 +1,4 @@
-"""How a dimension of a mesh holds a tensor: values that programs make and compare; there are no DTensors of them."""
+"""How a dimension of a mesh holds a tensor: values that programs make and compare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(__name__, "torchlike has no DTensor yet; give arrays a sharding of jax")
+__getattr__ = refusing(__name__, "torchlike has no such placement; there are Shard, Replicate and Partial")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,11 @@ from torchlike.nn.attention._backends import WARN_FOR_UNFUSED_KERNELS as WARN_FO
 from torchlike.nn.attention._backends import SDPBackend as SDPBackend
 from torchlike.nn.attention._backends import _backend_from_string as _backend_from_string
 from torchlike.nn.attention._backends import _cur_sdpa_kernel_backends as _cur_sdpa_kernel_backends
+from torchlike.nn.attention._backends import activate_flash_attention_impl as activate_flash_attention_impl
+from torchlike.nn.attention._backends import current_flash_attention_impl as current_flash_attention_impl
+from torchlike.nn.attention._backends import list_flash_attention_impls as list_flash_attention_impls
+from torchlike.nn.attention._backends import register_flash_attention_impl as register_flash_attention_impl
+from torchlike.nn.attention._backends import restore_flash_attention_impl as restore_flash_attention_impl
 from torchlike.nn.attention._backends import sdpa_kernel as sdpa_kernel
 
 __getattr__, __dir__ = on_first_use(__name__)

@@ -1,7 +1,7 @@
 """PyTorch's names for its attention kernels. XLA compiles one kernel, whatever is asked for."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,3 +66,65 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
         yield {}
     finally:
         _ALLOWED.backends = before
+
+
+# -- kernels that others register ------------------------------------------------------------------
+
+_KNOWN = ("FA3", "FA4")  # PyTorch's, for NVIDIA's GPUs
+
+
+class _Registry:
+    """The registered kernels by name, and the one that is active."""
+
+    def __init__(self) -> None:
+        self.register: dict[str, Callable[[], Any]] = {}
+        self.active: str | None = None
+        self.handle: Any = None
+
+
+_REGISTRY = _Registry()
+
+
+def register_flash_attention_impl(impl: str, *, register_fn: Callable[[], Any]) -> None:
+    """Register what :func:`activate_flash_attention_impl` calls for this name; it may give a handle with ``remove()``.
+
+    >>> import torchlike as torch
+    >>> torch.nn.attention.register_flash_attention_impl("mine", register_fn=lambda: None)
+    >>> torch.nn.attention.list_flash_attention_impls()
+    ['FA3', 'FA4', 'mine']
+    """
+    _REGISTRY.register[impl] = register_fn
+
+
+def list_flash_attention_impls() -> list[str]:
+    """The names of kernels that PyTorch knows, and of those registered."""
+    return sorted({*_KNOWN, *_REGISTRY.register})
+
+
+def current_flash_attention_impl() -> str | None:
+    """The name of the active kernel; None for XLA's own."""
+    return _REGISTRY.active
+
+
+def activate_flash_attention_impl(impl: str) -> None:
+    """Call what was registered under this name; it is active if that gives a handle.
+
+    Raises:
+        ValueError: nobody registered it. NotImplementedError: it is one of PyTorch's own, which are for CUDA.
+    """
+    if impl not in _REGISTRY.register:
+        if impl in _KNOWN:
+            raise NotImplementedError(f"activate_flash_attention_impl({impl!r}): XLA compiles attention itself here")
+        raise ValueError(
+            f"Unknown flash attention impl {impl!r}. Available implementations: {list_flash_attention_impls()}"
+        )
+    handle = _REGISTRY.register[impl]()
+    if handle is not None:
+        _REGISTRY.handle, _REGISTRY.active = handle, impl
+
+
+def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
+    """Make XLA's own kernel the active one again, and call ``remove()`` of the handle that activating gave."""
+    handle, _REGISTRY.handle, _REGISTRY.active = _REGISTRY.handle, None, None
+    if handle is not None:
+        handle.remove()

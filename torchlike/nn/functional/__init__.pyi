@@ -14,6 +14,11 @@ from torchlike._functions.generator import Generator as _Generator
 
 from torchlike._core.tensor._methods import _ATau, _EigenvaluesEigenvectors, _InverseInfo, _LInfo, _LdPivots, _LdPivotsInfo, _LuPivots, _LuPivotsInfo, _MantissaExponent, _MinMax, _PLU, _QR, _Result0Result1, _Result0Result1Result2, _Result0Result1Result2RunningMeanRunningVar, _ResultInfo, _ResultMask, _ResultNoise, _ResultScaleShift, _ResultWeights, _SignLogabsdet, _SolutionClonedCoefficient, _SolutionResidualsRankSingularValues, _USVh, _ValuesIndices
 
+BroadcastingList1: _Any
+BroadcastingList2: _Any
+BroadcastingList3: _Any
+GRID_SAMPLE_INTERPOLATION_MODES: _Any
+GRID_SAMPLE_PADDING_MODES: _Any
 from torchlike.nn.functional.scaled import ScalingType as ScalingType
 from torchlike.nn.functional.scaled import SwizzleType as SwizzleType
 from torchlike.nn.functional import activation as activation

@@ -197,6 +197,8 @@ def local_response_norm(input, size, alpha=0.0001, beta=0.75, k=1.0):
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
     if not input.numel():
         return input
+    if size <= 0:
+        raise RuntimeError(f"local_response_norm(): kernel size should be greater than zero, but got size={size}")
     return call(ops.local_response_norm, (input, alpha, beta, k), (size,))
 
 

@@ -231,6 +231,8 @@ function("adaptive_max_pool1d")(adaptive_max_pool1d_with_indices)
 
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
+    if norm_type == 0:
+        raise ZeroDivisionError(f"float division by zero: lp_pool{n}d() takes the root 1 / norm_type, but got 0")
     name = f"lp_pool{n}d"
     sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
     return call(avgpool.lp_pool[n], (input, norm_type), (*sizes, bool(ceil_mode)))

@@ -17,6 +17,8 @@ __all__ = [
 
 pixel_shuffle, pixel_unshuffle = FUNCTIONS["pixel_shuffle"], FUNCTIONS["pixel_unshuffle"]
 channel_shuffle = FUNCTIONS["channel_shuffle"]
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 _SMOOTH = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3, "lanczos": 2}

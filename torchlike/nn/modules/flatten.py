@@ -43,12 +43,12 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
-        if isinstance(dim, str):
-            raise NotImplementedError("Unflatten: named dimensions are not supported by torchlike; give dim as an int")
         if not isinstance(unflattened_size, tuple | list):
             raise TypeError(
                 f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
             )
+        if isinstance(dim, str):
+            raise NotImplementedError("Unflatten: named dimensions are not supported by torchlike; give dim as an int")
         for i, n in enumerate(unflattened_size):
             if not isinstance(n, int):
                 raise TypeError(

@@ -109,11 +109,11 @@ def clip_grad_norm_(
     >>> p.grad
     tensor([0.6000, 0.8000])
     """
+    order = float(norm_type)
+    most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
     grads = _gradients(parameters)
     if not grads:
         return tensor(0.0)
-    order = float(norm_type)
-    most = value_of(max_norm) if isinstance(max_norm, Tensor) else float(max_norm)
     norm, values = fused.run(clip.clipped, (("ord", order),), [value_of(g) for g in grads], most)
     norm = wrap(norm)
     if error_if_nonfinite:
@@ -146,8 +146,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Keep each element of the gradients within +-clip_value, in place. NotImplementedError for complex
     gradients.
     """
-    grads = _gradients(parameters)
+    limit, grads = float(clip_value), _gradients(parameters)
     if any(g.is_complex() for g in grads):
         raise NotImplementedError("clamp is not supported for complex types: clip_grad_value_ takes real gradients")
     if grads:
-        _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], float(clip_value)))
+        _write(grads, fused.run(clip.limited, (), [value_of(g) for g in grads], limit))

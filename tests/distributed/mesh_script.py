@@ -1,0 +1,317 @@
+"""DeviceMesh, DTensor, plans and fully_shard of two processes: a script for PyTorch and torchlike.
+
+    python mesh_script.py LIBRARY FILE
+
+RANK, WORLD_SIZE and so on are in the environment. ``test_processes`` runs it. Writes what each case
+gave on this rank, as JSON.
+"""
+
+import copy
+import datetime
+import importlib
+import json
+import sys
+import traceback
+import warnings
+
+t = importlib.import_module(sys.argv[1])
+d, nn = t.distributed, t.nn
+device_mesh = importlib.import_module(f"{sys.argv[1]}.distributed.device_mesh")
+dt = importlib.import_module(f"{sys.argv[1]}.distributed.tensor")
+tp = importlib.import_module(f"{sys.argv[1]}.distributed.tensor.parallel")
+fsdp = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp")
+experimental = importlib.import_module(f"{sys.argv[1]}.distributed.tensor.experimental")
+Shard, Replicate, Partial, DTensor = dt.Shard, dt.Replicate, dt.Partial, dt.DTensor
+warnings.simplefilter("ignore")
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def rounded(x):
+    return [round(v, 4) + 0.0 for v in x.detach().double().flatten().tolist()]
+
+
+def said(f):
+    try:
+        return repr(f())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def line(names=None):
+    return device_mesh.init_device_mesh("cpu", (2,), mesh_dim_names=names)
+
+
+def grid():
+    return device_mesh.init_device_mesh("cpu", (2, 1), mesh_dim_names=("dp", "tp"))
+
+
+def numbers(*shape):
+    n = 1
+    for s in shape:
+        n *= s
+    return ((t.arange(n) * 7 % 11 - 5) / 8).reshape(shape)
+
+
+def filled(model):
+    with t.no_grad():
+        for p in model.parameters():
+            p.copy_(numbers(*p.shape))
+    return model
+
+
+def net():
+    return filled(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)))
+
+
+@case
+def meshes(rank):
+    m = grid()
+    return [
+        repr(x) for x in (
+            line(), line(("x",)), m["dp"], m["dp", "tp"] == m, m.size(), m.size(0), m.shape, m.ndim, m.mesh.tolist(),
+            m["dp"].mesh.tolist(), m["tp"].mesh.tolist(), m.get_rank(), m.get_local_rank("dp"), m.get_local_rank(1),
+            m["dp"].get_local_rank(), m.get_coordinate(), m.mesh_dim_names, m.device_type, m["dp"] == m["dp"],
+            hash(m) == hash(m), d.get_world_size(m.get_group("dp")), d.get_process_group_ranks(m.get_group("tp")),
+            len(m.get_all_groups()), m._flatten("all"), m["all"].size(),
+        )
+    ]  # fmt: skip
+
+
+@case
+def wrong_meshes(rank):
+    make, m = device_mesh.init_device_mesh, grid()
+    return [
+        said(f) for f in (
+            lambda: m["x"], m.get_local_rank, m.get_group, lambda: make("cpu", (2,))["dp"],
+            lambda: make("cpu", (2,), mesh_dim_names=("a", "b")),
+            lambda: make("cpu", (1, 2), mesh_dim_names=("a", "a")), lambda: make("cpu:0", (2,)),
+        )
+    ]  # fmt: skip
+
+
+@case
+def too_large(rank):
+    return said(lambda: device_mesh.init_device_mesh("cpu", (3,)))[:80]
+
+
+@case
+def tensors(rank):
+    x = dt.distribute_tensor(numbers(4, 2), line(), [Shard(0)])
+    return [
+        repr(y) for y in (
+            x, x + 1, x.shape, x.stride(), x.dtype, x.device, x.placements, x.device_mesh, x.requires_grad, x.is_leaf,
+            x.to_local(), x.full_tensor(), x.redistribute(placements=[Replicate()]),
+            x.redistribute(placements=[Shard(1)]), x.t().placements,
+            x.relu().placements, x.clone().placements, t.zeros_like(x), x * t.tensor(2.0),
+            dt.distribute_tensor(numbers(4, 2), line()).placements, x.sum().full_tensor(), x.mean().full_tensor(),
+            (x @ dt.distribute_tensor(numbers(2, 2), line(), [Replicate()])).placements, x.detach().placements,
+            dt.zeros(4, 2, device_mesh=line(), placements=[Shard(0)]), dt.ones((4,), device_mesh=line()),
+            dt.full((4,), 3.0, device_mesh=line(), placements=[Shard(0)]), copy.deepcopy(x),
+        )
+    ]  # fmt: skip
+
+
+@case
+def parts(rank):
+    x = numbers(2, 2) + rank
+    m = line()
+    return [
+        repr(y) for y in (
+            DTensor.from_local(x, m, [Shard(0)]).full_tensor(), DTensor.from_local(x, m, [Shard(1)]),
+            DTensor.from_local(x, m, [Partial()]).full_tensor(),
+            DTensor.from_local(x, m, [Partial("avg")]).full_tensor(),
+            DTensor.from_local(x, m, [Partial()]).redistribute(placements=[Shard(0)]),
+            DTensor.from_local(x, m, [Partial("max")]).full_tensor(), DTensor.from_local(numbers(2), m),
+        )
+    ]  # fmt: skip
+
+
+@case
+def wrong_tensors(rank):
+    x, m = dt.distribute_tensor(numbers(4, 2), line(), [Shard(0)]), line()
+    return [
+        said(f) for f in (
+            lambda: dt.distribute_tensor(numbers(4, 2), m, [Shard(5)]),
+            lambda: dt.distribute_tensor(numbers(4, 2), m, [Shard(0), Shard(1)]), lambda: dt.zeros(4),
+            lambda: dt.distribute_tensor(numbers(2).requires_grad_() * 2, m),
+        )
+    ] + [said(f)[:9] for f in (lambda: x + numbers(4, 2), x.tolist, x.numpy, lambda: x.redistribute(m))]  # fmt: skip
+
+
+@case
+def gradients(rank):
+    m = line()
+    x = numbers(2, 4) + rank
+    p = nn.Parameter(dt.distribute_tensor(numbers(4, 4), m, [Shard(0)]))
+    leaf = x.clone().requires_grad_()
+    y = DTensor.from_local(leaf, m, [Shard(0)])
+    ((y @ p).relu() ** 2).sum().backward()
+    found = [isinstance(p, nn.Parameter), isinstance(p, DTensor), type(p.grad) is DTensor]
+    z = dt.distribute_tensor(numbers(4), m, [Shard(0)]).requires_grad_()
+    (z.to_local() * (rank + 1)).sum().backward()
+    return found, rounded(p.grad.full_tensor()), rounded(leaf.grad), rounded(z.grad.full_tensor())
+
+
+@case
+def optimizers(rank):
+    m, found = line(), []
+    for make in (lambda p: t.optim.SGD(p, 0.0713, momentum=0.83), lambda p: t.optim.AdamW(p, 0.0913)):
+        p = nn.Parameter(dt.distribute_tensor(numbers(4, 2), m, [Shard(0)]))
+        optimizer = make([p])
+        for _ in range(3):
+            optimizer.zero_grad()
+            (p**2).sum().backward()
+            optimizer.step()
+        found += [rounded(p.full_tensor()), repr(p.placements)]
+    return found
+
+
+@case
+def distributed_modules(rank):
+    m = line()
+
+    def cut(name, part, mesh):
+        for key, p in [*part.named_parameters(recurse=False)]:
+            part.register_parameter(key, nn.Parameter(dt.distribute_tensor(p, mesh, [Shard(0)])))
+
+    def take(module, inputs, mesh):
+        return tuple(DTensor.from_local(x, mesh, [Replicate()]) for x in inputs)
+
+    model = dt.distribute_module(net(), m, cut, take, lambda module, out, mesh: out.full_tensor())
+    out = model(numbers(3, 4))
+    return (
+        [repr(p.placements) for p in model.parameters()],
+        rounded(out),
+        said(lambda: dt.distribute_module(model, m))[:60],
+    )
+
+
+@case
+def local_maps(rank):
+    m = line()
+    f = experimental.local_map(lambda x, w: x @ w, [Partial()], ([Shard(1)], [Shard(0)]), device_mesh=m)
+    x, w = dt.distribute_tensor(numbers(2, 4), m, [Shard(1)]), dt.distribute_tensor(numbers(4, 2), m, [Shard(0)])
+    return rounded(f(x, w).full_tensor()), said(lambda: f(w, w))[:10]
+
+
+def trained(model, step, steps=3):
+    optimizer = t.optim.AdamW(model.parameters(), 0.05)
+    losses = []
+    for k in range(steps):
+        optimizer.zero_grad()
+        loss = step(k)
+        loss.backward()
+        optimizer.step()
+        losses.append(round(loss.item(), 4))
+    return losses
+
+
+@case
+def tensor_parallel(rank):
+    m = line()
+    plan = {"0": tp.ColwiseParallel(), "2": tp.RowwiseParallel()}
+    model = tp.parallelize_module(net(), m, plan)
+    losses = trained(model, lambda k: (model(numbers(6, 4) + k) ** 2).mean())
+    shapes = [list(model[0](numbers(3, 4)).shape), list(model(numbers(3, 4)).shape)]
+    return losses, shapes, [repr(p.placements) for p in model.parameters()], repr(plan["0"]), repr(plan["2"])
+
+
+@case
+def sequence_parallel(rank):
+    m = line()
+    model = nn.Sequential(nn.LayerNorm(4), net())
+    plan = {
+        "0": tp.SequenceParallel(),
+        "1": tp.PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate()),
+        "1.0": tp.ColwiseParallel(), "1.2": tp.RowwiseParallel(output_layouts=Shard(1)),
+    }  # fmt: skip
+    tp.parallelize_module(model, m, plan)
+    x = numbers(2, 4, 4)[:, rank * 2 : rank * 2 + 2]
+    losses = trained(model, lambda k: (model(x + k) ** 2).mean())
+    return losses, rounded(model(x)), repr(plan["0"])
+
+
+@case
+def wrong_plans(rank):
+    m, model = line(), nn.Sequential(nn.ReLU())
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        tp.parallelize_module(model, m, {"nothing": tp.ColwiseParallel()})
+    return len(seen), said(lambda: tp.parallelize_module(model, m, {"0": tp.ColwiseParallel()}))[:70]
+
+
+def fully(model, **options):
+    for part in model:
+        if isinstance(part, nn.Linear):
+            fsdp.fully_shard(part, **options)
+    return fsdp.fully_shard(model, **options)
+
+
+def batch(rank, k):
+    return (numbers(8, 4) + k)[rank * 4 : rank * 4 + 4]
+
+
+@case
+def fully_sharded(rank):
+    found = []
+    for options in ({}, {"reshard_after_forward": False}, {"mesh": line()}):
+        model = fully(net(), **options)
+        losses = trained(model, lambda k, model=model: (model(batch(rank, k)) ** 2).mean())
+        found += [losses, [rounded(p.full_tensor()) for p in model.parameters()]]
+        found += [[type(m).__name__ for m in model], isinstance(model, fsdp.FSDPModule), repr(model[0])]
+        found += [[(repr(p.placements), list(p.shape), type(p) is DTensor) for p in model.parameters()]]
+        found += [repr(model[0].weight.grad.placements), [*model.state_dict()]]
+    return found
+
+
+@case
+def unsharded(rank):
+    model = fully(net())
+    model.unshard()
+    before = [type(model[0].weight) is DTensor, list(model[0].weight.shape)]
+    model.reshard()
+    return before, type(model[0].weight) is DTensor, said(lambda: fsdp.fully_shard(model))[:90]
+
+
+@case
+def mixed_precision(rank):
+    policy = fsdp.MixedPrecisionPolicy(param_dtype=t.bfloat16, output_dtype=t.float32)
+    model = fsdp.fully_shard(net(), mp_policy=policy)
+    seen = []
+    model[0].register_forward_hook(lambda m, inputs, out: seen.append((str(inputs[0].dtype)[-8:], str(out.dtype)[-8:])))
+    out = model(batch(rank, 0))
+    out.sum().backward()
+    return seen, str(out.dtype)[-7:], str(model[0].weight.dtype)[-7:], str(model[0].weight.grad.dtype)[-7:]
+
+
+@case
+def wrapped(rank):
+    model = fsdp.FullyShardedDataParallel(net(), use_orig_params=True, device_id=t.device("cpu"))
+    losses = trained(model, lambda k: (model(batch(rank, k)) ** 2).mean())
+    return losses, list(model(batch(rank, 0)).shape), type(model.module).__name__
+
+
+def main():
+    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
+    rank, found = d.get_rank(), {}
+    for name, run in CASES.items():
+        if len(sys.argv) > 3 and sys.argv[3] not in name:
+            continue
+        try:
+            found[name] = run(rank)
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        d.barrier()
+    with open(sys.argv[2], "w") as file:
+        json.dump(found, file)
+    d.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

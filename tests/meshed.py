@@ -1,0 +1,254 @@
+"""DeviceMesh, DTensor, plans and FSDP in one process over eight CPUs: a script, run by ``test_sharding``."""
+
+import copy
+import warnings
+
+import jax
+import numpy as np
+import pytest
+import small_gpt
+from checks_kit import Checks
+
+import torchlike as torch
+from torchlike.distributed import fsdp
+from torchlike.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torchlike.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard, wrap
+from torchlike.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+from torchlike.distributed.tensor.experimental import implicit_replication, local_map
+from torchlike.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+warnings.simplefilter("error")
+CHECKS = check = Checks()
+NAMES = ("dp", "tp")
+
+
+def line():
+    return init_device_mesh("cpu", (8,))
+
+
+def grid():
+    return init_device_mesh("cpu", (2, 4), mesh_dim_names=NAMES)
+
+
+def numbers(*shape):
+    return ((torch.arange(float(np.prod(shape))) * 7 % 11 - 5) / 8).reshape(*shape)
+
+
+def close(a, b, tolerance=1e-5):
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=tolerance, atol=tolerance)
+
+
+@check
+def a_mesh_of_one_process():
+    m = grid()
+    assert repr(m) == "DeviceMesh((dp=2, tp=4), 'cpu', stride=(4, 1))" and m.mesh.tolist() == [
+        [*range(4)],
+        [*range(4, 8)],
+    ]
+    assert repr(m["dp"]) == "DeviceMesh((dp=2), 'cpu', stride=(4,))" and m["dp"].mesh.tolist() == [0, 4]
+    assert m.get_coordinate() == (0, 0) and m["tp"].size() == 4 and m["dp", "tp"] is m and m["tp"] == m["tp"] != m["dp"]
+    assert m._flatten("all").size() == 8 and m["all"].mesh.tolist() == [*range(8)]
+    with pytest.raises(NotImplementedError, match="several devices of one"):
+        m.get_group("tp")
+    with pytest.raises(RuntimeError, match="bigger than default world size 8, but found 9 ranks!; XLA_FLAGS"):
+        init_device_mesh("cpu", (9,))
+    with pytest.raises(RuntimeError, match="different numbers below 8"):
+        DeviceMesh("cpu", [0, 0])
+    assert copy.deepcopy(m) is m
+
+
+@check
+def a_dtensor_looks_like_the_whole():
+    m = grid()
+    whole = numbers(8, 4)
+    x = distribute_tensor(whole, m, [Shard(0), Shard(1)])
+    assert x.placements == (Shard(0), Shard(1)) and x.shape == (8, 4) and x.device_mesh is m
+    assert [s.data.shape for s in x.to_local().jax().addressable_shards] == [(4, 1)] * 8
+    close(x.full_tensor(), whole)
+    y = x.redistribute(placements=[Replicate(), Shard(-2)])
+    assert y.placements == (Replicate(), Shard(0)) and type(y.relu() + 1) is DTensor
+    close((y @ y.t()).full_tensor(), whole @ whole.t())
+    assert distribute_tensor(whole, m["tp"], [Shard(0)]).placements == (Shard(0),)
+    assert "DTensor(local_tensor=" in repr(x) and zeros(8, device_mesh=line(), placements=[Shard(0)]).placements == (
+        Shard(0),
+    )
+    close(DTensor.from_local(whole, m, [Shard(0), Partial()]).full_tensor(), whole)  # the process has the whole sum
+    assert copy.deepcopy(x).placements == x.placements and x.clone().placements == x.placements
+
+
+@check
+def what_a_dtensor_refuses():
+    m, x = line(), distribute_tensor(numbers(8, 2), line(), [Shard(0)])
+    for call, error, message in (
+        (lambda: x + numbers(8, 2), RuntimeError, "add: got mixed torch.Tensor and DTensor"),
+        (lambda: x.add_(numbers(8, 2)), RuntimeError, "got mixed"),
+        (lambda: x + distribute_tensor(numbers(8, 2), grid()), RuntimeError, "must be over one mesh"),
+        (
+            lambda: distribute_tensor(numbers(6), m, [Shard(0)]),
+            NotImplementedError,
+            r"\[6\] cannot be cut into 8 equal",
+        ),
+        (lambda: distribute_tensor(numbers(8), m, [Partial()]), NotImplementedError, "Partial placements"),
+        (lambda: distribute_tensor(numbers(8), m, ["x"]), TypeError, "a placement must be"),
+        (lambda: x.redistribute(grid(), [Replicate()] * 2), NotImplementedError, "between different meshes"),
+        (lambda: DTensor(numbers(2)), TypeError, "make one with"),
+        (lambda: DTensor.from_local(x, m), RuntimeError, "expected a plain torch.Tensor"),
+        (x.tolist, RuntimeError, r"tolist\(\) is not supported.*full_tensor"),
+        (lambda: torch.save(x, "unused"), NotImplementedError, "cannot be pickled"),
+        (
+            lambda: parallelize_module(torch.nn.Linear(2, 2), grid(), ColwiseParallel()),
+            ValueError,
+            r"slice it: mesh\['tp'\]",
+        ),
+        (lambda: fully_shard(torch.nn.ModuleList()), ValueError, "do not implement forward"),
+        (lambda: fully_shard(torch.nn.ReLU(), dp_mesh_dims=1), NotImplementedError, "dp_mesh_dims"),
+        (lambda: fsdp.CPUOffloadPolicy(), NotImplementedError, "stay on the devices"),
+        (lambda: fsdp.StateDictType(), NotImplementedError, "torch.distributed.fsdp.StateDictType"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+    with implicit_replication():
+        close((x + numbers(8, 2)).full_tensor(), numbers(8, 2) * 2)
+    assert (x * torch.tensor(2.0)).placements == (Shard(0),)
+
+
+@check
+def gradients_and_optimizers():
+    p = torch.nn.Parameter(distribute_tensor(numbers(8, 4), line(), [Shard(0)]))
+    q = torch.nn.Parameter(numbers(8, 4))
+    assert isinstance(p, torch.nn.Parameter) and isinstance(p, DTensor)
+    ours, theirs = torch.optim.AdamW([p], 0.1), torch.optim.AdamW([q], 0.1)
+    for _ in range(3):
+        for optimizer, x in ((ours, p), (theirs, q)):
+            optimizer.zero_grad()
+            (x**3).sum().backward()
+            optimizer.step()
+    assert type(p.grad) is DTensor and p.grad is p.grad and p.grad.placements == p.placements == (Shard(0),)
+    close(p.full_tensor().detach(), q.detach())
+    norms = [torch.nn.utils.clip_grad_norm_([x], 0.5) for x in (p, q)]
+    np.testing.assert_allclose(*[n.item() for n in norms], rtol=1e-5)
+    leaf = numbers(8, 2).requires_grad_()
+    (
+        DTensor.from_local(leaf, line(), [Shard(0)]).redistribute(placements=[Replicate()]).to_local() ** 2
+    ).sum().backward()
+    close(leaf.grad, 2 * numbers(8, 2))
+
+
+@check
+def compiled_functions_take_and_give_dtensors():
+    m = line()
+    x, w = distribute_tensor(numbers(8, 4), m, [Shard(0)]), distribute_tensor(numbers(4, 4), m)
+    f = torch.compile(lambda x: ((x @ w).relu(), x.redistribute(placements=[Replicate()])), fullgraph=True)
+    for _ in range(2):
+        y, z = f(x)
+        assert (type(y), y.device_mesh, z.placements) == (DTensor, m, (Replicate(),))
+        close(y.full_tensor(), (numbers(8, 4) @ numbers(4, 4)).relu())
+    g = local_map(lambda a, b: a @ b, [Shard(0)], ([Shard(0)], [Replicate()]), device_mesh=m)
+    assert torch.compile(g)(x, w).placements == (Shard(0),)
+    with pytest.raises(ValueError, match="mismatched placements"):
+        g(w, w)
+
+
+PLAN = {
+    "tokens": RowwiseParallel(input_layouts=Replicate()), "blocks.*.qkv": ColwiseParallel(),
+    "blocks.*.out": RowwiseParallel(), "blocks.*.up": ColwiseParallel(), "blocks.*.down": RowwiseParallel(),
+    "head": ColwiseParallel(output_layouts=Replicate()),
+}  # fmt: skip
+
+
+def sharded(model, **options):
+    for block in model.blocks:
+        fully_shard(block, **options)
+    return fully_shard(model, **options)
+
+
+LAYOUTS = {
+    "fsdp": sharded,
+    "tp": lambda model: parallelize_module(model, grid()["tp"], PLAN),
+    "fsdp and tp": lambda model, m=None: sharded(parallelize_module(model, (m := grid())["tp"], PLAN), mesh=m["dp"]),
+    "hybrid": lambda model: sharded(model, mesh=grid()),
+    "wrapped": lambda model: FullyShardedDataParallel(
+        model, auto_wrap_policy=wrap.ModuleWrapPolicy({type(model.blocks[0])})
+    ),
+}
+
+
+@check
+def losses_of_plans_and_fsdp_are_those_of_one_device():
+    expected, *_ = small_gpt.trained(torch, layers=1)
+    for name, lay in LAYOUTS.items():
+        for compiled in (False, True) if name in ("fsdp", "tp") else (True,):
+            losses, model, optimizer = small_gpt.trained(torch, lay, compiled=compiled, layers=1)
+            np.testing.assert_allclose(losses, expected, rtol=2e-6, err_msg=name)
+            for p in model.parameters():
+                if isinstance(p, DTensor):
+                    state = optimizer.state[p]["exp_avg"].jax().sharding
+                    assert p.grad.placements == p.placements and state == p.to_local().jax().sharding, name
+
+
+@check
+def each_device_holds_its_part():
+    _, model, optimizer = small_gpt.trained(torch, sharded, compiled=True, layers=1, steps=1)
+    held, whole = dict.fromkeys(jax.devices(), 0), 0
+    for p in model.parameters():
+        for t in (p.to_local(), p.grad.to_local(), optimizer.state[p]["exp_avg"], optimizer.state[p]["exp_avg_sq"]):
+            whole += t.nbytes
+            for piece in t.detach().jax().addressable_shards:
+                held[piece.device] += piece.data.nbytes
+    assert max(held.values()) <= 1.1 * whole / 8, (held, whole)
+
+
+def whole_arrays(*shape):
+    """How many arrays of a shape there are that each device has whole."""
+    return sum(
+        x.shape == shape and x.sharding.is_fully_replicated and x.sharding.num_devices > 1 for x in jax.live_arrays()
+    )
+
+
+@check
+def what_autograd_keeps_is_cut():
+    x = numbers(8, 16)
+    for reshard in (True, False):
+        layer = fully_shard(torch.nn.Linear(16, 24, bias=False), reshard_after_forward=reshard)
+        leaf = x.clone().requires_grad_()
+        y = layer(leaf)
+        assert whole_arrays(24, 16) == (not reshard)
+        (y**2).sum().backward()
+        w = layer.weight.full_tensor().detach()
+        close(layer.weight.grad.full_tensor(), 2 * (x @ w.t()).t() @ x)
+        close(leaf.grad, 2 * (x @ w.t()) @ w)
+        del y, w, layer
+    layer = fully_shard(torch.nn.Linear(16, 16))
+    x.requires_grad_()
+    z = layer(x).sum()
+    with torch.no_grad():
+        layer.weight.mul_(2)
+    with pytest.raises(RuntimeError, match="changed in place between forward and backward"):
+        z.backward()
+
+
+@check
+def mixed_precision_and_unshard():
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32)
+    layer = fully_shard(torch.nn.Linear(16, 8), mp_policy=policy)
+    y = layer(numbers(8, 16))
+    y.sum().backward()
+    assert (y.dtype, layer.weight.dtype, layer.weight.grad.dtype) == (torch.float32,) * 3
+    layer.unshard()
+    assert type(layer.weight) is torch.Tensor and layer.weight.dtype == torch.bfloat16
+    layer(numbers(8, 16))
+    layer.reshard()
+    assert layer.weight.placements == (Shard(0),)
+    with pytest.raises(AssertionError, match="can only be applied to a module once"):
+        fully_shard(layer)
+    odd = fully_shard(torch.nn.Linear(16, 3))
+    assert (odd.weight.placements, odd.bias.placements) == ((Shard(1),), (Replicate(),))
+    chosen = fully_shard(torch.nn.Linear(16, 8), shard_placement_fn=lambda p: Shard(p.ndim - 1))
+    assert chosen.weight.placements == (Shard(1),)
+    state = chosen.state_dict()
+    chosen.load_state_dict({k: v * 2 for k, v in state.items()})
+    assert chosen.weight.placements == (Shard(1),) and type(state["weight"]) is DTensor
+
+
+if __name__ == "__main__":
+    CHECKS.run()

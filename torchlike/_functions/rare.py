@@ -1,0 +1,184 @@
+"""Methods and functions of PyTorch that few programs call: memory order, casts of quantized tensors, former names."""
+
+from typing import Any, NoReturn
+
+import torchlike._base.dtypes as dtypes
+from torchlike._base.layout import memory_order
+from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.tensor.tensor import MemoryFormat, Tensor, strided
+from torchlike._functions._install import both, function, method, prop
+from torchlike._ops import embed
+
+
+@method()
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost to the innermost in memory.
+
+    ``ambiguity_check``: True, or a list of memory formats: RuntimeError where sizes of 1 leave the order open, or where
+    not exactly one of the formats fits.
+
+    >>> import torchlike as torch
+    >>> torch.ones(2, 3).t().dim_order()
+    (1, 0)
+    """
+    if self.layout is not strided:
+        raise AttributeError(
+            f"Can't get dim order on sparse type: {self.type()}. Use Tensor.to_dense() to convert to a dense one first"
+        )
+    given = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, bool | list) or not all(isinstance(f, MemoryFormat) for f in given):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    fitting = sum(self.is_contiguous(memory_format=f) for f in given)
+    repeated = len(set(self.stride())) < self.ndim
+    if (given and fitting != 1) or (ambiguity_check is True and repeated):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
+    return memory_order(self._layout)[::-1]
+
+
+@both()
+def is_distributed(input: Tensor) -> bool:
+    """False: no tensor is of the kind that PyTorch once called distributed."""
+    return False
+
+
+@prop()
+def is_vulkan(self: Tensor) -> bool:
+    """False: jax does not compute by Vulkan."""
+    return False
+
+
+@method()
+def const_data_ptr(self: Tensor) -> int:
+    """The address of the first element, as :meth:`data_ptr`."""
+    return self.data_ptr()
+
+
+@method()
+def dequantize(self: Tensor) -> Tensor:
+    """The numbers as float32: no tensor is quantized here.
+
+    >>> import torchlike as torch
+    >>> torch.ones(2, dtype=torch.int8).dequantize()
+    tensor([1., 1.])
+    """
+    return self.to(dtypes.float32)
+
+
+@function("dequantize")
+def _dequantize(input: Any = None, *, tensors: Any = None) -> Tensor:
+    """The numbers as float32; NotImplementedError for a list of tensors, which PyTorch takes of quantized ones only."""
+    if not isinstance(input, Tensor):
+        raise NotImplementedError("dequantize(): a list of tensors, which would have to be quantized ones")
+    return input.to(dtypes.float32)
+
+
+@method()
+def module_load(self: Tensor, other: Any, assign: bool = False) -> Any:
+    """What ``load_state_dict`` puts in the place of this tensor where modules swap: it with the values of ``other``,
+    or ``other`` itself with ``assign``.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+@method()
+def slice_inverse(
+    self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """What a slice was taken of: a view of the same memory, of the size, strides and place of ``src``."""
+    return self.as_strided(tuple(src.shape), src.stride(), src.storage_offset())
+
+
+@method()
+def record_stream(self: Tensor, s: Any) -> None:
+    """Nothing to record: XLA keeps memory until what reads it is done. RuntimeError for what is no stream."""
+    if not hasattr(s, "synchronize"):
+        raise RuntimeError(f"record_stream(): unknown parameter type: expected a Stream, got {type(s).__name__}")
+
+
+@method()
+def chalf(self: Tensor, *, memory_format: Any = None) -> Tensor:
+    """The numbers as complex32, which no tensor can have here: the error of ``to``."""
+    return self.to(dtypes.complex32)
+
+
+# -- what is refused -------------------------------------------------------------------------------------------
+
+
+def _absent(name: str, error: type[Exception], message: str) -> None:
+    """A method that raises an error, whatever it is given."""
+
+    def absent(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+        raise error(f"{name}(): {message}")
+
+    absent.__name__, absent.__doc__ = name, f"{error.__name__}: {message}."
+    method(name)(absent)
+
+
+_QUANTIZED = "int_repr q_scale q_zero_point qscheme q_per_channel_scales q_per_channel_axis q_per_channel_zero_points"
+for _name in _QUANTIZED.split():
+    _absent(_name, NotImplementedError, "no tensor is quantized here")
+_absent("to_mkldnn", NotImplementedError, "tensors have no layout of oneDNN; XLA chooses how it computes")
+_absent("to_padded_tensor", NotImplementedError, "it is for nested tensors; see torch.nested.to_padded_tensor")
+_absent("index", NotImplementedError, "first-class dimensions of functorch are not supported by torchlike")
+_absent("xpu", AssertionError, "Torch not compiled with XPU enabled: jax does not compute on such devices")
+_absent("mtia", AssertionError, "Torch not compiled with MTIA enabled: jax does not compute on such devices")
+_absent("ipu", RuntimeError, "PyTorch is not linked with support for ipu devices")
+for _name, _instead in (
+    ("eig", "torch.linalg.eig"),
+    ("lstsq", "torch.linalg.lstsq, which takes its arguments the other way round"),
+    ("solve", "torch.linalg.solve, which takes its arguments the other way round"),
+    ("symeig", "torch.linalg.eigh"),
+):
+    _absent(_name, RuntimeError, f"This function was deprecated since version 1.9 and is now removed: use {_instead}")
+
+
+# -- functions -------------------------------------------------------------------------------------------------
+
+
+@function("addmv_")
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``input.addmv_(mat, vec)``."""
+    return input.addmv_(mat, vec, beta=beta, alpha=alpha)
+
+
+@function("embedding_renorm_")
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """``input`` with the rows at ``indices`` scaled down in place to a norm of at most ``max_norm``.
+
+    >>> import torchlike as torch
+    >>> torch.embedding_renorm_(torch.full((1, 1), 2.0), torch.tensor([0]), 1.0, 2.0).round()
+    tensor([[1.]])
+    """
+    return call_inplace(embed.embedding_renorm.inplace, (input, indices, max_norm, norm_type), ())
+
+
+def _parts_copy(name: str) -> None:
+    def copy(input: Tensor) -> Tensor:
+        return getattr(input, name)().clone()
+
+    copy.__name__, copy.__doc__ = f"{name}_copy", f"A copy of ``input.{name}()``."
+    function(copy.__name__)(copy)
+
+
+for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
+    _parts_copy(_name)
+
+
+def _refused(name: str, message: str) -> None:
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"{name}(): {message}")
+
+    refused.__name__, refused.__doc__ = name, f"NotImplementedError: {message}."
+    function(name)(refused)
+
+
+_refused("native_norm", "it is PyTorch's kernel for sparse tensors; use torch.linalg.vector_norm")
+_refused("values_copy", "PyTorch has it for nested tensors only; use input.values().clone()")
+_refused("indices_copy", "PyTorch has no kernel for it either; use input.indices().clone()")
+_refused("hsmm", "its result is half sparse; use torch.sparse.mm(mat1, mat2)")
+_refused("saddmm", "use torch.sspaddmm")
+_refused("quantize_per_tensor", "quantized tensors are not supported by torchlike")
+_refused("quantize_per_channel", "quantized tensors are not supported by torchlike")
+_refused("quantize_per_tensor_dynamic", "quantized tensors are not supported by torchlike")

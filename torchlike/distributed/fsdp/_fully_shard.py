@@ -1,0 +1,297 @@
+"""``fully_shard``: parameters, gradients and optimizer state cut over the devices of data parallelism."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
+from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared, saving
+from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
+from torchlike.distributed.tensor._layouts import sharding_for
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+from torchlike.nn.modules.module import Module
+from torchlike.nn.parameter import Parameter
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """In which dtypes a module computes.
+
+    Attributes:
+        param_dtype: of the parameters in forward and backward, and of the inputs; None for their own.
+        reduce_dtype: in which gradients are reduced; by default that in which they are computed.
+        output_dtype: of the outputs. cast_forward_inputs: whether inputs get ``param_dtype``.
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass(frozen=True)
+class OffloadPolicy:
+    """Where cut parameters are kept: on the devices."""
+
+
+class CPUOffloadPolicy(OffloadPolicy):
+    """NotImplementedError: parameters stay on the devices."""
+
+    def __init__(self, pin_memory: bool = True) -> None:
+        raise NotImplementedError("CPUOffloadPolicy is not supported: parameters stay on the devices of the mesh")
+
+
+class UnshardHandle:
+    """What an asynchronous ``unshard`` returns; nothing needs to be awaited."""
+
+    def wait(self) -> None:
+        """Return at once: XLA waits where values are used."""
+
+
+class _State:
+    """The parameters that one module brings together, and how.
+
+    Attributes:
+        owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
+    """
+
+    def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
+        self.mesh, self.policy, self.reshard = mesh, policy, reshard
+        self.owned: list[tuple[Module, str, Gathering]] = []
+        self.cut: list[Any] | None = None
+
+    def put(self, parameters: Iterable[Any]) -> None:
+        """Let the modules have these parameters."""
+        for (module, name, _), p in zip(self.owned, parameters, strict=True):
+            module._parameters[name] = p
+
+    def present(self) -> list[Any]:
+        """The parameters that the modules have."""
+        return [module._parameters[name] for module, name, _ in self.owned]
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of the module's forward or another method, with whole parameters."""
+        dtype = self.policy.param_dtype if self.policy.cast_forward_inputs else None
+        args, kwargs = prepared((args, kwargs), dtype, self.mesh)
+        out = function(*args, **kwargs) if self.cut is not None else self._gathered(function, args, kwargs)
+        dtype = self.policy.output_dtype
+        return out if dtype is None else prepared(out, dtype)
+
+    def _gathered(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        cut, hows = self.present(), [how for _, _, how in self.owned]
+        wholes = all_gathered(cut, hows)
+        self.put(wholes)
+        try:
+            with saving(wholes, cut, hows, self.reshard):
+                return function(*args, **kwargs)
+        finally:
+            self.put(cut)
+
+
+class FSDPModule:
+    """What a module is too after :func:`fully_shard`."""
+
+    _fsdp: _State
+
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Bring the parameters of this module together until :meth:`reshard`."""
+        state = self._fsdp
+        if state.cut is None:
+            cut = state.present()
+            state.put(all_gathered(cut, [how for _, _, how in state.owned]))
+            state.cut = cut
+        return UnshardHandle() if async_op else None
+
+    def reshard(self) -> None:
+        """Let each device hold its part of the parameters again."""
+        state = self._fsdp
+        if state.cut is not None:
+            state.put(state.cut)
+            state.cut = None
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
+        """Whether backward brings parameters together again, rather than keep them."""
+        for m in self._parts(recurse):
+            m._fsdp.reshard = reshard_after_forward
+
+    def _parts(self, recurse: bool = True) -> list[Any]:
+        found = self.modules() if recurse else [self]  # type: ignore[attr-defined]
+        return [m for m in found if isinstance(m, FSDPModule)]
+
+    def _nothing(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted, without effect: XLA schedules collectives, and gradients are reduced in each backward."""
+
+    set_requires_gradient_sync = set_requires_all_reduce = set_is_last_backward = _nothing
+    set_modules_to_forward_prefetch = set_modules_to_backward_prefetch = set_reshard_after_backward = _nothing
+    set_unshard_in_backward = _nothing
+
+    def set_gradient_divide_factor(self, factor: float) -> None:
+        """NotImplementedError: gradients are the mean over processes."""
+        raise NotImplementedError("set_gradient_divide_factor() is not supported; multiply the loss")
+
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+
+def fully_shard(
+    module: Any, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
+    shard_placement_fn: Callable[[Any], Placement | None] | None = None,
+    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(), offload_policy: OffloadPolicy = OffloadPolicy(),
+    ignored_params: Iterable[Any] | None = None, dp_mesh_dims: Any = None,
+) -> Any:  # fmt: skip
+    """Cut the parameters of a module over devices, in place; forward brings them together, backward cuts gradients.
+
+    Apply it to blocks first and to the whole model last: each brings its own parameters together. In one process that
+    has all devices the batch is that of all, which is cut along its first dimension.
+
+    Args:
+        module: a Module, or a list of modules that are called one after the other.
+        mesh: one dimension, or two: (replicated, cut). All devices by default.
+        reshard_after_forward: whether autograd keeps the cut parameters only (the default) and backward brings them
+            together again, or keeps the whole ones.
+        shard_placement_fn: ``Shard(dim)`` for a parameter, or None for the default: the first dimension that can be cut
+            into equal parts. A parameter without one is replicated.
+        mp_policy: see :class:`MixedPrecisionPolicy`. ignored_params: those that stay as they are.
+
+    Returns:
+        The module, which is a :class:`FSDPModule` too.
+
+    Raises:
+        AssertionError: it was applied to the module before.
+        ValueError: a mesh of more than two dimensions; a module that has no forward.
+        NotImplementedError: ``dp_mesh_dims``; a dimension of ``shard_placement_fn`` that is not cut into equal parts.
+    """
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard(): dp_mesh_dims is not supported; pass mesh[names]")
+    if isinstance(module, list | tuple):
+        for m in module:
+            fully_shard(
+                m, mesh=mesh, reshard_after_forward=reshard_after_forward, shard_placement_fn=shard_placement_fn,
+                mp_policy=mp_policy, ignored_params=ignored_params,
+            )  # fmt: skip
+        return module
+    if not isinstance(module, Module):
+        raise TypeError(f"fully_shard(): expected a Module, got {type(module).__name__}")
+    if isinstance(module, FSDPModule):
+        raise AssertionError(
+            "Each distinct composable distributed API can only be applied to a module once. fully_shard has already "
+            f"been applied to the following module:\n{module}"
+        )
+    if "forward" not in dir(type(module)) or type(module).forward is Module.forward:
+        raise ValueError(f"fully_shard does not support containers that do not implement forward: {module}")
+    return sharded(
+        module, "FSDP", mesh, True if reshard_after_forward is None else bool(reshard_after_forward),
+        shard_placement_fn, mp_policy, ignored_params,
+    )  # fmt: skip
+
+
+def sharded(
+    module: Any, prefix: str, mesh: DeviceMesh | None, reshard: bool, choose: Any, policy: MixedPrecisionPolicy,
+    ignored: Iterable[Any] | None,
+) -> Any:  # fmt: skip
+    """As :func:`fully_shard`; the module's class gets a name with ``prefix``."""
+    mesh = mesh or of_type(default_type())
+    if mesh.ndim > 2:
+        raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
+    state = _State(mesh, policy, reshard)
+    _cut(module, state, choose, {id(p) for p in ignored or ()})
+    module._fsdp = state
+    cls: Any = type(module)
+    module.__class__ = _with_gathering(cls, prefix)
+    return module
+
+
+@functools.cache
+def _with_gathering(cls: type, prefix: str) -> type:
+    """A class of modules whose forward brings parameters together."""
+    inner = cls.forward  # type: ignore[attr-defined]
+
+    @functools.wraps(inner)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._fsdp.run(functools.partial(inner, self), args, kwargs)
+
+    body = {"__module__": cls.__module__, "__doc__": cls.__doc__, "forward": forward}
+    return type(prefix + cls.__name__, (FSDPModule, cls), body)
+
+
+def _own(module: Module) -> Iterable[Module]:
+    """The modules in it whose parameters nobody else brings together."""
+    yield module
+    for child in module.children():
+        if not isinstance(child, FSDPModule):
+            yield from _own(child)
+
+
+def _cut(module: Module, state: _State, choose: Any, ignored: set[int]) -> None:
+    """Replace the parameters by DTensors, each object by one."""
+    planned: dict[int, Any] = {}
+    for part in _own(module):
+        for p in part._parameters.values():
+            if p is not None and id(p) not in ignored and id(p) not in planned:
+                planned[id(p)] = p, *_plan(p, state, choose)
+    made = {key: _made(p, mesh, placements) for key, (p, mesh, placements, _) in planned.items()}
+    for part in _own(module):
+        for name, p in [*part._parameters.items()]:
+            if p is not None and id(p) in made:
+                part.register_parameter(name, made[id(p)])
+                state.owned.append((part, name, planned[id(p)][3]))
+
+
+def _plan(p: Any, state: _State, choose: Any) -> Any:
+    """(mesh, placements, how it is brought together) of a parameter that is cut."""
+    dp, inner = state.mesh, p._device_mesh if isinstance(p, DTensor) else None
+    chosen = choose(p) if choose is not None else None
+    held: tuple[Placement, ...] = () if inner is None else p.placements
+    mesh = dp if inner is None else _joint(dp, inner)
+    data = (Replicate(),) * (dp.ndim - 1)
+    dims: list[int | None] = [*range(p.ndim), None]
+    if chosen is not None:
+        dims = [chosen.dim if isinstance(chosen, Shard) else None]
+    for dim in dims:
+        cut = (*data, Replicate() if dim is None else Shard(dim % p.ndim), *held)
+        try:
+            sharding = sharding_for(mesh, cut, p.shape, "fully_shard")
+            break
+        except NotImplementedError:
+            if dim == dims[-1]:
+                raise
+    full = sharding_for(mesh, ((Replicate(),) * dp.ndim) + held, p.shape, "fully_shard")
+    policy = state.policy
+    how = Gathering(
+        mesh, sharding, full, (Partial("avg"),) * dp.ndim + held, inner, held, policy.param_dtype, policy.reduce_dtype
+    )
+    return mesh, cut, how
+
+
+def _joint(dp: DeviceMesh, inner: DeviceMesh) -> DeviceMesh:
+    """The mesh of data and tensor parallelism, of which both are slices."""
+    names = (*(dp.mesh_dim_names or ()), *(inner.mesh_dim_names or ()))
+    if dp._root is not inner._root or len(names) != dp.ndim + inner.ndim:
+        raise ValueError(
+            f"fully_shard(): a DTensor parameter over {inner} needs a slice of the same mesh, before it, got {dp}; use "
+            "mesh = init_device_mesh(..., mesh_dim_names=('dp', 'tp')), mesh['tp'] and mesh['dp']"
+        )
+    return dp._root[names]
+
+
+def _made(p: Any, mesh: DeviceMesh, placements: Any) -> Any:
+    data = p.full_tensor() if isinstance(p, DTensor) else p
+    new = distribute_tensor(data.detach(), mesh, placements)
+    return Parameter(new, p.requires_grad)
+
+
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
+    """Let a method of a module bring parameters together as its forward does. Other modules stay as they are."""
+    if not isinstance(module, FSDPModule):
+        return
+    if not hasattr(module, method_name):
+        raise ValueError(f"{type(module)} does not have a method {method_name}")
+    state, method = module._fsdp, getattr(module, method_name)
+
+    @functools.wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return state.run(method, args, kwargs)
+
+    setattr(module, method_name, run)

@@ -1,0 +1,401 @@
+"""DTensor: a tensor over a mesh of devices. It is a Tensor whose array has a sharding; XLA moves what operators need.
+
+Note [Parts]
+~~~~~~~~~~~~
+``to_local`` and ``from_local`` speak of the part of a tensor that this process has. With one device a process that is
+a shard, as in PyTorch. One process that has all devices has the whole tensor: ``to_local()`` gives it as a plain tensor
+that lies over the devices as before, and ``from_local(x, mesh, [Shard(0)])`` cuts ``x``.
+
+What an operator has summed over devices XLA has reduced when it is asked for: no result is Partial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from torchlike._aten.subclass import nowrap
+from torchlike._base.state import state
+from torchlike._core.autograd.fields import mark
+from torchlike._core.overrides.torch_function import arm
+from torchlike._core.tensor.mutation import grad_of, lend, set_grad
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, value_of
+from torchlike._executor.spread import layout_of
+from torchlike.autograd.function import Function
+from torchlike.distributed import distributed_c10d as c10d
+from torchlike.distributed._collectives import broadcast
+from torchlike.distributed.device_mesh import DeviceMesh, current_mesh
+from torchlike.distributed.tensor._layouts import (
+    Placements,
+    alone,
+    checked,
+    joined,
+    own_part,
+    placements_of,
+    sharding_for,
+    whole,
+)
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate
+from torchlike.sharding._shard import relaid
+
+_mixing = threading.local()
+
+
+class DTensor(Tensor):
+    """A tensor over a :class:`DeviceMesh`, which looks like the whole: shape, operators, autograd.
+
+    Made by :func:`distribute_tensor`, :meth:`from_local` and the factories of this package. Its ``placements`` are
+    those of its array; results of operators are where XLA's partitioner finds best.
+
+    >>> import torchlike as torch
+    >>> from torchlike.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)])
+    >>> (x @ x.t()).full_tensor().sum()
+    tensor(32.)
+    """
+
+    _device_mesh: DeviceMesh
+    _carried = ("_device_mesh",)
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("DTensor(): make one with distribute_tensor(), DTensor.from_local() or a factory function")
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _REFUSED or func in _GETTERS:
+            return _special(func, args)
+        found = [*_tensors(args), *_tensors(kwargs.values())]
+        mesh = next(t for t in found if isinstance(t, DTensor))._device_mesh
+        _demand_alike(func, found, mesh)
+        before = state.overrides_off
+        state.overrides_off = max(before, 1)
+        try:
+            return _over(func(*args, **kwargs), mesh, found)
+        finally:
+            state.overrides_off = before
+
+    # -- where it is -----------------------------------------------------------------------------
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh that it lies over."""
+        return self._device_mesh
+
+    @property
+    def placements(self) -> Placements:
+        """For each dimension of the mesh, how it holds the tensor. RuntimeError while a program is traced."""
+        value = _value(self)
+        if isinstance(value, jax.core.Tracer):
+            raise RuntimeError(
+                "DTensor.placements: a traced program has no layout until it is compiled; ask outside of it"
+            )
+        return placements_of(value.sharding, self._device_mesh)
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
+        run_check: bool = False, shape: Any = None, stride: Any = None, grad_placements: Any = None,
+    ) -> DTensor:  # fmt: skip
+        """The tensor of all processes whose part here is ``local_tensor``; see Note [Parts]. Gradients flow back to it.
+
+        Args:
+            placements: how it is cut; by default each process has the whole. Partial: the whole is the reduction of
+                what the processes have, which is made at once.
+            shape, stride: of the whole; only what follows from equal parts is accepted.
+            run_check: without effect.
+            grad_placements: without effect; the gradient comes in the layout of ``local_tensor``.
+        """
+        _demand_plain("from_local", local_tensor)
+        mesh = device_mesh or current_mesh()
+        found = checked(placements, mesh, local_tensor.ndim, "from_local")
+        new = _over(_Joined.apply(local_tensor, mesh, found), mesh)
+        if shape is not None and tuple(shape) != tuple(new.shape):
+            raise NotImplementedError(
+                f"DTensor.from_local(): shape {list(shape)} is not made of equal parts of {list(local_tensor.shape)}, "
+                "and torchlike has no uneven shards"
+            )
+        return new
+
+    def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """This process's part as a plain tensor; see Note [Parts]. Gradients flow back.
+
+        ``grad_placements``: how the gradient of the part lies; by default as this tensor.
+        """
+        mesh = self._device_mesh
+        value = value_of(self)
+        if grad_placements is not None:
+            back = checked(grad_placements, mesh, self.ndim, "to_local")
+        else:
+            back = None if isinstance(value, jax.core.Tracer) else self.placements
+        return _Part.apply(self, mesh, back)
+
+    def redistribute(
+        self, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
+        async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None,
+    ) -> DTensor:  # fmt: skip
+        """The same tensor in other placements; its gradient comes back in its own.
+
+        Raises:
+            RuntimeError: there are no placements, or one is Partial.
+            NotImplementedError: another mesh, or other dtypes on the way.
+        """
+        mesh = device_mesh or self._device_mesh
+        if placements is None:
+            raise RuntimeError("placements is needed for redistribute!")
+        if mesh.jax_mesh != self._device_mesh.jax_mesh:
+            raise NotImplementedError("redistribute(): between different meshes is not supported")
+        if forward_dtype is not None or backward_dtype is not None:
+            raise NotImplementedError(
+                "redistribute(): forward_dtype and backward_dtype are not supported; use .to(dtype)"
+            )
+        found = checked(placements, mesh, self.ndim, "redistribute")
+        if any(isinstance(p, Partial) for p in found):
+            raise RuntimeError(
+                f"Can not redistribute from {self.placements} to {found}, "
+                "redistributing to Partial is for internal use only!"
+            )
+        return _over(relaid(self, sharding_for(mesh, found, self.shape, "redistribute")), mesh)
+
+    def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
+        """The whole as a plain tensor, on every device."""
+        mesh = self._device_mesh
+        return self.redistribute(mesh, [Replicate()] * mesh.ndim).to_local(grad_placements=grad_placements)
+
+    _local_tensor = property(to_local)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        with torch_functions_off():
+            new = as_leaf(alias(self).clone(), self._device_mesh, self.requires_grad)
+        if getattr(self, "_is_param", False):
+            new._is_param = True
+        memo[id(self)] = new
+        return new
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise NotImplementedError(
+            "a DTensor cannot be pickled: it lies over this process's devices; save its .full_tensor()"
+        )
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        value = _value(self)
+        if isinstance(value, jax.core.Tracer):
+            return f"DTensor(shape={list(self.shape)}, device_mesh={self._device_mesh})"
+        with torch_functions_off():
+            local = repr(fresh(own_part(value)))
+        return f"DTensor(local_tensor={local}, device_mesh={self._device_mesh}, placements={self.placements})"
+
+
+@contextlib.contextmanager
+def torch_functions_off() -> Iterator[None]:
+    """Calls inside are those of plain tensors."""
+    before = state.overrides_off
+    state.overrides_off = max(before, 1)
+    try:
+        yield
+    finally:
+        state.overrides_off = before
+
+
+@contextlib.contextmanager
+def mixing() -> Iterator[None]:
+    """Plain tensors beside DTensors are taken as replicated, in this thread."""
+    before = getattr(_mixing, "on", False)
+    _mixing.on = True
+    try:
+        yield
+    finally:
+        _mixing.on = before
+
+
+def _value(t: Tensor) -> Any:
+    value = value_of(t)
+    return getattr(value, "array", None) or value
+
+
+def as_leaf(t: Tensor, mesh: DeviceMesh, requires_grad: bool) -> Any:
+    """A DTensor over the storage of ``t``, without history."""
+    arm()
+    new = mark(alias(t, DTensor), requires_grad)
+    new._device_mesh = mesh
+    return new
+
+
+def _over(result: Any, mesh: DeviceMesh, given: Sequence[Any] = ()) -> Any:
+    """Results of a function with their plain tensors, which nobody else has, as DTensors over a mesh."""
+    if isinstance(result, Tensor):
+        if type(result) is Tensor and not any(result is t for t in given):
+            arm()
+            result.__class__ = DTensor
+            result._device_mesh = mesh  # type: ignore[attr-defined]
+            _spread(result, mesh)
+        elif type(result) is DTensor and "_device_mesh" not in result.__dict__:
+            result._device_mesh = mesh
+        return result
+    if isinstance(result, tuple | list):
+        items = [_over(x, mesh, given) for x in result]
+        if isinstance(result, tuple) and hasattr(result, "_fields"):
+            return type(result)(*items)
+        return type(result)(items)
+    return result
+
+
+def _spread(t: Any, mesh: DeviceMesh) -> None:
+    """Replicate what an operator has made on one device of a mesh that has several."""
+    value = t._storage.value
+    if mesh.jax_mesh.size > 1 and isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+        if layout_of(value) is None and t._view is None:
+            lend(t._storage, whole(value, sharding_for(mesh, (Replicate(),) * mesh.ndim, t.shape, "DTensor")))
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for v in values:
+        if isinstance(v, Tensor):
+            yield v
+        elif isinstance(v, tuple | list):
+            yield from _tensors(v)
+
+
+def _demand_alike(func: Any, found: Sequence[Any], mesh: DeviceMesh) -> None:
+    """Refuse plain tensors beside DTensors, but for those of one element, and other meshes."""
+    name = getattr(func, "__name__", str(func))
+    if name == "__set__" or getattr(_mixing, "on", False):
+        return
+    for t in found:
+        if not isinstance(t, DTensor):
+            if t.numel() != 1:
+                raise RuntimeError(
+                    f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before "
+                    "calling distributed operators! Use distribute_tensor() or DTensor.from_local()"
+                )
+        elif t._device_mesh.jax_mesh != mesh.jax_mesh:
+            raise RuntimeError(f"{name}: all DTensors must be over one mesh, got {mesh} and {t._device_mesh}")
+
+
+def _demand_plain(function: str, t: Any) -> None:
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{function}(): expected a Tensor, got {type(t).__name__}")
+    if isinstance(t, DTensor):
+        raise RuntimeError(f"{function}(): expected a plain torch.Tensor, got a DTensor; use .to_local()")
+
+
+def _special(func: Any, args: tuple[Any, ...]) -> Any:
+    name = _REFUSED.get(func)
+    if name is not None:
+        raise RuntimeError(f".{name}() is not supported for tensor subclasses, got DTensor; use .full_tensor()")
+    t = args[0]
+    with torch_functions_off():
+        result = func(*args)
+        if isinstance(result, Tensor) and type(result) is Tensor and grad_of(t) is result:
+            result = as_leaf(result, t._device_mesh, result.requires_grad)
+            set_grad(t, result)
+        return result
+
+
+_REFUSED: dict[Any, str] = {Tensor.numpy: "numpy", Tensor.tolist: "tolist"}
+_GETTERS = nowrap()
+
+
+class _Joined(Function):
+    """The tensor of all processes from their parts."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Any, mesh: Any, placements: Any) -> Any:
+        ctx.mesh, ctx.placements = mesh, placements
+        return fresh(joined(value_of(t), mesh, placements, "from_local"))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        kept = tuple(Replicate() if isinstance(p, Partial) else p for p in ctx.placements)
+        n = 1
+        for p, size in zip(ctx.placements, ctx.mesh.shape, strict=True):
+            n *= size if isinstance(p, Partial) and p.reduce_op == "avg" and not alone() else 1
+        value = whole(value_of(grad), sharding_for(ctx.mesh, kept, grad.shape, "from_local"))
+        part = fresh(own_part(value))
+        return (part / n if n > 1 else part), None, None
+
+
+class _Part(Function):
+    """This process's part of a tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Any, mesh: Any, back: Any) -> Any:
+        ctx.mesh, ctx.back = mesh, back
+        return fresh(own_part(value_of(t)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        if ctx.back is None:
+            return grad, None, None
+        return fresh(joined(value_of(grad), ctx.mesh, ctx.back, "to_local")), None, None
+
+
+def distribute_tensor(
+    tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, *,
+    src_data_rank: int | None = 0,
+) -> DTensor:  # fmt: skip
+    """A DTensor of a whole tensor, which every process has.
+
+    Args:
+        tensor: a leaf; the result is one too, and requires grad if it does.
+        placements: one for each dimension of the mesh: Shard(dim) or Replicate(), which is the default.
+        src_data_rank: the process whose values count; None where all have the same.
+
+    Raises:
+        RuntimeError: the tensor is no leaf, a placement is Partial.
+        ValueError: another number of placements.
+        NotImplementedError: a dimension would be cut into unequal parts.
+
+    >>> import torchlike as torch
+    >>> from torchlike.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    >>> distribute_tensor(torch.ones(2), init_device_mesh("cpu", (1,)), [Shard(0)]).shape
+    torch.Size([2])
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"distribute_tensor(): expected a Tensor, got {type(tensor).__name__}")
+    mesh = device_mesh or current_mesh()
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    found = checked(placements, mesh, tensor.ndim, "distribute_tensor")
+    if isinstance(tensor, DTensor):
+        if tensor._device_mesh != mesh:
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor._device_mesh} to a different device mesh {mesh}."
+            )
+        if tensor.placements != found:
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {found}. "
+                "do you want to call `redistribute` instead?"
+            )
+        return tensor
+    if any(isinstance(p, Partial) for p in found):
+        raise NotImplementedError("distribute_tensor(): Partial placements are not supported; use Shard or Replicate")
+    sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
+    value = value_of(tensor)
+    if not alone() and src_data_rank is not None and c10d.is_initialized():
+        copy = fresh(value).clone()
+        broadcast(copy, src_data_rank)
+        value = value_of(copy)
+    new = as_leaf(fresh(whole(value, sharding)), mesh, tensor.requires_grad)
+    if getattr(tensor, "_is_param", False):
+        new._is_param = True
+    return new
+
+
+def dtensor_of(
+    make: Callable[[], Tensor], mesh: DeviceMesh, placements: Any, requires_grad: bool, name: str
+) -> DTensor:
+    """A DTensor of a tensor that every process makes alike."""
+    t = make()
+    found = checked(placements, mesh, t.ndim, name)
+    if any(isinstance(p, Partial) for p in found):
+        raise NotImplementedError(f"{name}(): Partial placements are not supported; use Shard or Replicate")
+    return as_leaf(fresh(whole(value_of(t), sharding_for(mesh, found, t.shape, name))), mesh, requires_grad)

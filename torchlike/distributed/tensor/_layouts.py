@@ -1,0 +1,164 @@
+"""Placements as shardings of jax and back, and arrays of all processes from those of one and back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from torchlike._executor.pending import settled
+from torchlike._executor.spread import laid
+from torchlike.distributed.device_mesh import DeviceMesh
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+
+Placements = tuple[Placement, ...]
+
+
+def checked(placements: Sequence[Placement] | None, mesh: DeviceMesh, ndim: int, function: str) -> Placements:
+    """Placements, one for each dimension of a mesh (None: replicated), with dimensions counted from the front.
+
+    Raises ValueError for another number of them, TypeError for what is none, AssertionError for a dimension that the
+    tensor has not.
+    """
+    if placements is None:
+        return (Replicate(),) * mesh.ndim
+    found = (placements,) if isinstance(placements, Placement) else tuple(placements)
+    if len(found) != mesh.ndim:
+        raise ValueError(
+            f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(found)}, "
+            f"and device_mesh.ndim: {mesh.ndim}."
+        )
+    return tuple(_counted(p, ndim, function) for p in found)
+
+
+def _counted(p: Any, ndim: int, function: str) -> Placement:
+    if not isinstance(p, Placement):
+        raise TypeError(f"{function}(): a placement must be Shard(dim), Replicate() or Partial(), got {p!r}")
+    if not isinstance(p, Shard):
+        return p
+    dim = p.dim + ndim if p.dim < 0 else p.dim
+    if not 0 <= dim < ndim:
+        raise AssertionError(f"Sharding dim {p.dim} greater than tensor ndim {ndim}")
+    return Shard(dim)
+
+
+def sharding_for(mesh: DeviceMesh, placements: Placements, shape: Sequence[int], function: str) -> NamedSharding:
+    """The sharding of a tensor of ``shape``; what is partial is whole, since XLA has reduced it.
+
+    Raises NotImplementedError where a dimension is not cut into equal parts.
+    """
+    cut: dict[int, list[str]] = {}
+    parts: dict[int, int] = {}
+    for p, axes, n in zip(placements, mesh.axes, mesh.shape, strict=True):
+        if isinstance(p, Shard):
+            cut.setdefault(p.dim, []).extend(axes)
+            parts[p.dim] = parts.get(p.dim, 1) * n
+    for dim, n in parts.items():
+        if shape[dim] % n:
+            raise NotImplementedError(
+                f"{function}(): dimension {dim} of the shape {list(shape)} cannot be cut into {n} equal parts, and "
+                "torchlike has no uneven shards; pad it, or use Replicate()"
+            )
+    entries = [tuple(cut.get(d, ())) or None for d in range(max(cut, default=-1) + 1)]
+    return NamedSharding(mesh.jax_mesh, PartitionSpec(*[e[0] if e and len(e) == 1 else e for e in entries]))
+
+
+def placements_of(sharding: Any, mesh: DeviceMesh) -> Placements:
+    """How the dimensions of a mesh hold an array of this sharding."""
+    spec = tuple(getattr(sharding, "spec", ()))
+    where: dict[str, int] = {}
+    for dim, entry in enumerate(spec):
+        for axis in (entry,) if isinstance(entry, str) else entry or ():
+            where[axis] = dim
+    return tuple(Shard(where[axes[0]]) if axes[0] in where else Replicate() for axes in mesh.axes)
+
+
+def alone() -> bool:
+    """Whether this process has all devices: then its part of a tensor is the whole."""
+    return jax.process_count() == 1
+
+
+def whole(value: Any, sharding: NamedSharding) -> Any:
+    """The array that lies as ``sharding`` says, of one that every process has whole."""
+    return laid(value, sharding)
+
+
+def joined(
+    value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None = None
+) -> Any:
+    """The array of all processes whose part here is ``value``; what is partial is reduced over the processes.
+
+    ``out``: how it is to lie after a reduction.
+    """
+    value = settled(value)
+    if alone():
+        _checked_op({p.reduce_op for p in placements if isinstance(p, Partial)}, function)
+        return laid(value, out or sharding_for(mesh, placements, value.shape, function))
+    if isinstance(value, jax.core.Tracer):
+        raise NotImplementedError(
+            f"{function}(): parts of several processes cannot be brought together in a compiled program; compile what "
+            "computes with the part, or use whole DTensors"
+        )
+    return _joined(value, mesh, placements, function, out)
+
+
+def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None) -> Any:
+    here = [d for d in mesh.jax_mesh.devices.flat if d.process_index == jax.process_index()]
+    if len(here) > 1:
+        raise NotImplementedError(
+            f"{function}(): parts of processes with several devices each are not supported; make the whole tensor in "
+            "each process and use distribute_tensor()"
+        )
+    partial = [i for i, p in enumerate(placements) if isinstance(p, Partial)]
+    ops = {p.reduce_op for p in placements if isinstance(p, Partial)}
+    op = _checked_op(ops, function)
+    shape = list(value.shape)
+    for p, n in zip(placements, mesh.shape, strict=True):
+        if isinstance(p, Shard):
+            shape[p.dim] *= n
+    kept = tuple(Replicate() if i in partial else p for i, p in enumerate(placements))
+    sharding = sharding_for(mesh, kept, shape, function)
+    lead = [a for i in partial for a in mesh.axes[i]]
+    spec = PartitionSpec(*([tuple(lead)] if partial else []), *sharding.spec)
+    n = int(np.prod([mesh.shape[i] for i in partial])) if partial else 1
+    part = jax.device_put(value[None] if partial else value, here[0])
+    full = ([n] if partial else []) + shape
+    whole = jax.make_array_from_single_device_arrays(tuple(full), NamedSharding(mesh.jax_mesh, spec), [part])
+    return _reduction(op, out or sharding)(whole) if partial else whole
+
+
+_REDUCTIONS = {"sum": jax.numpy.sum, "avg": jax.numpy.mean, "max": jax.numpy.max, "min": jax.numpy.min}
+
+
+def _checked_op(ops: set[str], function: str) -> str:
+    if len(ops) > 1 or not ops <= {*_REDUCTIONS}:
+        raise NotImplementedError(
+            f"{function}(): Partial reductions are one of {', '.join(_REDUCTIONS)}, got {sorted(ops)}"
+        )
+    return next(iter(ops), "sum")
+
+
+@functools.cache
+def _reduction(op: str, sharding: NamedSharding) -> Any:
+    """The compiled reduction over the first dimension, one slice of which each process has."""
+    found = _REDUCTIONS[op]
+    return jax.jit(lambda x: found(x, 0).astype(x.dtype), out_shardings=sharding)
+
+
+def own_part(value: Any) -> Any:
+    """This process's part of an array of all, on its device; in one process the array itself."""
+    value = settled(value)
+    if alone() or (not isinstance(value, jax.core.Tracer) and value.is_fully_addressable):
+        return value
+    if isinstance(value, jax.core.Tracer):
+        raise NotImplementedError("to_local(): a compiled program of several processes has no parts of its own")
+    parts = value.addressable_shards
+    if len(parts) > 1:
+        raise NotImplementedError(
+            "to_local(): parts of processes with several devices each are not supported; use full_tensor()"
+        )
+    return parts[0].data
