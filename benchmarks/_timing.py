@@ -3,6 +3,7 @@
 import gc
 import time
 
+QUICK = 4  # calls after which recorded execution has compiled a step and runs it
 
 def _warm(f, calls, seconds):
     """Call ``f`` some times; the seconds that one call takes in the end."""
@@ -15,20 +16,24 @@ def _warm(f, calls, seconds):
     return min(spent[len(spent) // 2 :])
 
 
-def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.0, budget=15.0):
+def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.0, budget=15.0, quick=False):
     """{name: seconds per call} of ``{name: function}``; each round runs every case for about ``seconds``.
 
     ``before`` maps names to functions that are called ahead of a case's turn. ``calls`` of each case, or ``warm``
     seconds, pass before anything counts. After ``budget`` seconds there are no more rounds, if there were five.
+    ``quick``: a few calls of each, only to see that they run.
     """
+    if quick:
+        rounds, seconds, calls = 1, 0, QUICK
     before = before or {}
     counts = {}
     for name, f in cases.items():
         before.get(name, int)()
         counts[name] = max(1, int(seconds / _warm(f, calls, warm)))
     best = dict.fromkeys(cases, float("inf"))
-    gc.collect()
-    gc.freeze()  # the collector goes on, as it does for users, but not over what the imports have made
+    if not quick:
+        gc.collect()
+        gc.freeze()  # the collector goes on, as it does for users, but not over what the imports have made
     begin = time.perf_counter()
     for i in range(rounds):
         if i >= 5 and time.perf_counter() - begin > budget:
@@ -42,5 +47,6 @@ def best_times(cases, *, rounds=40, seconds=0.02, before=None, calls=40, warm=1.
             for _ in range(n):
                 f()
             best[name] = min(best[name], (time.perf_counter() - start) / n)
-    gc.unfreeze()
+    if not quick:
+        gc.unfreeze()
     return best

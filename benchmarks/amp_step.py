@@ -54,7 +54,7 @@ def cases_of(forms):
 
 def times_of(cases, quick):
     agree(cases, tolerance=0.05)
-    return best_times(cases, rounds=2 if quick else 40, before={case: it.enter for case, it in cases.items()})
+    return best_times(cases, quick=quick, before={case: it.enter for case, it in cases.items()})
 
 
 def in_float16(forms, quick):

@@ -110,7 +110,7 @@ def measure(name, quick=False):
     cases = {label: make(lib) for label, lib in LIBRARIES.items()}
     if name == "chain":
         cases["bare"] = chain_by_hand()
-    t = best_times(cases, rounds=2 if quick else 40)
+    t = best_times(cases, quick=quick)
     theirs = t.get("torch")
     if name == "chain":
         note = "" if theirs is None else f"torch {theirs / t['bare']:.2f}"

@@ -60,7 +60,7 @@ def measure(name, quick=False):
     if torch is not None:
         cases["torch eager"] = forms.of(torch)
     agree(cases)
-    t = best_times(cases, rounds=2 if quick else 40)
+    t = best_times(cases, quick=quick)
     base = t.pop(TAKEN)
     return [Row(f"baseline: {case}", forms.program.title, TAKEN, base * 1e3, "ms", s / base) for case, s in t.items()]
 

@@ -74,7 +74,7 @@ def measure(name, quick=False):
         failed["torch.compile"] = why
     failed |= agree(cases)
     enter = {case: it.enter for case, it in cases.items()}
-    t = best_times(cases, rounds=2 if quick else 40, before=enter)
+    t = best_times(cases, quick=quick, before=enter)
     title = forms.program.title
     ours, hand, note = memory(cases["compiled"], lowered)
     return [

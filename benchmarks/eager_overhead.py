@@ -85,7 +85,7 @@ def measure(name, quick=False):
     """The rows of one operator, or of the backward."""
     cases = backwards() if name == "backward" else calls(name)
     Case(None, (), "immediate").enter()
-    t = best_times(cases, rounds=2 if quick else 40)
+    t = best_times(cases, quick=quick)
     wait(cases["bare"]() if name != "backward" else cases["bare"]()[1])
     titles = {"ours plain": ("one call, no grad", PLAIN), "ours recording": ("one call, recording a node", RECORDING),
               "ours": ("forward and backward", BACKWARD)}  # fmt: skip

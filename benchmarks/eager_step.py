@@ -32,7 +32,7 @@ def measure(name, quick=False):
     cases = cases_of(forms)
     agree(cases)
     enter = {case: it.enter for case, it in cases.items()}
-    t = best_times(cases, rounds=2 if quick else 40, before=enter)
+    t = best_times(cases, quick=quick, before=enter)
 
     def row(case, base, target=None):
         ratio = t[case] / t[base] if case in t and base in t else None

@@ -51,7 +51,7 @@ def operators(mode, quick):
     for backward in (False, True):
         cases = {n: chain(mode, n, backward) for n in lengths}
         enter = {n: case.enter for n, case in cases.items()}
-        t = best_times(cases, rounds=2 if quick else 20, before=enter, calls=20, warm=4.0)
+        t = best_times(cases, rounds=20, before=enter, calls=20, warm=4.0, quick=quick)
         title = "forward and backward" if backward else "forward"
         rows.append(growth(f"{mode} operators", title, "operator", 1e6, "us", t))
     return rows
@@ -96,7 +96,7 @@ def layers(quick):
                 cases[form, n] = case
     finally:
         jax.config.update("jax_enable_compilation_cache", True)
-    t = best_times(cases, rounds=2 if quick else 40)
+    t = best_times(cases, quick=quick)
     later = {form: {n: t[form, n] for n in counts} for form in first}
     start = 0 if quick else 8
     rows = [growth(f"first call, {form}", "layers of 64", "layer", 1e3, "ms", first[form], start) for form in first]

@@ -86,7 +86,7 @@ def times(name, operator, shapes, grads, quick):
     cases = {library: functools.partial(finished, f) for library, f in cases.items()}
     if quick:
         return best_times(cases, rounds=1, seconds=0, warm=0)
-    return best_times(cases, rounds=10, seconds=0.004, calls=100, warm=0.1)
+    return best_times(cases, rounds=8, seconds=0.003, calls=80, warm=0.06)
 
 
 def row(title, group, found, large):

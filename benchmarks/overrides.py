@@ -126,7 +126,7 @@ def measure(name, quick=False):
     cases = {}
     for label, lib in LIBRARIES.items():
         cases[f"{label} plain"], cases[label] = often(plain(lib)), make(lib)
-    t = {case: seconds / CALLS * 1e6 for case, seconds in best_times(cases, rounds=2 if quick else 40).items()}
+    t = {case: seconds / CALLS * 1e6 for case, seconds in best_times(cases, quick=quick).items()}
     ratio, base = t["ours"] / t["ours plain"], t["ours plain"]
     if "torch" not in t:
         return [Row("one call, add, 4x4", title, "the call without it", base, "us", ratio, note="no torch here")]

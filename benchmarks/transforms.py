@@ -132,7 +132,7 @@ def measure(name, quick=False):
     for label, f in cases.items():
         for got, wanted in zip(f(), expected, strict=True):
             np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-2, atol=1e-4, err_msg=label)
-    t = best_times(cases, rounds=2 if quick else 40, warm=0.2 if quick else 1.0)
+    t = best_times(cases, quick=quick)
     rows = [Row("compiled", title, "jitted JAX", t["jax"] * 1e3, "ms", t["compiled"] / t["jax"], COMPILED)]
     if "torch" in t:
         theirs, note = t["torch"], f"compiled {t['compiled'] / t['torch']:.2f}"

@@ -139,7 +139,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector need not look at the tests and libraries again and again."""
+    """The garbage collector need not look at the tests and libraries again and again, nor at each trace of jax's."""
+    gc.set_threshold(20_000, 20, 20)
     gc.collect()
     gc.freeze()
 

@@ -227,6 +227,87 @@ def a_compiled_step(rank):
     return losses, [rounded(p) for p in model.parameters()], rounded(total(t.ones(2) * (rank + 1)))
 
 
+def compiled(f):
+    """As one program; PyTorch's compiler would take its time."""
+    return t.compile(f, fullgraph=True) if OURS else f
+
+
+@case
+def collectives_in_one_program(rank):
+    def every(x, tell):
+        outs, rows, both = [t.zeros(2), t.zeros(2)], t.zeros(1), t.zeros(2)
+        d.all_gather(outs, x)
+        root, most, late = x.clone(), x.clone(), x * 2
+        d.broadcast(root, 1)
+        d.reduce(most, 1, d.ReduceOp.MAX)
+        work = d.all_reduce(late, async_op=True)
+        d.reduce_scatter_tensor(rows, x)
+        d.all_to_all_single(both, x)
+        work.wait()
+        unused = x.sum()
+        d.all_reduce(unused)  # whose result one rank alone returns
+        return (
+            outs,
+            root,
+            most if rank == 1 else x,
+            late,
+            rows,
+            both,
+            C.all_reduce(x, "avg", d.group.WORLD),
+            (unused if tell else x.max()),
+        )
+
+    run = compiled(every)
+    found = [run((t.arange(2.0) + 3 * rank) * k, rank == 0) for k in (1, 2, 3)]
+    return [[rounded(y) for y in [*outs, *rest]] for outs, *rest in found]
+
+
+@case
+def a_step_in_one_program(rank):
+    """Loss and gradients of all processes, by hand."""
+    model = filled(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
+    optimizer = t.optim.Adam(model.parameters(), lr=0.25)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.all_reduce(model(x)).pow(2).mean() + nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        for p in model.parameters():
+            d.all_reduce(p.grad, d.ReduceOp.AVG)
+        optimizer.step()
+        return loss
+
+    x, y = data()
+    run = compiled(step)
+    return [mean(run(part(x, rank), part(y, rank))) for _ in range(4)], [rounded(p) for p in model.parameters()]
+
+
+@case
+def gradients_from_a_program(rank):
+    run = compiled(lambda x: F.all_reduce(x * x).sin())
+    x = (t.arange(3.0) + rank).requires_grad_()
+    for _ in range(2):
+        run(x).sum().backward()
+    return rounded(x.grad)
+
+
+@case
+def pieces_around_messages(rank):
+    def exchange(x):
+        y = x * 2
+        d.barrier()
+        if rank == 0:
+            d.send(y, 1)
+        else:
+            d.recv(y, 0)
+        told = [None, None]
+        d.all_gather_object(told, rank)
+        return y + told[1]
+
+    run = t.compile(exchange) if OURS else exchange
+    return [rounded(run(t.ones(2) * (rank + k))) for k in range(3)]
+
+
 @case
 def synchronized_batch_norm(rank):
     """That of the whole batch in one process, which is what PyTorch's does on GPUs."""

@@ -4,6 +4,7 @@ Prints each error with the seconds that it took.
 """
 
 import datetime
+import functools
 import os
 import signal
 import sys
@@ -30,6 +31,12 @@ def tell(name, call):
     print(f"{name}: rank {RANK}, no error", flush=True)
 
 
+@functools.partial(t.compile, fullgraph=True)
+def in_a_program(x):
+    d.all_reduce(x)
+    return x * 2
+
+
 def killed():
     """In a backward, in which the others wait for gradients."""
     start(20)
@@ -44,7 +51,7 @@ def late():
     start(2)
     time.sleep(5 * RANK)
     if RANK == 0:
-        tell("late", lambda: d.all_reduce(t.ones(3)))
+        tell("late", lambda: in_a_program(t.ones(3)))
 
 
 def alone():
@@ -59,6 +66,7 @@ def mismatches():
     tell("shapes", lambda: d.all_reduce(t.ones(2 + RANK)))
     tell("dtypes", lambda: d.all_reduce(t.ones(2, dtype=[t.float32, t.int32][RANK])))
     tell("order", lambda: d.all_reduce(t.ones(2)) if RANK else d.broadcast(t.ones(2), 0))
+    tell("programs", lambda: in_a_program(t.ones(2 + RANK)))
     tell("root", lambda: d.broadcast(t.ones(2), RANK))
     tell("fine", lambda: d.all_reduce(t.ones(2)))
     tell("models", lambda: DDP(t.nn.Linear(2 + RANK, 2)))

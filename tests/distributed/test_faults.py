@@ -19,13 +19,14 @@ FAULTS = {
             "again: rank 0": "all_reduce .*: an earlier collective failed: gradients of bucket 0",
         },
     ),
-    "late": ({}, {"late: rank 0": "all_reduce .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
+    "late": ({}, {"late: rank 0": "compiled function .*: after [12].. of 2 seconds rank 1 died or did not take part"}),
     "mismatches": (
         {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
         {
             "shapes: rank 0": r"mismatch .* Rank 0 .*all_reduce .*float32\[2\], but rank 1 .*float32\[3\]",
             "dtypes: rank 1": r"mismatch .* Rank 1 .*all_reduce .*int32\[2\], but rank 0 .*float32\[2\]",
             "order: rank 0": "mismatch .* Rank 0 .* broadcast .*, but rank 1 .* all_reduce",
+            "programs: rank 1": r"mismatch .* Rank 1 .*compiled .*float32\[6\].*, but rank 0 .*float32\[4\]",
             "root: rank 0": "mismatch .* Rank 0 .* broadcast.0.*, but rank 1 .* broadcast.1",
             "fine: rank 1": "no error",
             "models: rank 1": r"same model across all ranks, but parameter 'weight' of Rank 0 is .*\[2, 2\], while .* "

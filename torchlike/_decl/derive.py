@@ -99,6 +99,7 @@ class Kernel:
     checked: Any = None
     layout: Rule | None = None
     columns: tuple[int, ...] = ()
+    rows: Any = None
     pointwise = property(lambda self: self.layout is elementwise)
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None

@@ -72,7 +72,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten", "columns",
+        "inexact", "aten", "columns", "rows",
     )  # fmt: skip
 
     @property
@@ -106,6 +106,14 @@ class Op(Kernel):
         facts = dict(zip((a.name for a in self.dynamic), avals, strict=False))
         facts |= zip((a.name for a in self.static), static, strict=False)
         return choose(*(facts[p] for p in parameters(choose)))
+
+    def with_rows(self, static: Static, values: Values) -> tuple[int, ...] | None:
+        """The positions of the values whose last dimension but one are rows; see ``rows`` of :func:`op`."""
+        if self.lists or len(values) != len(self.dynamic):
+            return None
+        names = self.chosen(self.rows, values, static) if callable(self.rows) else self.rows
+        places = tuple([i for i, a in enumerate(self.dynamic) if a.name in names.split()])
+        return places if all([getattr(values[i], "ndim", 0) > 1 for i in places]) else None
 
     def verdict(self, static: Static) -> Forward:
         """The traceable function from runtime values to the flag of ``check``: True if PyTorch raises."""
@@ -275,6 +283,7 @@ def op(
     jvp: dict[str, Formula] | str | None = None,
     backward: Backward = None,
     aten: str | dict[str, Any] | bool | None = None,
+    rows: str | Callable[..., str] = "",
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
@@ -322,6 +331,8 @@ def op(
         aten: what ``torch.ops.aten`` calls it, where that is not the schema: PyTorch's schema without the name, or
             {field: value} of :class:`Aten`; ``False`` for what PyTorch has no name for, ``True`` for a private
             operator of PyTorch's.
+        rows: the inputs whose last dimension but one is of rows that the kernel treats apart, as results have them; or
+            a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
@@ -340,6 +351,8 @@ def op(
         new.layout = layout or (elementwise if strides else by_columns if columns else None)
         new.columns, new.laid = columns, bool(columns)
         new.aten = _aten(aten, schema)
+        tensors = [a.name for a in runtime_arg if a.is_tensor]
+        new.rows = rows or (tensors[0] if new.pointwise and len(tensors) == 1 else None)
         new.tangents, new.backward = jvp, _backwards(backward)
         new.dynamic = tuple(runtime_arg)
         new.numbers = _number_names(numbers, new.dynamic)
@@ -474,7 +487,7 @@ def view(
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact, new.layout = (), None
+        new.inexact, new.layout, new.rows = (), None, None
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

@@ -21,6 +21,7 @@ from torchlike._executor import level, sparse
 from torchlike._executor.compiling import aligned
 from torchlike._executor.kernels import jit
 from torchlike._executor.pending import Pending, all_settled, place_of, settled, trace_state_clean
+from torchlike._executor.rows import Rows
 
 if TYPE_CHECKING:
     from torchlike._decl.derive import Kernel
@@ -42,8 +43,15 @@ def compiled(op: Kernel, static: Static) -> Callable[..., Any]:
         function = op.forward(static)
         if op.checked is not None:
             function = _with_verdict(function, op.verdict(static))
-        found = op.kernels[static] = jit(function, named(op, static), closed=op.closed)
+        found = op.kernels[static] = jit(function, named(op, static), closed=op.closed, rows=_rows(op, static))
     return found
+
+
+def _rows(op: Kernel, static: Static) -> Rows | None:
+    """Which inputs have rows that the kernel of ``op`` treats apart."""
+    if op.checked is not None or op.rows is None:
+        return None
+    return Rows(functools.partial(op.with_rows, static))
 
 
 def named(op: Kernel, static: Static) -> Identity:

@@ -19,6 +19,7 @@ from torchlike._base.bits import demand_x64
 from torchlike._executor import compiling, identity, numpy_programs
 from torchlike._executor.compiling import host
 from torchlike._executor.pending import Array, trace_state_clean
+from torchlike._executor.rows import Rows
 from torchlike._executor.store import STORE
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def jit(
     donated: Indices = (),
     closed: ClosedJaxpr | None = None,
     exact: bool = False,
+    rows: Rows | None = None,
 ) -> Any:
     """``function`` compiled for each structure, shapes and dtypes of its arguments; it overwrites those ``donated``.
 
@@ -57,11 +59,14 @@ def jit(
         name: what tells it from every other function, as :func:`identity.spell` understands it; or None.
         closed: the jaxpr that it is traced to for arguments of certain kinds, if that is known.
         exact: compile it in one way only, in which sums of products are rounded once: always the same bits.
+        rows: which inputs have rows that it treats apart.
     """
     if _CACHE is None:
         return jax.jit(function, donate_argnums=donated)
-    miss = Miss(function, name, donated, closed, exact)
+    miss = Miss(function, name, donated, closed, exact, rows)
     new = compiling.pjit(function, miss, _CACHE, donated)
+    if rows is not None:
+        rows.of(new)
     new.__wrapped__, new.eval_shape, new.lower, new.trace = function, miss.eval_shape, miss.lower, miss.trace
     new.results = miss.results
     return new
@@ -124,7 +129,7 @@ class _ByNumpy:
 class Miss:
     """What a kernel does where it has no code: (results, what to call from now on, whether to ask again)."""
 
-    __slots__ = ("function", "name", "donated", "closed", "exact", "calls", "_plain", "_text", "_last")
+    __slots__ = ("function", "name", "donated", "closed", "exact", "rows", "calls", "_plain", "_text", "_last")
 
     def __init__(
         self,
@@ -133,7 +138,9 @@ class Miss:
         donated: Indices,
         closed: ClosedJaxpr | None = None,
         exact: bool = False,
+        rows: Rows | None = None,
     ) -> None:
+        self.rows = rows
         self.function, self.name, self.donated, self.closed, self.exact = function, name, donated, closed, exact
         self.calls: dict = {}
         self._plain: Any = None
@@ -161,7 +168,8 @@ class Miss:
         key = call.tree, call.kinds
         counted = self.calls.pop(key, None)  # the one used last stands last
         if counted is None:
-            counted = self._begun(call, args)
+            counted = self.rows and self.rows.padded(call, args)
+            counted = counted or self._begun(call, args)
             if counted is not None:
                 self._last = call.kinds, counted.skeleton, counted.outs
             if counted is None or counted.__class__ is compiling.Code:

@@ -81,7 +81,8 @@ def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
 def _total(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """The sum of floats, added up one after the other; numpy's own sum adds up parts first."""
     kept = [n for i, n in enumerate(x.shape) if i not in axes]
-    rows = x.transpose([*axes, *[i for i in range(x.ndim) if i not in axes]]).reshape(-1, *kept)
+    added = math.prod([x.shape[i] for i in axes])  # not -1, which an empty array leaves open
+    rows = x.transpose([*axes, *[i for i in range(x.ndim) if i not in axes]]).reshape(added, *kept)
     return np.add.accumulate(rows)[-1] + x.dtype.type(0)  # XLA begins with 0, to which -0. adds nothing
 
 

@@ -466,7 +466,12 @@ def log_softmax_back(grad, result, dim):
 _OF_RESULT = {"output": "result", "input_dtype": "result.dtype"}
 
 
+def _rows_of_softmax(self, dim):
+    return "self" if dim in (-1, self.ndim - 1) else ""
+
+
 @op("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", aten=_softmaxed("_softmax"),
+    rows=_rows_of_softmax,
     vjp={"self": _softmax_back},
     node="SoftmaxBackward", autocast={"cuda": "fp32"}, variants="function method out", backward=(
         "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor",
@@ -479,6 +484,7 @@ def softmax(self, dim, dtype):
 
 @op(
     "log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    rows=_rows_of_softmax,
     aten=_softmaxed("_log_softmax"),
     vjp={"self": log_softmax_back},
     node="LogSoftmaxBackward",

@@ -145,10 +145,16 @@ def _flash_backward(grad, query, key, value, attn_mask, is_causal, scale):
     return spelled(name, backward, grad, query, key, value, out, sums, 0.0, is_causal, **options)
 
 
+def _rows(query, key, attn_mask, words, is_causal):
+    """A row does not see those behind it."""
+    alike = is_causal and attn_mask is None and words is None and query.shape[-2] == key.shape[-2]
+    return "query key value" if alike else ""
+
+
 @op("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor? words, "
     "float dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
     variants="", node="ScaledDotProductAttentionBackward", autocast="lower_precision_fp",
-    backward={"query, key, value": (_flash_backward, {"when": _is_flash})})  # fmt: skip
+    backward={"query, key, value": (_flash_backward, {"when": _is_flash})}, rows=_rows)  # fmt: skip
 def scaled_dot_product_attention(query, key, value, attn_mask, words, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key.T * scale + mask) @ value; the weights are dropped out where there are
     ``words``."""

@@ -253,7 +253,8 @@ def _layer_norm_backward(grads, input, weight, bias_aval, result1, result2, norm
     backward={"input, weight, bias": (
         "native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, "
         "Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
-        {"mean": "result1", "rstd": "result2"})})  # fmt: skip
+        {"mean": "result1", "rstd": "result2"})},
+    rows=lambda normalized_shape: "input" if len(normalized_shape) == 1 else "")  # fmt: skip
 def layer_norm(input, normalized_shape, weight, bias, eps):
     """Standardized over the last dimensions, the mean and 1 / sqrt(variance + eps)."""
     _check_normalized("layer_norm", input, normalized_shape, ", ", weight=weight, bias=bias)

@@ -1,5 +1,6 @@
 """Processes that work together: ``torch.distributed``, on the collectives of XLA."""
 
+from torchlike.distributed import _programs as _programs
 from torchlike.distributed import distributed_c10d as distributed_c10d
 from torchlike.distributed._calls import Work as Work
 from torchlike.distributed._collectives import ReduceOp as ReduceOp

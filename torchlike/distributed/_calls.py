@@ -1,6 +1,7 @@
 """One collective: its number, its comparison between ranks, its start, and the wait for it with an end."""
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from torchlike._base.state import no_grad, state
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import uploaded
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike.distributed import _runtime, _xla
 from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import ProcessGroup, compares
@@ -82,11 +84,19 @@ def concluded(work: Work, async_op: bool) -> Work | None:
     return None
 
 
+def demand_eager(name: str) -> None:
+    """End a program that is being traced, before anything has changed."""
+    if state.capture is not None:
+        raise Unsupported(f"uses {name} between processes, which is no part of a program")
+
+
 def values(tensors: Sequence[Tensor]) -> list[Any]:
-    """The arrays of tensors. A program that is being traced ends here."""
+    """The arrays of tensors; in a function that is being compiled they stand for those of its calls."""
     arrays = [array_of(t) for t in tensors]
     for array in arrays:
         if isinstance(array, jax.core.Tracer):
+            if state.capture is not None:
+                continue
             raise jax.errors.TracerArrayConversionError(array)
         if not isinstance(array, jax.Array):
             raise NotImplementedError(
@@ -111,20 +121,52 @@ def start(
     note: str = "",
 ) -> Work:  # fmt: skip
     """Begin a collective of XLA; ``finish(arrays)`` takes its results where it is waited for."""
+    if state.capture is not None:
+        return _part_of_a_program(group, name, kind, static, arrays, finish)
+    facts = [f"{kind}{static}", note, *(_kind(a) for a in arrays)]
+    return begun(group, name, facts, lambda: _xla.launch(kind, group.ranks, static, arrays), finish)
+
+
+def begun(
+    group: ProcessGroup, name: str, facts: list[str], launch: Callable[[], list[Any]], finish: Callable[[list], Any]
+) -> Work:
+    """Begin what all ranks of a group do together. ``facts``: what must be the same on all of them."""
     with group.lock:
         number = next(group.calls)
         title = f"{name} (number {number} of {_title(group)})"
         if _runtime.connection.broken:
             raise DistBackendError(f"{title}: {_runtime.connection.broken}")
         if compares() and group.size() > 1:
-            _compare(group, number, name, [f"{kind}{static}", note, *(_kind(a) for a in arrays)])
-        arrival = _xla.Arrival(lambda: _xla.launch(kind, group.ranks, static, arrays))
+            _compare(group, number, name, facts)
+        arrival = _xla.Arrival(launch)
 
     def arrive(seconds: float | None) -> Any:
         _await(group, number, title, arrival, group.seconds() if seconds is None else seconds)
         return finish(arrival.arrays)
 
     return Work(arrive, arrival.is_here)
+
+
+def _part_of_a_program(
+    group: ProcessGroup, name: str, kind: str, static: tuple, arrays: Sequence[Any], finish: Callable[[list], Any]
+) -> Work:
+    """A collective in a function that is being compiled: it is done where it stands."""
+    if group.size() == 1:
+        outs = [_xla.trivial(kind, 1, x) for x in arrays]
+    else:
+        capture = state.capture
+        axes = _axes.setdefault(capture, group.ranks)
+        if axes != group.ranks:
+            raise Unsupported(f"has collectives of two groups of processes, of which {name} is the second")
+        outs = _PART[0](group, kind, static, arrays)
+    found = finish(outs)
+    work = Work()
+    work._result = found
+    return work
+
+
+_axes: weakref.WeakKeyDictionary[Any, tuple[int, ...]] = weakref.WeakKeyDictionary()
+_PART: list[Callable[..., list[Any]]] = []  # installed by _programs.py
 
 
 def _title(group: ProcessGroup) -> str:

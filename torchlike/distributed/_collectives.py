@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
-from torchlike.distributed._calls import Work, assign, concluded, start, values
+from torchlike.distributed._calls import Work, assign, concluded, demand_eager, start, values
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_member
 
 __all__ = [
@@ -453,6 +453,7 @@ def barrier(
     found_ = found(group)
     if found_.size() == 1:
         return Work() if async_op else None
+    demand_eager("a barrier")
     with found_.lock:
         number = next(found_.calls)
 

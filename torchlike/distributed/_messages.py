@@ -10,7 +10,7 @@ import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
-from torchlike.distributed._calls import Work, assign, values
+from torchlike.distributed._calls import Work, assign, demand_eager, values
 from torchlike.distributed._collectives import demand_tensor, root_of
 from torchlike.distributed._runtime import DistBackendError
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, get_group_rank, is_member
@@ -36,6 +36,7 @@ def _hear(group: ProcessGroup, number: int, rank: int, what: str, to: Any = "all
 
 
 def _number(group: ProcessGroup) -> int:
+    demand_eager("an object")
     with group.lock:
         return next(group.calls)
 
@@ -129,6 +130,7 @@ def scatter_object_list(
 
 def _numbered(group: ProcessGroup, source: int, target: int, tag: Any) -> str:
     """The key of the next message of these."""
+    demand_eager("a message")
     with group.lock:
         number = group.sent.get((source, target, tag), 0)
         group.sent[source, target, tag] = number + 1
@@ -226,6 +228,7 @@ def _receive(group: ProcessGroup, tensor: Tensor, source: int, key: str, seconds
 
 def _first_of_any(group: ProcessGroup, tag: Any) -> tuple[int, str]:
     """Who has sent the next message, and its key."""
+    demand_eager("a message")
     me, end = group.rank(), time.monotonic() + group.seconds()
     while time.monotonic() < end:
         for source in range(group.size()):

@@ -51,27 +51,27 @@ def _exactly(move: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
     return _of_bits(move(_as_bits(x)), x.dtype)
 
 
-def _of_everybody(x: jax.Array) -> jax.Array:
-    return _exactly(lambda bits: lax.all_gather(bits, AXIS), x)
+def _of_everybody(axis: str, x: jax.Array) -> jax.Array:
+    return _exactly(lambda bits: lax.all_gather(bits, axis), x)
 
 
-def _reduced(op: str, size: int, x: jax.Array) -> jax.Array:
+def _reduced(axis: str, op: str, size: int, x: jax.Array) -> jax.Array:
     """The reduction of the ``x`` of all."""
     if x.dtype == bool:
         if op == "BXOR":
-            return jnp.sum(_of_everybody(x), 0) % 2 == 1
+            return jnp.sum(_of_everybody(axis, x), 0) % 2 == 1
         reduce = lax.pmax if op in ("SUM", "MAX", "BOR") else lax.pmin
-        return reduce(x.astype(jnp.int32), AXIS).astype(bool)
+        return reduce(x.astype(jnp.int32), axis).astype(bool)
     match op:
         case "SUM":
-            return lax.psum(x, AXIS)
+            return lax.psum(x, axis)
         case "AVG":
-            return (lax.psum(x, AXIS) / size).astype(x.dtype)
+            return (lax.psum(x, axis) / size).astype(x.dtype)
         case "MIN":
-            return lax.pmin(x, AXIS)
+            return lax.pmin(x, axis)
         case "MAX":
-            return lax.pmax(x, AXIS)
-    return _folded(op, _of_everybody(x))
+            return lax.pmax(x, axis)
+    return _folded(op, _of_everybody(axis, x))
 
 
 def _folded(op: str, stacked: jax.Array) -> jax.Array:
@@ -87,18 +87,18 @@ def _folded(op: str, stacked: jax.Array) -> jax.Array:
     return (whole / len(stacked)).astype(stacked.dtype) if op == "AVG" else whole
 
 
-def _broadcast(root: int, size: int, x: jax.Array) -> jax.Array:
-    return _exactly(lambda bits: lax.psum(jnp.where(lax.axis_index(AXIS) == root, bits, 0), AXIS), x)
+def _broadcast(axis: str, root: int, x: jax.Array) -> jax.Array:
+    return _exactly(lambda bits: lax.psum(jnp.where(lax.axis_index(axis) == root, bits, 0), axis), x)
 
 
-def _exchanged(x: jax.Array) -> jax.Array:
+def _exchanged(axis: str, x: jax.Array) -> jax.Array:
     """``x[i]`` to process i; what comes stands in the same order."""
-    return _exactly(lambda bits: lax.all_to_all(bits, AXIS, 0, 0), x)
+    return _exactly(lambda bits: lax.all_to_all(bits, axis, 0, 0), x)
 
 
-def _bucket(op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, ...]:
+def _bucket(axis: str, op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, ...]:
     """The reduction of several arrays of one dtype as one collective."""
-    flat = _reduced(op, size, jnp.concatenate([x.reshape(-1) for x in xs]))
+    flat = _reduced(axis, op, size, jnp.concatenate([x.reshape(-1) for x in xs]))
     ends = np.cumsum([x.size for x in xs])[:-1].tolist()
     return tuple(part.reshape(x.shape) for part, x in zip(jnp.split(flat, ends), xs, strict=True))
 
@@ -106,11 +106,16 @@ def _bucket(op: str, size: int, *xs: jax.Array) -> tuple[jax.Array, ...]:
 _KINDS: dict[str, Callable[..., Any]] = {
     "reduce": _reduced,
     "bucket": _bucket,
-    "broadcast": lambda root, size, *xs: tuple(_broadcast(root, size, x) for x in xs),
-    "gather": lambda size, x: _of_everybody(x),
-    "exchange": lambda size, x: _exchanged(x),
-    "scatter_reduce": lambda op, size, x: _folded(op, _exchanged(x)),
+    "broadcast": lambda axis, root, size, *xs: tuple(_broadcast(axis, root, x) for x in xs),
+    "gather": lambda axis, size, x: _of_everybody(axis, x),
+    "exchange": lambda axis, size, x: _exchanged(axis, x),
+    "scatter_reduce": lambda axis, op, size, x: _folded(op, _exchanged(axis, x)),
 }
+
+
+def computed(axis: str, kind: str, static: tuple, size: int, xs: Sequence[Any]) -> Any:
+    """What each of ``size`` devices along an axis computes; see :func:`launch`."""
+    return _KINDS[kind](axis, *static, size, *xs)
 
 
 @functools.cache
@@ -119,7 +124,7 @@ def _program(kind: str, ranks: tuple[int, ...], static: tuple, count: int, alone
 
     def local(*xs: jax.Array) -> Any:
         xs = tuple(x.reshape(()) if one else x for x, one in zip(xs, alone, strict=True))
-        outs = _KINDS[kind](*static, len(ranks), *xs)
+        outs = computed(AXIS, kind, static, len(ranks), xs)
         return jax.tree.map(lambda y: y.reshape(1) if y.ndim == 0 else y, outs)
 
     spec = PartitionSpec(AXIS)
@@ -136,7 +141,7 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
         ranks: the processes, of which this is one. static: what stands in parentheses above.
     """
     if len(ranks) == 1 or any(x.size == 0 for x in xs):
-        return [_trivial(kind, len(ranks), x) for x in xs]
+        return [trivial(kind, len(ranks), x) for x in xs]
     sharding = NamedSharding(mesh_of(ranks), PartitionSpec(AXIS))
     whole = [_lifted(x, len(ranks), sharding) for x in xs]
     alone = tuple(x.ndim == 0 for x in xs)
@@ -148,7 +153,7 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
     return outs
 
 
-def _trivial(kind: str, size: int, x: Any) -> jax.Array:
+def trivial(kind: str, size: int, x: Any) -> jax.Array:
     """The result where there is nothing to bring together: of one process, or without elements."""
     match kind:
         case "gather":

@@ -131,6 +131,15 @@ def found(given: Any = None) -> ProcessGroup:
     return given
 
 
+def group_of(ranks: tuple[int, ...]) -> ProcessGroup:
+    """The group of these ranks. ValueError where there is none any more."""
+    every = [*([_groups.world] if _groups.world is not None else []), *_groups.others]
+    for group in every:
+        if group.ranks == ranks:
+            return group
+    raise ValueError(f"the group of {_runtime.named(ranks)}, which a compiled function was made for, is no more")
+
+
 def is_member(given: Any) -> bool:
     """Whether this process is in a group."""
     return not (isinstance(given, int) and given == GroupMember.NON_GROUP_MEMBER)

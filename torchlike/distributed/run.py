@@ -158,6 +158,9 @@ def _attempt(options: argparse.Namespace, name: str, attempt: int) -> str | None
     }  # fmt: skip
     if options.nproc_per_node > 1:
         shared["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+        # how many threads XLA computes with: else each process would take all cores
+        threads = max(1, len(os.sched_getaffinity(0)) // options.nproc_per_node)
+        shared["NPROC"] = os.environ.get("NPROC", str(threads))
     processes: list[subprocess.Popen] = []
     try:
         with tempfile.TemporaryDirectory() as errors, _ending(processes, options.shutdown_timeout):

@@ -64,7 +64,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
         level = GradLevel()
         try:
             with level:
-                args, kwargs = _lifted(level, args), _lifted(level, kwargs)
+                args, kwargs = _lifted(level, args), _lifted(level, kwargs) if kwargs else {}
                 flat, spec = tree_flatten(selected(args, argnums))
                 edges = _differentiable(flat)
                 out, aux = _split(followed(func)(*made(args), **made(kwargs)), has_aux, "grad_and_value(f)(*args)")
@@ -140,7 +140,8 @@ def vjp_of(func: Callable, argnums: Any, primals: tuple, has_aux: bool) -> tuple
 
 def _lifted(level: GradLevel, tree: Any) -> Any:
     """The tensors of the tree at the level."""
-    return tree_map(lambda x: level.lift(x) if isinstance(x, Tensor) else x, tree)
+    leaves, spec = tree_flatten(tree)
+    return spec.unflatten(level.lifted(leaves))
 
 
 @unseen

@@ -72,6 +72,8 @@ def _name(func: Callable) -> str:
 
 def _spread(tree: Any, spec: TreeSpec) -> list | None:
     """A leaf for each of ``spec``, from a tree that may stop where it goes on; None where they do not fit."""
+    if tree is None or tree.__class__ is int:
+        return [tree] * spec.num_leaves
     leaves, own = tree_flatten(tree)
     if own.is_leaf():
         return leaves * spec.num_leaves
@@ -89,11 +91,10 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
 
 def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     """(length of the mapped axes, axis of each leaf, the leaves, their structure), after the checks."""
-    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
-            f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-            f"got: {type(in_dims)}."
+            f"{_where(func, in_dims)}: expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
         )
     if not args:
         raise ValueError(
@@ -104,10 +105,10 @@ def _mapped(func: Callable, in_dims: Any, args: tuple) -> tuple:
     dims = _spread(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{where}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{_where(func, in_dims)}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
             f"{tree_flatten(in_dims)[1]} but inputs has structure {spec}."
         )
-    dims = [_checked(where, x, d) for x, d in zip(flat, dims, strict=True)]
+    dims = [None if d is None else _checked(func, in_dims, x, d) for x, d in zip(flat, dims, strict=True)]
     sizes = [x.size(d) for x, d in zip(flat, dims, strict=True) if d is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
@@ -124,24 +125,28 @@ def batch_size(in_dims: Any, args: tuple, func: Callable) -> int:
     return _mapped(func, in_dims, args)[0]
 
 
-def _checked(where: str, x: Any, dim: Any) -> int | None:
-    if dim is not None and not isinstance(dim, int):
+def _where(func: Callable, in_dims: Any) -> str:
+    return f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+
+
+def _checked(func: Callable, in_dims: Any, x: Any, dim: Any) -> int:
+    if not isinstance(dim, int):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+            f"{_where(func, in_dims)}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or "
+            "None."
         )
-    if dim is None:
-        return None
     if not isinstance(x, Tensor):
         raise ValueError(
-            f"{where}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot vmap over "
-            "non-Tensor arguments, please use None as the respective in_dim"
+            f"{_where(func, in_dims)}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot "
+            "vmap over non-Tensor arguments, please use None as the respective in_dim"
         )
-    if dim < -x.dim() or dim >= x.dim():
+    n = x.dim()
+    if dim < -n or dim >= n:
         raise ValueError(
-            f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {x.dim()} so "
-            f"expected in_dim to satisfy -{x.dim()} <= in_dim < {x.dim()}."
+            f"{_where(func, in_dims)}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+            f"{n} so expected in_dim to satisfy -{n} <= in_dim < {n}."
         )
-    return dim % x.dim() if dim < 0 else dim
+    return dim % n if dim < 0 else dim
 
 
 def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  # type: ignore[no-untyped-def]

@@ -34,6 +34,7 @@ from torchlike._base.threads import alone
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
 from torchlike._core.tensor.tensor import Tensor, value_of
+from torchlike._executor import together
 from torchlike._executor.pending import Array, Pending, all_settled, kind_of, pending, settled
 from torchlike._executor.references import ONE
 from torchlike._executor.spread import constrained, layout_of
@@ -181,7 +182,8 @@ class Program:
         left = [k for k in kinds if k[0] != "constant"]
         places = {name: [i for i, (kind, _) in enumerate(left) if kind == name] for name in _ORDER}
         places["storage"].sort(key=lambda i: self.replaced.get(id(left[i][1]), len(self.places)))
-        run = jaxpr_as_fun(bind(early, constants, [i for name in _ORDER for i in places[name]]))
+        closed, axis = bind(early, constants, [i for name in _ORDER for i in places[name]]), together.axis_of(early)
+        run = jaxpr_as_fun(closed) if axis is None else together.anchored(closed)
         run = constrained(run, self._layouts())
         self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
         self.numbers = numbers = Numbers(dynamic)
@@ -190,13 +192,16 @@ class Program:
         def program(*values: Value) -> Any:
             return run(*values[:others], *numbers.spread(values[others:]))
 
-        self.calls_host = calls_host(early)
+        self.calls_host = axis is not None or calls_host(early)
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
         self.small = len(values) <= _FEW and sum([v.nbytes for v in values]) <= _COPIED
         self.donated = 0 if self.small else self.lent
         self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.lent]]
+        if axis is not None:
+            self.early = together.spread(program, axis)
+            return
         self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
 
     def _layouts(self) -> dict[int, Any]:
@@ -398,7 +403,8 @@ def _identity(variable: Any, slot: int) -> Any:
 
 def _taking(order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
     """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
-    run = jax.jit(jaxpr_as_fun(bind(after, {})))
+    closed, axis = bind(after, {}), together.axis_of(after)
+    run = jax.jit(jaxpr_as_fun(closed)) if axis is None else together.spread(together.anchored(closed), axis)
     return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 

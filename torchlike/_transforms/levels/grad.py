@@ -95,13 +95,20 @@ class GradLevel(Level):
         return storage.__class__ is GradStorage and storage.level is self
 
     @unseen
+    def lifted(self, given: Iterable[Any]) -> list[Any]:
+        """The tensors of this level that stand for those given; what is no tensor stays."""
+        return [self._lift(x) if isinstance(x, Tensor) else x for x in given]
+
+    @unseen
     def lift(self, inner: Tensor) -> Tensor:
         """The tensor of this level that stands for ``inner``."""
+        return self._lift(inner)
+
+    def _lift(self, inner: Tensor) -> Tensor:
         t = wrap(value_of(inner))
         self.adopt(t, inner)
-        layout = inner._layout
         if inner._view is not None:
-            t._view = View((), (), layout)
+            t._view = View((), (), inner._layout)
             t._storage.strides = inner._storage.strides if not inner._view.steps else None
         self.tracks = self.tracks or self.watched(inner)
         return t
@@ -358,6 +365,7 @@ class GradLevel(Level):
         return self.detach(t) if self.holds(t) else super().data(t)
 
     # -- the end ------------------------------------------------------------------------------------
+    @unseen
     def end(self) -> None:
         """Let the tensors that are left become what they stand for: the level is not active any more."""
         made, self.made = self.made, []
@@ -366,7 +374,6 @@ class GradLevel(Level):
             if t is not None:
                 self.release(t)
 
-    @unseen
     def release(self, t: Tensor) -> None:
         storage = t._storage
         if storage.__class__ is not GradStorage or storage.level is not self:

@@ -14,6 +14,7 @@ from torchlike.distributed.pipelining._orders import (
 )
 from torchlike.distributed.pipelining.microbatch import merge_chunks, split_args_kwargs_into_chunks
 from torchlike.distributed.pipelining.stage import PipelineStage, Place
+from torchlike.utils import _pytree as pytree
 
 __all__ = [
     "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "get_schedule_class",
@@ -37,6 +38,8 @@ class _Schedule:
         self._specs, self._output_merge_spec = (args_chunk_spec, kwargs_chunk_spec), output_merge_spec
         for stage in stages:
             stage.has_backward = loss_fn is not None
+
+    _history = False  # whether results have one; in PyTorch those of a single stage do
 
     def _order(self) -> list[Action]:
         raise NotImplementedError
@@ -119,7 +122,8 @@ class _Schedule:
             losses[:] = [told[part] for part in parts]
         if not return_outputs:
             return None
-        return merge_chunks([outputs[part] for part in parts], self._output_merge_spec)
+        merged = merge_chunks([outputs[part] for part in parts], self._output_merge_spec)
+        return merged if self._history else pytree.tree_map(_detached, merged)
 
     def _scale(self) -> None:
         with no_grad():
@@ -129,8 +133,14 @@ class _Schedule:
                         p.grad.div_(self._n_microbatches)
 
 
+def _detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) else x
+
+
 class _Single(_Schedule):
     """A schedule with one stage on each rank."""
+
+    _history = True
 
     def __init__(self, stage: PipelineStage, n_microbatches: int, *args: Any, **kwargs: Any) -> None:
         super().__init__([stage], n_microbatches, *args, **kwargs)

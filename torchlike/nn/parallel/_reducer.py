@@ -54,7 +54,7 @@ class GradBucket:
 def _demand_eager() -> None:
     """End a program that is being traced, before anything here has changed."""
     if state.capture is not None:
-        raise Unsupported("gradients that DistributedDataParallel averages between processes are no part of a program")
+        raise Unsupported("lets DistributedDataParallel average gradients, which is no part of a program")
 
 
 def _unflattened(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
