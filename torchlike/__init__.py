@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import xpu as xpu
     from torchlike._higher_order_ops import cond as cond
     from torchlike.compiler import compile as compile
+    from torchlike.compiler import explain as explain
     from torchlike.func import vmap as vmap
     from torchlike.futures import Future as Future
     from torchlike.jit import ScriptFunction as ScriptFunction
@@ -110,6 +111,7 @@ __getattr__, __dir__ = on_first_use(
         "compile": "compiler",
         "cond": "_higher_order_ops",
         "distribute": "sharding",
+        "explain": "compiler",
         "load": "serialization",
         "save": "serialization",
         "vmap": "func",
