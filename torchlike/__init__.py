@@ -18,6 +18,7 @@ with _setup.PAUSED:
     from torchlike import version as version
     from torchlike._api import *  # noqa: F403
     from torchlike._base.dtypes import WIDE_NAMES
+    from torchlike._executor import forked as _forked  # noqa: F401 - takes note of forks
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
     from torchlike._executor.execution import x64 as x64
