@@ -1,7 +1,8 @@
 """Samples of gamma and Dirichlet distributions."""
 
+from torchlike._functions import rejection
 from torchlike._functions._install import function
-from torchlike._functions.random import _sampled
+from torchlike._functions.random import _sampled, by_rejection
 from torchlike._ops import gamma as ops
 
 
@@ -15,7 +16,8 @@ def _standard_gamma(input, generator=None):
     >>> torch._standard_gamma(torch.full((3,), 2.0)).shape
     torch.Size([3])
     """
-    return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None)
+    sample = by_rejection(rejection.gamma, input)
+    return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None, sample=sample)
 
 
 @function()
@@ -28,4 +30,5 @@ def _sample_dirichlet(input, generator=None):
     >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1).round()
     tensor([1., 1.])
     """
-    return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None)
+    sample = by_rejection(rejection.gamma, input)
+    return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None, sample=sample)

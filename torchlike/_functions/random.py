@@ -19,6 +19,7 @@ from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
+from torchlike._functions import rejection
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of
 from torchlike._functions.like import spread_as
@@ -465,6 +466,13 @@ def _sampled(op, name, tensors, generator, out, static=(), sample=None):
     return call_out(op, inputs, static, out)
 
 
+def by_rejection(sample, *parameters):
+    """What makes the host's numbers of a distribution with parameters that are tensors."""
+    if not all(isinstance(t, Tensor) for t in parameters):
+        return None
+    return lambda engine: sample(engine, *[np.asarray(values_of(t)) for t in parameters])
+
+
 @both()
 def bernoulli(input, p=None, *, generator=None, out=None):
     """Zeros and ones, ones with the probability that ``input`` holds (with the one number ``p`` if given).
@@ -545,7 +553,7 @@ def _around(first, second, engine):
 @function()
 def poisson(input, generator=None):
     """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
-    return _sampled(ops.poisson, "poisson", (input,), generator, None)
+    return _sampled(ops.poisson, "poisson", (input,), generator, None, sample=by_rejection(rejection.poisson, input))
 
 
 @function()
@@ -556,7 +564,8 @@ def binomial(count, prob, generator=None):
     for name, x in (("count", count), ("prob", prob)):
         if not isinstance(x, Tensor):
             raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
-    return call(ops.binomial, (count, prob, draw("binomial", generator, place_of(count))), ())
+    sample = by_rejection(rejection.binomial, count, prob)
+    return call(ops.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())
 
 
 @both()
