@@ -19,7 +19,6 @@ from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED
 from torchlike._functions import host_samples as host
 from torchlike._functions import integer_ranges as ranges
-from torchlike._functions import rejection
 from torchlike._functions._install import both, function, method
 from torchlike._functions.generator import draw, place_of
 from torchlike._functions.like import spread_as
@@ -466,13 +465,6 @@ def _sampled(op, name, tensors, generator, out, static=(), sample=None):
     return call_out(op, inputs, static, out)
 
 
-def by_rejection(sample, *parameters):
-    """What makes the host's numbers of a distribution with parameters that are tensors."""
-    if not all(isinstance(t, Tensor) for t in parameters):
-        return None
-    return lambda engine: sample(engine, *[np.asarray(values_of(t)) for t in parameters])
-
-
 @both()
 def bernoulli(input, p=None, *, generator=None, out=None):
     """Zeros and ones, ones with the probability that ``input`` holds (with the one number ``p`` if given).
@@ -548,24 +540,6 @@ def _around(first, second, engine):
     except ValueError:  # the operator is going to say so
         return None
     return host.normal(host.Place(shape, first.dtype), engine)
-
-
-@function()
-def poisson(input, generator=None):
-    """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
-    return _sampled(ops.poisson, "poisson", (input,), generator, None, sample=by_rejection(rejection.poisson, input))
-
-
-@function()
-def binomial(count, prob, generator=None):
-    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors,
-    broadcast).
-    """
-    for name, x in (("count", count), ("prob", prob)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
-    sample = by_rejection(rejection.binomial, count, prob)
-    return call(ops.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())
 
 
 @both()
