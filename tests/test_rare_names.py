@@ -87,3 +87,18 @@ def test_kernels_of_attention(t):
 def test_kernels_of_pytorch():
     with pytest.raises(NotImplementedError, match="FA4"):
         torchlike.nn.attention.activate_flash_attention_impl("FA4")
+
+
+UNBUILT = "nn.functional.scaled_grouped_mm sparse.to_sparse_semi_structured linalg.common_notes"
+
+
+@pytest.mark.parametrize("name", UNBUILT.split())
+def test_what_is_missing_is_told_from_what_is_misspelt(name):
+    module = torchlike
+    *path, last = name.split(".")
+    for part in path:
+        module = getattr(module, part)
+    with pytest.raises(AttributeError, match=f"torchlike does not have torch.{name} yet"):
+        getattr(module, last)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        module.nonsense  # noqa: B018

@@ -18,6 +18,7 @@ with _setup.PAUSED:
     from torchlike import version as version
     from torchlike._api import *  # noqa: F403
     from torchlike._base.dtypes import WIDE_NAMES
+    from torchlike._executor import forked as _forked  # noqa: F401 - takes note of forks
     from torchlike._executor.execution import get_execution as get_execution
     from torchlike._executor.execution import set_execution as set_execution
     from torchlike._executor.execution import x64 as x64
@@ -76,9 +77,11 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import torch_version as torch_version
     from torchlike import types as types
     from torchlike import utils as utils
+    from torchlike import viz as viz
     from torchlike import xpu as xpu
     from torchlike._higher_order_ops import cond as cond
     from torchlike.compiler import compile as compile
+    from torchlike.compiler import explain as explain
     from torchlike.func import vmap as vmap
     from torchlike.futures import Future as Future
     from torchlike.jit import ScriptFunction as ScriptFunction
@@ -109,6 +112,7 @@ __getattr__, __dir__ = on_first_use(
         "compile": "compiler",
         "cond": "_higher_order_ops",
         "distribute": "sharding",
+        "explain": "compiler",
         "load": "serialization",
         "save": "serialization",
         "vmap": "func",

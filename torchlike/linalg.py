@@ -13,6 +13,7 @@ from torchlike._functions.linalg import pinv as pinv
 from torchlike._functions.linalg import tensorinv as tensorinv
 from torchlike._functions.linalg import tensorsolve as tensorsolve
 from torchlike._ops._square import _LinAlgError as LinAlgError
+from torchlike.interop.alias import missing_names
 
 # The functions that are one operator each: cholesky, det, eigh, inv, qr, solve, svd and their like.
 globals().update({name: f for name, f in vars(_operators).items() if name not in globals()})
@@ -23,3 +24,5 @@ __all__ = [
     "LinAlgError", "cond", "diagonal", "lstsq", "matmul", "matrix_norm", "matrix_rank", "norm", "pinv",
     "tensorinv", "tensorsolve", *vars(_operators),
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)

@@ -1,6 +1,6 @@
 """torch.multiprocessing: Python's own, with ``spawn``. Tensors that are sent to other processes are copied.
 
-Processes should be spawned: jax's threads do not survive a fork.
+Heavy computing belongs in spawned processes: XLA's threads do not survive a fork, and have the parent compute.
 """
 
 import multiprocessing

@@ -9,6 +9,7 @@ from torchlike._functions.generator import (
     seed,
     set_rng_state,
 )
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     "default_generator",
@@ -19,3 +20,5 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+
+__getattr__ = missing_names(__name__)

@@ -58,5 +58,20 @@ def test_hooks_captures_and_create_graph_go_on():
             y.backward()
         return [str(d)[-8:] for d in seen], one.dtype, [f"{v:.3g}" for v in (*one.flatten(), *a.grad.flatten())]
 
-    agree(lambda t: run(t)[:1])
+    agree(run)
+
+
+def test_a_penalty_of_gradients():
+    def run(t):
+        a = (t.arange(16.0).reshape(4, 4) / 7 + 0.1).requires_grad_()
+        b = (t.arange(16.0).reshape(4, 4).sin() + 0.3).requires_grad_()
+        with t.autocast("cpu", dtype=t.bfloat16):
+            y = (a @ b).float().tanh().sum()
+        with t.autocast("cpu", dtype=t.bfloat16):
+            (g,) = t.autograd.grad(y, a, create_graph=True)
+            penalty = (g * g).sum()
+        penalty.backward()
+        found = [f"{v:.2g}" for x in (a.grad, b.grad) for v in x.flatten()[:4].tolist()]
+        return g.dtype, bool((g == g.bfloat16().float()).all()), a.grad.dtype, found
+
     agree(run)

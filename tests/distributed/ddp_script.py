@@ -283,6 +283,43 @@ def a_step_in_one_program(rank):
 
 
 @case
+def a_step_of_ddp_in_one_program(rank):
+    model = DDP(filled(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))), bucket_cap_mb=0.00001)
+    optimizer = t.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x, y = data()
+    run = compiled(step)
+    losses = [mean(run(part(x, rank), part(y, rank))) for _ in range(4)]
+    return losses, [rounded(p) for p in [*model.parameters(), *model.buffers()]], grads(model)
+
+
+@case
+def forward_and_backward_in_two_programs(rank):
+    """Gradients are averaged whatever part of a step is compiled; fullgraph=True says why the forward is no program."""
+    found, x = [], t.ones(2) * (rank + 1)
+    for make in (lambda m: m, lambda m: lambda x: m(x).tanh()):
+        model = DDP(filled(nn.Linear(2, 2)))
+        run = t.compile(make(model)) if OURS else make(model)
+        for _ in range(3):
+            model.zero_grad()
+            run(x).sum().backward()
+            found.append(grads(model))
+    if OURS:
+        try:
+            t.compile(lambda x: model(x).sum(), fullgraph=True)(x)
+        except Exception as error:
+            assert "DistributedDataParallel average gradients of a backward elsewhere" in str(error)
+    return found
+
+
+@case
 def gradients_from_a_program(rank):
     run = compiled(lambda x: F.all_reduce(x * x).sin())
     x = (t.arange(3.0) + rank).requires_grad_()

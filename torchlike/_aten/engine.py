@@ -8,8 +8,10 @@ from torchlike._aten import python_dispatch as layer
 from torchlike._aten.lower import GRADIENTS, MULTIPLIES, Later, redispatch
 from torchlike._aten.packets import ops
 from torchlike._base import state as flags
+from torchlike._base.dtypes import FROM_NP
 from torchlike._base.layout import contiguous_strides, is_dense
 from torchlike._base.state import state
+from torchlike._core.autocast.layer import cast
 from torchlike._core.autograd import engine
 from torchlike._core.autograd.operator_node import OpNode, _zeros
 from torchlike._core.dispatch.dispatch import call
@@ -20,13 +22,10 @@ from torchlike._core.tensor.tensor import (
     Tensor,
     alias,
     contiguous_format,
-    fresh,
     preserve_format,
     strided,
-    value_of,
     wrap,
 )
-from torchlike._executor import immediate
 
 _aten = ops.aten
 
@@ -230,13 +229,11 @@ class CastTask(engine._Task):
 
     def apply(self, node: Any, grads: list) -> Any:
         if isinstance(node, OpNode) and not self.create and node.plan.kernel is not None and _multiplies(node.plan):
-            got = _by_formula(node, [None if g is None else fresh(g) for g in grads])
+            got = _by_formula(node, [self.tensor(g) for g in grads])
             if got is not None:
-                values = [value_of(g.compute() if isinstance(g, Later) else g) for g in got]
-                avals = [node.plan.avals[i] for i in node.plan.wanted]
-                return [
-                    v if v.dtype == a.dtype else immediate.cast(v, a.dtype) for v, a in zip(values, avals, strict=True)
-                ]
+                got = [g.compute() if isinstance(g, Later) else g for g in got]
+                kinds = [FROM_NP[node.plan.avals[i].dtype] for i in node.plan.wanted]
+                return [self.raw(g if g.dtype is d else cast(g, d)) for g, d in zip(got, kinds, strict=True)]
         return super().apply(node, grads)
 
 

@@ -74,7 +74,7 @@ def host() -> jax.Device | None:
 
 @functools.cache
 def _device() -> jax.Device:
-    return jax.local_devices()[0]
+    return jax.local_devices(backend="cpu")[0]
 
 
 def _works() -> bool:
@@ -158,10 +158,10 @@ def compiled(found: Any, donated: Indices, options: dict[str, Any]) -> tuple[Cod
         module, kept = _lowered(closed), range(len(closed.in_avals))
     if module is None:
         return None
-    executable = _executable(module, options)
+    executable = loaded(module, options)
     arguments = tuple([i in kept for i in range(len(closed.in_avals))])
     code = Code(executable, skeleton(found), tuple(closed.out_avals), arguments)
-    return code, _portable(module) and plain(code.skeleton)
+    return code, portable(module) and plain(code.skeleton)
 
 
 def skeleton(found: Any) -> Any:
@@ -199,7 +199,7 @@ def _lowered(closed: ClosedJaxpr) -> Any:
     return None if context.keepalives or context.host_callbacks else context.module
 
 
-def _executable(module: Any, options: dict[str, Any]) -> Any:
+def loaded(module: Any, options: dict[str, Any]) -> Any:
     start = time.perf_counter()
     found = _device().client.compile_and_load(
         module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
@@ -227,7 +227,7 @@ def _known(name: str, setting: Any) -> bool:
     return True
 
 
-def _portable(module: Any) -> bool:
+def portable(module: Any) -> bool:
     """Whether a module calls nothing that another process might lack."""
     calls = []
 
@@ -278,14 +278,19 @@ def packed(code: Any) -> tuple[Any, ...]:
 def unpacked(value: tuple[Any, ...]) -> Code:
     """The compiled function of :func:`packed`."""
     skeleton, outs, kept, binary = value
-    if b"lapack_" in binary:
-        lapack._lapack.initialize()  # which lowering does otherwise
+    prepare(binary)
     executable = _device().client.deserialize_executable(
         binary,
         executable_devices=_devices(),
         compile_options=_options(()),  # another process had another device
     )
     return Code(executable, skeleton, kinds(outs), kept)
+
+
+def prepare(binary: bytes) -> None:
+    """See to it that what a program calls is there, as lowering does otherwise."""
+    if b"lapack_" in binary:
+        lapack._lapack.initialize()
 
 
 _ALIGNMENT = 64  # bytes; what begins at a multiple of it, XLA takes as it is on CPU

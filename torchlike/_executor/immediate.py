@@ -160,12 +160,16 @@ def uploaded(array: Any, device: jax.Device | None = None) -> jax.Array:
     if not trace_state_clean():
         array = jnp.array(array)
         return array if device is None else jax.device_put(array, device)
-    copy = aligned(array)
+    return adopted(aligned(array), device, wide)
+
+
+def adopted(array: np.ndarray, device: jax.Device | None = None, wide: bool = True) -> jax.Array:
+    """A numpy array as a jax array, which shares its memory where that begins at a multiple of 64 bytes."""
     place = place_of(()) if device is None else SingleDeviceSharding(device)
     if batched_device_put is None or place is None or not wide:
-        return jax.device_put(copy, device)
-    aval = jax.core.ShapedArray(copy.shape, copy.dtype)
-    return batched_device_put(aval, place, [copy], list(place.device_set), committed=device is not None)
+        return jax.device_put(array, device)
+    aval = jax.core.ShapedArray(array.shape, array.dtype)
+    return batched_device_put(aval, place, [array], list(place.device_set), committed=device is not None)
 
 
 _ones: dict = {}

@@ -57,13 +57,13 @@ def anchored(closed: ClosedJaxpr) -> Callable[..., Any]:
 
     def run(*values: Any) -> list[Any]:
         found = every(*values)
-        anchor = sum(map(_first, found[len(jaxpr.outvars) :]), jnp.zeros((), jnp.float32))
+        anchor = sum(map(first_of, found[len(jaxpr.outvars) :]), jnp.zeros((), jnp.float32))
         return [*found[: len(jaxpr.outvars)], anchor]
 
     return run
 
 
-def _first(x: Any) -> Any:
+def first_of(x: Any) -> Any:
     """A number that depends on an array."""
     one = x.reshape(-1)[0]
     return (one.real if jnp.iscomplexobj(one) else one).astype(jnp.float32)

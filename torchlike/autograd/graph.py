@@ -14,6 +14,7 @@ from torchlike._core.autograd.backward import GradientEdge, get_gradient_edge
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.mutation import bump
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     "GradientEdge",
@@ -303,3 +304,6 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
     """Accepted: jax has no streams to capture."""
+
+
+__getattr__ = missing_names(__name__)

@@ -20,6 +20,7 @@ from torchlike.compiler._controls import save_cache_artifacts as save_cache_arti
 from torchlike.compiler._controls import set_enable_guard_collectives as set_enable_guard_collectives
 from torchlike.compiler._controls import substitute_in_graph as substitute_in_graph
 from torchlike.compiler._controls import wrap_numpy as wrap_numpy
+from torchlike.compiler._function import explain as explain
 from torchlike.compiler._module import OptimizedModule as OptimizedModule
 from torchlike.compiler._stance import set_stance as set_stance
 from torchlike.interop.lazy import on_first_use

@@ -17,10 +17,11 @@ from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.autocast.settings import current
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit
+from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit, compiled_functions
 from torchlike._transforms.capture.recording import Unsupported as NotRepeatable
 from torchlike.compiler._contents import modes, overlapping
 from torchlike.compiler._failures import FailOnRecompileLimitHit, RecompileError, Unsupported
+from torchlike.compiler._report import Made, Notice, report
 from torchlike.compiler._settings import DYNAMO
 from torchlike.compiler._stance import Stance
 from torchlike.nn.modules.module import Module
@@ -35,6 +36,7 @@ class Compiled(CompiledFunction):
     Attributes:
         own_limit: how many programs it may have, or None for ``torch._dynamo.config.recompile_limit``.
         last: what the arguments of the last program were. met: whether it was called under "eager_then_compile".
+        made: the programs, for people. notice: what tells of the one that is being made.
     """
 
     def __init__(self, function: Callable, fullgraph: bool = False, limit: int | None = None) -> None:
@@ -49,7 +51,8 @@ class Compiled(CompiledFunction):
         """Forget every program."""
         super().reset()
         self.last: Situation | None = None
-        self.met = False
+        self.met, self.operations = False, 0
+        self.made: list[Made] = []
 
     # -- a call for which there is no program --------------------------------------------------------
     def _new(self, key: Any, leaves: list, tree: Any, failed: str | None, given: tuple) -> tuple[Any, Any]:
@@ -63,7 +66,8 @@ class Compiled(CompiledFunction):
         self.limit = DYNAMO["recompile_limit"] if self.own_limit is None else self.own_limit
         start, before = time.perf_counter(), self.count
         try:
-            result = super()._new(key, leaves, tree, failed, given)
+            with Notice(self._described()) as self.notice:
+                result = super()._new(key, leaves, tree, failed, given)
         except NotRepeatable as error:
             return None, error
         counters["frames"]["total"] += 1
@@ -72,8 +76,18 @@ class Compiled(CompiledFunction):
             counters["frames"]["ok"] += 1
             counters["stats"]["unique_graphs"] += 1
             seconds = time.perf_counter() - start
+            self.made.append(Made(seconds, failed, self.operations))
             COMPILE.debug("program %d of %s: made and run in %.2f s", self.count, self._name(), seconds)
         return result
+
+    def _program(self, trace: Any, interpreter: Any) -> Any:
+        self.operations = len(trace.jaxpr.eqns)
+        self.notice.phase = f"XLA compiles {self.operations} operations"
+        return super()._program(trace, interpreter)
+
+    def described(self) -> str:
+        """Its name, and where it is defined."""
+        return self._described()
 
     def _declines(self, failed: str | None) -> bool:
         """Whether the user wants eager code instead of a new program."""
@@ -192,3 +206,18 @@ def _text(x: Any) -> str:
 def _stack(error: BaseException) -> str:
     """The user's lines that lead to where a trace ended."""
     return "".join(traceback.format_list(user_frames(error))).rstrip()
+
+
+def explain() -> None:
+    """Print what ``torch.compile`` made in this process: each function, its programs, and why there is more than one.
+
+    >>> import torchlike as torch
+    >>> double = torch.compile(lambda x: x * 2)
+    >>> for n in (2, 2, 3):
+    ...     _ = double(torch.ones(n))
+    >>> torch.explain()  # doctest: +ELLIPSIS
+    <lambda> (...): 2 programs, ... s
+        1. 1 operations, ... s: first call
+        2. 1 operations, ... s: argument 0 (float32[2] before, float32[3] now) had changed...
+    """
+    report(lambda: [f for f in compiled_functions() if isinstance(f, Compiled)])

@@ -1,6 +1,7 @@
 """Compiled functions with collectives: one program over the processes of a group, run as a collective is."""
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from jax._src.array import ArrayImpl
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from torchlike._base.state import state
 from torchlike._executor import together
 from torchlike.distributed import _calls, _xla
 from torchlike.distributed.distributed_c10d import ProcessGroup, group_of
@@ -116,11 +118,29 @@ def _unpacked(arrays: Sequence[jax.Array], places: Sequence[tuple[int, ...]]) ->
 
 
 def traced(group: ProcessGroup, kind: str, static: tuple, arrays: Sequence[Any]) -> list[Any]:
-    """What :func:`_xla.launch` gives, as a part of the program that is being traced."""
+    """What :func:`_xla.launch` gives, as a part of the program that is being traced.
+
+    The programs of ranks need not be equal, as one may have no use for what another one returns. So XLA must neither
+    leave a collective out nor change their order: each one needs a number of the one before it.
+    """
     if any(x.size == 0 for x in arrays):
         return [_xla.trivial(kind, group.size(), x) for x in arrays]
+    every = [tuple(arrays)] if kind != "broadcast" else [(x,) for x in arrays]
+    return [y for xs in every for y in _next(group, kind, static, xs)]
+
+
+def _next(group: ProcessGroup, kind: str, static: tuple, arrays: Sequence[Any]) -> Sequence[Any]:
+    before = _last.get(state.capture)
+    if before is not None:
+        always = (before == before) | (before != before)  # true, which XLA cannot know of a number that may be NaN
+        arrays = [jnp.where(always, x, jnp.zeros_like(x)) for x in arrays]
     outs = together.traced(group.ranks, lambda axis: _xla.computed(axis, kind, static, group.size(), arrays))
-    return list(outs) if isinstance(outs, tuple) else [outs]
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    _last[state.capture] = together.first_of(outs[0])
+    return outs
+
+
+_last: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # a number of a capture's latest collective
 
 
 together.RUNNER[:] = [Together]

@@ -15,6 +15,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.generator import from_torch, place_of
 from torchlike._functions.like import empty_like
 from torchlike._functions.random import randperm
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal", "kaiming_normal_",
@@ -324,3 +325,5 @@ orthogonal = _former(orthogonal_)
 sparse = _former(sparse_)
 
 globals().update(_publish("torch.nn.init", globals()))
+
+__getattr__ = missing_names(__name__)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torchlike.interop.alias import missing_names
 from torchlike.optim._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from torchlike.optim._lr_base import LRScheduler
 from torchlike.optim._lr_base import _enable_get_lr_call as _enable_get_lr_call
@@ -261,3 +262,6 @@ class CosineAnnealingLR(LRScheduler):
     def _get_closed_form_lr(self) -> list[Any]:
         swing = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
         return [self.eta_min + (base - self.eta_min) * swing / 2 for base in self.base_lrs]
+
+
+__getattr__ = missing_names(__name__)

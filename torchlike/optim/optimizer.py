@@ -16,6 +16,7 @@ from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
+from torchlike.interop.alias import missing_names
 from torchlike.optim._extending import *  # noqa: F403
 from torchlike.optim._extending import _group_tensors
 
@@ -412,3 +413,6 @@ def _placed(value: Any, param: Tensor, options: dict[str, Any], key: Any = None)
         items = [_placed(v, param, options) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
+
+
+__getattr__ = missing_names(__name__)

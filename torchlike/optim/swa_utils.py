@@ -13,6 +13,7 @@ from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of
 from torchlike._executor import fused
 from torchlike._ops.averaging import averaged
+from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.batchnorm import _BatchNorm
 from torchlike.nn.modules.module import Module
 from torchlike.optim._lr_base import LRScheduler, per_group
@@ -288,3 +289,6 @@ class SWALR(LRScheduler):
             start = aim if before == 1 else (group["lr"] - before * aim) / (1 - before)
             rates.append(done * aim + (1 - done) * start)
         return rates
+
+
+__getattr__ = missing_names(__name__)

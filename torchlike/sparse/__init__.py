@@ -1,5 +1,6 @@
 """Functions of sparse tensors."""
 
+from torchlike.interop.alias import missing_names
 from torchlike.sparse._functions import addmm as addmm
 from torchlike.sparse._functions import log_softmax as log_softmax
 from torchlike.sparse._functions import mm as mm
@@ -16,3 +17,5 @@ __all__ = [
     "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve",
     "sum", *TYPED,
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)

@@ -19,6 +19,7 @@ from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._functions.generator import fork_rng, get_rng_state, set_rng_state
 from torchlike._transforms.capture import remat
 from torchlike.autograd.graph import saved_tensors_hooks
+from torchlike.interop.alias import missing_names
 from torchlike.utils._checkpoint_reentrant import CheckpointFunction, check_backward_validity, detach_variable
 from torchlike.utils._checkpoint_selective import (
     CheckpointPolicy,
@@ -358,3 +359,6 @@ def _chain(functions: list) -> Callable:
         return input
 
     return run
+
+
+__getattr__ = missing_names(__name__)

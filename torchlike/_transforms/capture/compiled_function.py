@@ -233,6 +233,11 @@ class CompiledFunction:
 _compiled: weakref.WeakSet = weakref.WeakSet()
 
 
+def compiled_functions() -> list[CompiledFunction]:
+    """Every compiled function that somebody holds."""
+    return list(_compiled)
+
+
 def reset_all() -> None:
     """Forget the programs of every compiled function."""
     for function in list(_compiled):

@@ -79,6 +79,7 @@ class Capture(Overlay):
         flags, errors: whether each value check failed (tracers), and what it then raises.
         optimizers: those that took a step.
         drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
+        ends: called when the function has returned; they refuse what it has left open.
         start: nodes with a lower number existed before.
         argument: makes a tensor from outside, which a getter gives in every call, an argument of the program: gives
             what stands for it, None where that cannot be. None where programs have no such arguments.
@@ -90,6 +91,7 @@ class Capture(Overlay):
         self.arguments = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.argument: Callable[..., Any] | None = None
+        self.ends: list[Callable[[], None]] = []
         self.start = start
         self.drawn, self.generators, source = {}, {}, default_generator
         self._draws(source, source.initial_seed(), source.counter)
@@ -132,6 +134,8 @@ class Capture(Overlay):
         """Refuse what leaves a random generator elsewhere than the draws of a later call would."""
         if any(draws.left() for draws in self.generators.values()):
             self.refuse(_RESEEDS)
+        for end in self.ends:
+            end()
 
     def rewind(self) -> None:
         """Put the random generators back, for the function that will run once more, if nobody else uses them."""

@@ -8,6 +8,7 @@ from typing import Any
 from torchlike._base.dtypes import bool as boolean
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.interop.alias import missing_names
 from torchlike.nn.functional.attention import scaled_dot_product_attention
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
@@ -121,3 +122,6 @@ def _of(variant: CausalVariant, name: str, size: tuple) -> CausalBias:
     if len(size) != 2:
         raise AssertionError(f"{name} only supports 2D tensors, got a size of {len(size)} numbers")
     return CausalBias(variant, *size)
+
+
+__getattr__ = missing_names(__name__)

@@ -14,6 +14,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import attention_weights
 from torchlike.func._vmap import vmap
+from torchlike.interop.alias import missing_names
 from torchlike.nn.attention._block_mask import _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE
 from torchlike.nn.attention._block_mask import BlockMask, MaskMod, dense_of, noop_mask, ordered, pair
 
@@ -423,3 +424,6 @@ def _weighted(scores: Tensor, value: Tensor, masked: bool, asked: AuxRequest | N
     if asked is not None and asked.max_scores:
         top = scores.detach().amax(-1)
     return out, AuxOutput(lse, top)
+
+
+__getattr__ = missing_names(__name__)

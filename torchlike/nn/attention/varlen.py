@@ -9,6 +9,7 @@ from torchlike._core.dispatch.bind import FUNCTIONS as _F
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._ops.attention import lengths_within
+from torchlike.interop.alias import missing_names
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
@@ -177,3 +178,6 @@ def _owners(tokens: int, starts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     real = sequence < starts.shape[0] - 1
     sequence = sequence.clamp(max=starts.shape[0] - 2)
     return sequence, (token - starts[sequence]).clamp(min=0), real
+
+
+__getattr__ = missing_names(__name__)

@@ -14,6 +14,11 @@ from torchlike._functions.generator import Generator as _Generator
 
 from torchlike._core.tensor._methods import _ATau, _EigenvaluesEigenvectors, _InverseInfo, _LInfo, _LdPivots, _LdPivotsInfo, _LuPivots, _LuPivotsInfo, _MantissaExponent, _MinMax, _PLU, _QR, _Result0Result1, _Result0Result1Result2, _Result0Result1Result2RunningMeanRunningVar, _ResultInfo, _ResultMask, _ResultNoise, _ResultScaleShift, _ResultWeights, _SignLogabsdet, _SolutionClonedCoefficient, _SolutionResidualsRankSingularValues, _USVh, _ValuesIndices
 
+BroadcastingList1: _Any
+BroadcastingList2: _Any
+BroadcastingList3: _Any
+GRID_SAMPLE_INTERPOLATION_MODES: _Any
+GRID_SAMPLE_PADDING_MODES: _Any
 from torchlike.nn.functional.scaled import ScalingType as ScalingType
 from torchlike.nn.functional.scaled import SwizzleType as SwizzleType
 from torchlike.nn.functional import activation as activation
@@ -109,6 +114,7 @@ def max_unpool2d(input: _Tensor, indices: _Any, kernel_size: _Any, stride: _Any 
 def max_unpool3d(input: _Tensor, indices: _Any, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, output_size: _Any = None) -> _Tensor: ...
 from torchlike.nn.functional import misc as misc
 def mish(input: _Tensor, inplace: _bool = False) -> _Tensor: ...
+def missing_names(module_name: _str) -> _Any: ...
 def mse_loss(input: _Tensor, target: _Tensor, size_average: _Any = None, reduce: _Any = None, reduction: _Any = 'mean', weight: _Any = None) -> _Tensor: ...
 def multi_head_attention_forward(query: _Any, key: _Any, value: _Any, embed_dim_to_check: _Any, num_heads: _Any, in_proj_weight: _Any, in_proj_bias: _Any, bias_k: _Any, bias_v: _Any, add_zero_attn: _Any, dropout_p: _Any, out_proj_weight: _Any, out_proj_bias: _Any, training: _bool = True, key_padding_mask: _Any = None, need_weights: _bool = True, attn_mask: _Any = None, use_separate_proj_weight: _bool = False, q_proj_weight: _Any = None, k_proj_weight: _Any = None, v_proj_weight: _Any = None, static_k: _Any = None, static_v: _Any = None, average_attn_weights: _bool = True, is_causal: _bool = False) -> _Any: ...
 def multi_margin_loss(input: _Tensor, target: _Tensor, p: _complex | _Tensor = 1, margin: _complex | _Tensor = ..., weight: _Tensor | None = None, size_average: _Any = None, reduce: _Any = None, reduction: _Any = 'mean') -> _Tensor: ...

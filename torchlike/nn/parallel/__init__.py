@@ -1,5 +1,6 @@
 """Modules on several devices: ``torch.nn.parallel``."""
 
+from torchlike.interop.alias import missing_names
 from torchlike.nn.parallel import comm as comm
 from torchlike.nn.parallel import scatter_gather as scatter_gather
 from torchlike.nn.parallel.data_parallel import DataParallel as DataParallel
@@ -13,3 +14,5 @@ from torchlike.nn.parallel.scatter_gather import scatter as scatter
 __all__ = [
     "DataParallel", "DistributedDataParallel", "data_parallel", "gather", "parallel_apply", "replicate", "scatter",
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)

@@ -1,7 +1,8 @@
 """Gradients of the copies of a module in several processes: put in buckets as backward makes them, and averaged."""
 
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax.numpy as jnp
 
@@ -51,10 +52,9 @@ class GradBucket:
         return self._last
 
 
-def _demand_eager() -> None:
+def _refuse_program(why: str) -> NoReturn:
     """End a program that is being traced, before anything here has changed."""
-    if state.capture is not None:
-        raise Unsupported("lets DistributedDataParallel average gradients, which is no part of a program")
+    raise Unsupported(f"lets DistributedDataParallel average gradients {why}, which is no part of a program")
 
 
 def _unflattened(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
@@ -85,7 +85,8 @@ class Reducer:
     """Averages gradients over a group, while it is armed: once for each backward that a forward announced.
 
     A bucket is sent as soon as its gradients and those of all buckets before it are there, so that all processes send
-    in one order; the end of backward waits for what comes back.
+    in one order; the end of backward waits for what comes back. In a compiled function that holds the forward and its
+    whole backward, sums are a part of the program, at the end of backward.
     """
 
     def __init__(
@@ -98,6 +99,8 @@ class Reducer:
         self.divisor: int | None = None
         self._ready: set[int] = set()
         self._sent: list[tuple[list[Tensor], Any]] = []
+        self._capture: weakref.ref | None = None  # in which a forward was, whose backward is to come
+        self.apart = False  # whether forward and backward were seen not to be one program
         self._handles = [p.register_post_accumulate_grad_hook(self._arrived) for p in self.params]
 
     def remove(self) -> None:
@@ -108,7 +111,9 @@ class Reducer:
     # -- one backward --------------------------------------------------------------------------------------------------
     def arm(self) -> None:
         """A forward whose backward is to be averaged. RuntimeError: the one before was not, for want of gradients."""
-        _demand_eager()
+        if state.capture is not None:
+            self._arm_program(state.capture)
+            return
         if self.armed and self.queued:
             late = [i for i, p in enumerate(self.params) if id(p) not in self._ready]
             raise RuntimeError(
@@ -122,9 +127,11 @@ class Reducer:
         self._sent.clear()
 
     def _arrived(self, p: Tensor) -> None:
+        if state.capture is not None:
+            self._arrived_in_program(p, state.capture)
+            return
         if not self.armed:
             return
-        _demand_eager()
         if id(p) in self._ready and not self.static:
             raise RuntimeError(
                 "Expected to mark a variable ready only once: a parameter got a gradient twice in one backward, as in "
@@ -138,6 +145,40 @@ class Reducer:
         if not self.find_unused and not self.static:
             self._send_ready()
 
+    # -- within a program that is being traced -------------------------------------------------------------------------
+    def _arm_program(self, capture: Any) -> None:
+        if self.apart or self.find_unused or self.static or self.hook is not None or self.divisor is not None:
+            why = "of a backward elsewhere" if self.apart else "by a hook, of a static graph or of some parameters"
+            _refuse_program(why)
+        self._capture = weakref.ref(capture)
+        self._ready.clear()
+        capture.ends.append(lambda: self._end_program(capture))
+
+    def _end_program(self, capture: Any) -> None:
+        """Refuse a program with a forward and without the backward that follows it."""
+        if self._capture is not None and self._capture() is capture:
+            self._capture, self.apart = None, True
+            _refuse_program("of a backward elsewhere, or of some parameters")
+
+    def _arrived_in_program(self, p: Tensor, capture: Any) -> None:
+        if self._capture is None or self._capture() is not capture:
+            if self.armed:
+                _refuse_program("of a forward before it")
+            return
+        if not self._ready:
+            queue_callback(self._finish_in_program)
+        self._ready.add(id(p))
+
+    def _finish_in_program(self) -> None:
+        if len(self._ready) < len(self.params):
+            return
+        self._capture = None
+        for number, bucket in enumerate(self.buckets):
+            grads = self._gradients(bucket)
+            work = start(self.group, f"gradients of bucket {number}", "bucket", ("AVG",), values(grads), list)
+            _give(bucket, _result(work), None)
+
+    # -- one backward, eager -------------------------------------------------------------------------------------------
     def _send_ready(self) -> None:
         for bucket in self.buckets[len(self._sent) :]:
             if not all(id(p) in self._ready for p in bucket):
@@ -167,12 +208,15 @@ class Reducer:
         return {id(p) for p, flag in zip(self.params, flags.tolist(), strict=True) if flag}
 
     def _send(self, bucket: list[Tensor]) -> None:
+        self._sent.append((bucket, self._begun(bucket, self._gradients(bucket))))
+
+    def _gradients(self, bucket: list[Tensor]) -> list[Tensor]:
         with no_grad():
             grads = [p.new_zeros(p.shape) if p.grad is None else p.grad.detach() for p in bucket]
         for p, g in zip(bucket, grads, strict=True):
             if g.dtype != p.dtype:
                 raise RuntimeError(f"DistributedDataParallel: a gradient is {g.dtype}, its parameter {p.dtype}")
-        self._sent.append((bucket, self._begun(bucket, grads)))
+        return grads
 
     def _begun(self, bucket: list[Tensor], grads: list[Tensor]) -> Any:
         number = len(self._sent)

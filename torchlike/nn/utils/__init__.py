@@ -1,5 +1,6 @@
 """Help for training: gradients clipped, parameters as vectors or computed, sequences padded and packed."""
 
+from torchlike.interop.alias import missing_names
 from torchlike.nn.utils import clip_grad as clip_grad
 from torchlike.nn.utils import convert_parameters as convert_parameters
 from torchlike.nn.utils import fusion as fusion
@@ -36,3 +37,5 @@ __all__ = [
     "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init",
     "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
+
+__getattr__ = missing_names(__name__)

@@ -12,6 +12,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions.copy import parse_to
 from torchlike._ops import packed as ops
+from torchlike.interop.alias import missing_names
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -251,3 +252,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+__getattr__ = missing_names(__name__)

@@ -1,17 +1,19 @@
-"""DataLoader: batches of a dataset, fetched in the calling thread or ahead of it by worker threads."""
+"""DataLoader: batches of a dataset, fetched when they are asked for or ahead of that by worker processes."""
 
 import itertools
 import math
 import multiprocessing
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, Generic, TypeVar
 
 from torchlike._base.rng import Generator
 from torchlike.utils.data._utils.collate import default_collate, default_convert
-from torchlike.utils.data._utils.worker import END, Modes, Worker, get_worker_info
-from torchlike.utils.data.dataset import Dataset, IterableDataset, gathered
+from torchlike.utils.data._utils.fetch import DatasetKind as _DatasetKind
+from torchlike.utils.data._utils.fetch import Fetcher
+from torchlike.utils.data._utils.pool import Pool, context_of
+from torchlike.utils.data._utils.worker import DATA, ERROR, Plan, get_worker_info
+from torchlike.utils.data.dataset import Dataset, IterableDataset
 from torchlike.utils.data.sampler import BatchSampler, Order, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -19,13 +21,6 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 T_co = TypeVar("T_co", covariant=True)
 _collate_fn_t = Callable[[list], Any]
 _FROZEN = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
-
-
-class _DatasetKind:
-    """Whether a dataset is read by index or as a stream."""
-
-    Map = 0
-    Iterable = 1
 
 
 class _InfiniteConstantSampler(Sampler):
@@ -43,23 +38,24 @@ class DataLoader(Generic[T_co]):
         batch_size: samples per batch; None gives single samples.
         shuffle: take them in random order, anew each time.
         sampler, batch_sampler: what gives the indices, one by one or batch by batch, instead.
-        num_workers: how many threads load ahead; 0 loads in the calling thread. Threads see the
-            global random generators of the process, and run Python code one at a time: they hide
-            the time of reading files and of numpy and jax, not of Python.
+        num_workers: how many processes load ahead; 0 loads in the calling one.
         collate_fn: makes a batch of a list of samples; by default :func:`default_collate`.
         pin_memory, pin_memory_device: accepted, without effect.
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a worker before RuntimeError; 0 waits for ever.
         worker_init_fn: called in each worker with its number.
-        multiprocessing_context: the workers are threads; they begin in the autocast and the grad mode of the thread
-            that starts the iteration, as forked processes do, unless this names another start method.
+        multiprocessing_context: how processes are started: "fork", "spawn", "forkserver", or such a context; by
+            default as Python's multiprocessing does. Forked ones see what is in memory and begin in the autocast and
+            the grad mode of the calling thread; to the others everything is pickled. All of them compute on the CPU.
         generator: where the order comes from, by default what ``torch.manual_seed`` seeds.
         prefetch_factor: how many batches each worker loads ahead (2).
-        persistent_workers: let the workers keep their copies of the dataset from one iteration to the next.
+        persistent_workers: let the workers live, with their copies of the dataset, from one iteration to the next.
         in_order: give batches in the order of the sampler, rather than as they are ready.
 
     Raises:
         ValueError: options that exclude each other.
+        RuntimeError, when iterated: a worker has ended, or did not answer within ``timeout``. What a worker's code
+            raises is raised again with its traceback in the message.
 
     >>> import torchlike as torch
     >>> [batch.tolist() for batch in torch.utils.data.DataLoader(torch.arange(5), batch_size=2)]
@@ -124,7 +120,7 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if batches else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called: int | None = None
-        self._worker_datasets: list[Any] | None = None
+        self._iterator: _MultiProcessingDataLoaderIter | None = None  # that with the workers that stay
         self._initialized = True
 
     def __setattr__(self, attr: str, val: Any) -> None:
@@ -142,7 +138,15 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> "_BaseDataLoaderIter":
-        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else _ThreadedDataLoaderIter(self)
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        if not self.persistent_workers:
+            return _MultiProcessingDataLoaderIter(self)
+        if self._iterator is None or self._iterator._pool.closed:
+            self._iterator = _MultiProcessingDataLoaderIter(self)
+        else:
+            self._iterator._reset(self)
+        return self._iterator
 
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
@@ -192,11 +196,6 @@ def _check_context(context: Any) -> None:
         )
 
 
-def _forks(context: Any) -> bool:
-    """Whether workers are to begin as forked processes do, with what is set in the process."""
-    return context is None or (context if isinstance(context, str) else context.get_start_method()) == "fork"
-
-
 def _check_stream(shuffle, sampler, batch_sampler) -> None:
     given = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in given.items():
@@ -212,34 +211,7 @@ def _default_sampler(dataset: Any, is_stream: bool, shuffle: bool, generator: Ge
     return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
 
-# -- fetching ----------------------------------------------------------------------------------------
-class _Fetcher:
-    """Gives the item at some indices of a dataset, or the next of a stream; StopIteration at its end."""
-
-    def __init__(self, dataset: Any, kind: int, batches: bool, collate_fn: Callable, drop_last: bool):
-        self.dataset, self.batches, self.collate_fn, self.drop_last = dataset, batches, collate_fn, drop_last
-        self.stream: Any = iter(dataset) if kind == _DatasetKind.Iterable else None
-
-    def __call__(self, indices: Any) -> Any:
-        if self.stream is not None:
-            return self.collate_fn(self._next_of_stream(indices))
-        if not self.batches:
-            return self.collate_fn(self.dataset[indices])
-        if self.collate_fn is default_collate and (batch := gathered(self.dataset, indices)) is not None:
-            return batch
-        if callable(getattr(self.dataset, "__getitems__", None)):
-            return self.collate_fn(self.dataset.__getitems__(indices))
-        return self.collate_fn([self.dataset[i] for i in indices])
-
-    def _next_of_stream(self, indices: Any) -> Any:
-        if not self.batches:
-            return next(self.stream)
-        samples = list(itertools.islice(self.stream, len(indices)))
-        if not samples or (self.drop_last and len(samples) < len(indices)):
-            raise StopIteration
-        return samples
-
-
+# -- iterating ----------------------------------------------------------------------------------------
 class _BaseDataLoaderIter:
     """One iteration over a loader."""
 
@@ -251,12 +223,6 @@ class _BaseDataLoaderIter:
         self._num_yielded = 0
         self._promised = loader._IterableDataset_len_called
         self._base_seed = Order(loader.generator).seed()  # drawn without workers too, as in PyTorch
-
-    def _fetcher(self) -> Callable[[Any], _Fetcher]:
-        """What makes a fetcher of a dataset; it knows nothing of this object, which workers must not keep alive."""
-        loader = self._loader
-        options = (loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
-        return lambda dataset: _Fetcher(dataset, *options)
 
     def _next_data(self) -> Any:
         raise NotImplementedError
@@ -286,37 +252,48 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         super().__init__(loader)
         if loader.timeout != 0:
             raise AssertionError("timeout needs workers: set num_workers, or timeout=0")
-        self._fetch = self._fetcher()(self._dataset)
+        options = (loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        self._fetch = Fetcher(loader.dataset, *options)
 
     def _next_data(self) -> Any:
         return self._fetch(next(self._sampler_iter))
 
 
-class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
-    """Has worker threads fetch ahead: they take turns, those whose streams have ended left out."""
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Has worker processes fetch ahead: they take turns, those whose streams have ended left out."""
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
-        self._workers: list[Worker] = []
         if loader.prefetch_factor <= 0:
             raise AssertionError("prefetch_factor must be positive where there are workers")
-        n = loader.num_workers
-        seed = self._base_seed
-        kept = loader._worker_datasets
-        init = loader.worker_init_fn if kept is None else None
-        datasets = [loader.dataset] * n if kept is None else kept
-        for i in range(n):
-            modes = Modes() if _forks(loader.multiprocessing_context) else None
-            self._workers.append(Worker((i, n, seed + i), datasets[i], self._fetcher(), init, modes))
-        if loader.persistent_workers:
-            loader._worker_datasets = [worker.info.dataset for worker in self._workers]
-        self._turns = itertools.cycle(self._workers)
-        self._ended: set[Worker] = set()
-        self._tasks: list[tuple[Future, Worker]] = []
-        for _ in range(loader.prefetch_factor * n):
-            self._send()
+        options = (loader.dataset, loader._dataset_kind, loader._auto_collation, loader.collate_fn, loader.drop_last)
+        plan = Plan(*options, loader.worker_init_fn, self._base_seed, loader.num_workers)
+        self._pool = Pool(context_of(loader.multiprocessing_context), plan)
+        self._workers = self._pool.workers
+        self._round = 0
+        self._begin(False)
 
-    def _send(self) -> None:
+    def _reset(self, loader: DataLoader) -> None:
+        """Start over with the workers that there are."""
+        self._sampler_iter = iter(self._index_sampler)
+        self._base_seed = Order(loader.generator).seed()
+        self._num_yielded = 0
+        self._promised = loader._IterableDataset_len_called
+        self._round += 1
+        self._begin(True)
+
+    def _begin(self, anew: bool) -> None:
+        numbers = range(len(self._workers))
+        self._fresh = set(numbers) if anew else set()  # those that have yet to start over
+        self._turns = itertools.cycle(numbers)
+        self._ended: set[int] = set()
+        self._asked: dict[int, int] = {}  # the tasks that are out, in order: the worker of each
+        self._answers: dict[int, tuple[str, Any]] = {}
+        self._count = 0
+        for _ in range(self._loader.prefetch_factor * len(self._workers)):
+            self._ask()
+
+    def _ask(self) -> None:
         """Give the next indices, if there are any, to the next worker, if one is left."""
         if len(self._ended) == len(self._workers):
             return
@@ -324,37 +301,47 @@ class _ThreadedDataLoaderIter(_BaseDataLoaderIter):
             indices = next(self._sampler_iter)
         except StopIteration:
             return
-        worker = next(w for w in self._turns if w not in self._ended)
-        self._tasks.append((worker.submit(indices), worker))
+        worker = self._next_worker()
+        self._asked[self._count] = worker
+        anew = worker in self._fresh
+        self._fresh.discard(worker)
+        self._pool.ask(worker, ((self._round, self._count), indices, anew))
+        self._count += 1
+
+    def _next_worker(self) -> int:
+        if self._loader.in_order:
+            return next(w for w in self._turns if w not in self._ended)
+        busy = list(self._asked.values())
+        return min((w for w in range(len(self._workers)) if w not in self._ended), key=busy.count)
 
     def _next_data(self) -> Any:
-        while self._tasks:
-            future, worker = self._take()
-            data = future.result()
-            if data is not END:
-                self._send()
+        while self._asked:
+            number = self._take()
+            worker = self._asked.pop(number)
+            kind, data = self._answers.pop(number)
+            if kind == DATA:
+                self._ask()
                 return data
+            if kind == ERROR:
+                self._ask()
+                raise data.error()
             if worker not in self._ended:
                 self._ended.add(worker)
-                self._send()
+                self._ask()
+        if not self._loader.persistent_workers:
+            self._pool.close()
         raise StopIteration
 
-    def _take(self) -> tuple[Future, Worker]:
-        """The first task, once it is done; any that is done where order does not matter."""
-        futures = [future for future, _ in self._tasks]
+    def _take(self) -> int:
+        """The number of the first task, once it is answered; of any that is answered where order does not matter."""
         timeout = self._loader.timeout
-        done, _ = wait(
-            futures[:1] if self._loader.in_order else futures,
-            timeout=timeout if timeout > 0 else None,
-            return_when=FIRST_COMPLETED,
-        )
-        if not done:
-            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
-        return self._tasks.pop(next(i for i, future in enumerate(futures) if future in done))
-
-    def __del__(self) -> None:
-        for worker in getattr(self, "_workers", ()):
-            worker.close()
-
-
-_MultiProcessingDataLoaderIter = _ThreadedDataLoaderIter  # what programs ask for where there are workers
+        while True:
+            first = next(iter(self._asked if self._loader.in_order else self._answers), None)
+            if first in self._answers:
+                return first
+            found = self._pool.answers(set(self._asked.values()), timeout if timeout > 0 else None)
+            if not found:
+                raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+            for (round_, number), *answer in found:
+                if round_ == self._round:
+                    self._answers[number] = answer

@@ -1,16 +1,25 @@
-"""Workers that load ahead: threads, which share memory and need no pickling."""
+"""A worker process: it fetches what it is asked for, and sends it back."""
 
-import copy
+import os
+import queue
+import random
+import signal
 import threading
+import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
-from torchlike._base.state import is_grad_enabled, set_grad_enabled
-from torchlike._core.autocast.settings import restored
+import jax
+import numpy as np
 
-END = object()  # a worker whose iterable dataset is exhausted
+from torchlike._functions.generator import manual_seed
+from torchlike.utils.data._utils import transport
+from torchlike.utils.data._utils.fetch import DatasetKind, Fetcher
+
+DATA, END, ERROR = "data", "end", "error"
+_PATIENCE = 5.0  # seconds after which a worker looks whether the process that started it still runs
 
 
 @dataclass(frozen=True)
@@ -19,92 +28,159 @@ class WorkerInfo:
 
     Attributes:
         id: its number, from 0. num_workers: how many there are.
-        seed: a seed of its own. dataset: its copy of the dataset.
+        seed: of the random generators in it. dataset: its copy of the dataset.
     """
 
     id: int
     num_workers: int
     seed: int
     dataset: Any
+    rng: Any = None
+    worker_method: str = "multiprocessing"
 
 
-class _Here(threading.local):
-    info: WorkerInfo | None = None
-
-
-_here = _Here()
+_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
     """In a worker of a DataLoader what it is, elsewhere None."""
-    return _here.info
+    return _info
 
 
-def _own_copy(dataset: Any) -> Any:
-    """A shallow copy, so that a worker can set attributes of its dataset; the dataset where it cannot be copied."""
-    try:
-        return copy.copy(dataset)
-    except Exception:
-        return dataset
+class OnCPU:
+    """Comes first in what a process that does not share our memory is given: jax is to compute on its CPU."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _on_cpu, ()
 
 
-class Modes:
-    """Autocast and the grad mode of the thread that makes this, for a thread that has none of its own as yet."""
-
-    def __init__(self) -> None:
-        self._autocast, self._grad = restored(), is_grad_enabled()
-
-    def enter(self) -> None:
-        """Set them in this thread, for good."""
-        self._autocast.__enter__()
-        set_grad_enabled(self._grad)
+def _on_cpu() -> OnCPU:
+    jax.config.update("jax_platforms", "cpu")
+    return OnCPU()
 
 
-class Worker:
-    """One thread that fetches items, in the order in which they are asked for.
+@dataclass
+class Plan:
+    """What the workers of a loader do.
 
-    Args:
-        info: its number, how many workers there are, its seed.
-        start: makes ``fetch(indices)`` of a dataset; that raises StopIteration where a stream ends.
-        init: called first, in the thread, with the number. modes: what the thread is to be in.
+    Attributes:
+        options: of the Fetcher. init: the user's function, called first with the worker's number. base_seed: that of
+        the iteration.
     """
 
-    def __init__(
-        self,
-        info: tuple[int, int, int],
-        dataset: Any,
-        start: Callable,
-        init: Callable | None,
-        modes: Modes | None = None,
-    ):
-        self.info = WorkerInfo(*info, _own_copy(dataset))
-        self._modes = modes
-        self._start, self._init = start, init
-        self._fetch: Callable[[Any], Any] | None = None
-        # An executor's threads are ended in good order when the interpreter exits; bare daemons are not.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"DataLoader worker {self.info.id}")
+    dataset: Any
+    kind: int
+    batches: bool
+    collate_fn: Callable
+    drop_last: bool
+    init: Callable | None
+    base_seed: int
+    num_workers: int
 
-    def submit(self, indices: Any) -> Future:
-        """The item at ``indices`` as a future; ``END`` where the worker's stream has ended."""
-        return self._thread.submit(self._run, indices)
+    def fetcher(self) -> Fetcher:
+        """What gives the items."""
+        return Fetcher(self.dataset, self.kind, self.batches, self.collate_fn, self.drop_last)
 
-    def _run(self, indices: Any) -> Any:
+
+class Failure:
+    """An exception of a worker on its way: its type, and a message with its traceback."""
+
+    def __init__(self, error: BaseException, worker: int) -> None:
+        self.type: Any = type(error)
+        text = "".join(traceback.format_exception(error))
+        self.message = f"Caught {self.type.__name__} in DataLoader worker process {worker}.\nOriginal {text}"
+
+    def error(self) -> Exception:
+        """What is raised where the batch was asked for."""
+        if issubclass(self.type, KeyError):
+            return self.type(_Lines(self.message))
         try:
-            _here.info = self.info
-            if self._fetch is None:
-                if self._modes is not None:
-                    self._modes.enter()
-                    self._modes = None
-                if self._init is not None:
-                    self._init(self.info.id)
-                self._fetch = self._start(self.info.dataset)
-            return self._fetch(indices)
-        except StopIteration:
-            return END
-        except Exception as error:
-            error.add_note(f"Caught {type(error).__name__} in DataLoader worker {self.info.id}.")
-            raise
+            return self.type(message=self.message) if hasattr(self.type, "message") else self.type(self.message)
+        except Exception:
+            return RuntimeError(self.message)
 
-    def close(self) -> None:
-        """Let the thread end after what it is doing."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+
+class _Lines(str):
+    """A text whose repr, which a KeyError shows, has lines."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _seeded(number: int, base: int) -> None:
+    seed = base + number
+    random.seed(seed)
+    manual_seed(seed)
+    np.random.seed(np.random.SeedSequence([number, base]).generate_state(4))
+
+
+def _listen(link: Connection, asked: queue.SimpleQueue, parent: int) -> None:
+    """Take what comes at once, so that who asks never waits; None where nobody is left to ask."""
+    try:
+        while True:
+            while not link.poll(_PATIENCE):
+                if os.getppid() != parent:
+                    os._exit(1)
+            asked.put(link.recv())
+    except (EOFError, OSError):
+        asked.put(None)
+
+
+def work(_: OnCPU | None, link: Connection, number: int, plan: Plan, close: tuple[Connection, ...] = ()) -> None:
+    """The life of worker ``number``. ``close``: what it inherited and others use."""
+    global _info
+    for other in close:
+        other.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it, which ends it
+    asked: queue.SimpleQueue = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(link, asked, os.getppid()), daemon=True).start()
+    _seeded(number, plan.base_seed)
+    _info = WorkerInfo(number, plan.num_workers, plan.base_seed + number, plan.dataset)
+    broken: Failure | None = None
+    try:
+        if plan.init is not None:
+            plan.init(number)
+    except Exception as error:
+        broken = Failure(error, number)
+    fetch = None
+    while (task := asked.get()) is not None:
+        key, indices, anew = task
+        if anew:
+            fetch = None
+        if broken is None and fetch is None:
+            fetch = _begun(plan, number)
+        reply = _fetched(fetch, indices, number, plan.kind) if broken is None else (ERROR, broken)
+        try:
+            _reply(link, key, reply, number)
+        except (BrokenPipeError, ConnectionError):
+            return
+
+
+def _begun(plan: Plan, number: int) -> Any:
+    try:
+        return plan.fetcher()
+    except Exception as error:
+        return Failure(error, number)
+
+
+def _fetched(fetch: Any, indices: Any, number: int, kind: int) -> tuple[str, Any]:
+    if isinstance(fetch, Failure):
+        return ERROR, fetch
+    try:
+        return DATA, fetch(indices)
+    except Exception as error:
+        if isinstance(error, StopIteration) and kind == DatasetKind.Iterable:
+            return END, None
+        return ERROR, Failure(error, number)
+
+
+def _reply(link: Connection, key: Any, reply: tuple[str, Any], number: int) -> None:
+    try:
+        transport.send(link, (key, *reply))
+    except (BrokenPipeError, ConnectionError):
+        raise
+    except Exception as error:  # what cannot be pickled
+        failure = Failure(error, number)
+        if reply[0] == ERROR:
+            failure.message, failure.type = reply[1].message, RuntimeError
+        transport.send(link, (key, ERROR, failure))
