@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 comma := ,
 
-.PHONY: help demo test test-32 test-compilers test-all lint bench clean
+.PHONY: docs help demo test test-32 test-compilers test-all lint bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make test-compilers    the tests that run the compiler of C++ or PyTorch's own"
 	@echo "make test-all    all of these, every case of an operator to second order and traced, formulas in both executions"
 	@echo "make bench   the benchmarks, in one table with their targets (BENCH=--quick: only see that they run)"
+	@echo "make docs    the documentation as a site, with a reference and a table of what is missing, in site/"
 	@echo "make lint    ruff and mypy alone"
 	@echo "make clean   remove what these commands made"
 
@@ -51,9 +52,13 @@ lint: $(VENV)/installed-test+examples+dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed-docs
+	$(BIN)/python docs/make_site.py
+	$(BIN)/mkdocs build --quiet
+
 bench: $(VENV)/installed-test+examples+dev
 	$(BIN)/python benchmarks/report.py $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis *-out
+	rm -rf $(VENV) site docs/api docs/missing.md build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis *-out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -177,7 +177,7 @@ LAYOUTS = {
 def losses_of_plans_and_fsdp_are_those_of_one_device():
     expected, *_ = small_gpt.trained(torch, layers=1)
     for name, lay in LAYOUTS.items():
-        for compiled in (False, True) if name in ("fsdp", "tp") else (True,):
+        for compiled in (name in ("fsdp and tp", "wrapped"),):
             losses, model, optimizer = small_gpt.trained(torch, lay, compiled=compiled, layers=1)
             np.testing.assert_allclose(losses, expected, rtol=2e-6, err_msg=name)
             for p in model.parameters():
@@ -248,6 +248,45 @@ def mixed_precision_and_unshard():
     state = chosen.state_dict()
     chosen.load_state_dict({k: v * 2 for k, v in state.items()})
     assert chosen.weight.placements == (Shard(1),) and type(state["weight"]) is DTensor
+
+
+class Net(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
+
+    def reset_parameters(self):
+        for layer in (self[0], self[2]):
+            layer.reset_parameters()
+
+
+def spots(model):
+    return [(type(p), p.placements) for p in model.parameters()]
+
+
+@check
+def fully_sharded_models_are_made_on_meta_and_loaded():
+    with torch.device("meta"):
+        model = Net()
+    for layer in (model[0], model[2]):
+        fully_shard(layer)
+    fully_shard(model)
+    expected = [(DTensor, (Shard(0),))] * 4
+    assert model[0].weight.device.type == "meta" and spots(model) == expected
+    model.to_empty(device="cpu")
+    model.reset_parameters()
+    torch.nn.init.trunc_normal_(model[0].weight)
+    torch.nn.init.xavier_uniform_(model[2].weight)
+    assert spots(model) == expected
+    whole, x = Net(), numbers(8, 16)
+    parts = model.state_dict()
+    for name, value in whole.state_dict().items():
+        parts[name] = torch.nn.Parameter(distribute_tensor(value, parts[name].device_mesh, parts[name].placements))
+    model.load_state_dict(parts, assign=True)
+    assert spots(model) == expected
+    close(model(x).detach(), whole(x).detach())
+    again = copy.deepcopy(model).double()
+    again(x.double()).sum().backward()
+    assert spots(again) == expected and again[0].weight.grad is not None and model[0].weight.grad is None
 
 
 if __name__ == "__main__":

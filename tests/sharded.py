@@ -1,9 +1,13 @@
 """Tensors and modules over eight CPUs: a script, run by ``test_sharding`` with jax told to make eight."""
 
+import collections
 import copy
+import gc
+import re
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import small_gpt
@@ -11,6 +15,7 @@ from checks_kit import Checks
 
 import torchlike as torch
 from torchlike import sharding
+from torchlike._transforms.capture.program import Program
 from torchlike.sharding import PartitionSpec as P
 
 warnings.simplefilter("error")
@@ -155,14 +160,15 @@ def losses_are_those_of_one_device():
         for p in model.parameters():
             yield [spec(p), spec(p.grad), *[spec(v) for v in optimizer.state[p].values() if v.ndim]]
 
-    expected, *_ = small_gpt.trained(torch)
-    for mesh, rules in ((lines(), split_first), (grid(), TENSOR_PARALLEL)):
-        for compiled in (False, True):
+    expected, *_ = small_gpt.trained(torch, layers=1)
+    for mesh, rules, ways in ((lines(), split_first, (True, False)), (grid(), TENSOR_PARALLEL, (True,))):
+        for compiled in ways:
             losses, model, optimizer = small_gpt.trained(
                 torch,
                 lambda model, mesh=mesh, rules=rules: torch.distribute(model, mesh, rules),
                 lambda x, mesh=mesh: x.shard(mesh, "dp"),
                 compiled,
+                layers=1,
             )
             np.testing.assert_allclose(losses, expected, rtol=2e-6)
             assert all(len({*found}) == 1 for found in specs(model, optimizer))
@@ -171,7 +177,12 @@ def losses_are_those_of_one_device():
 @check
 def each_device_holds_its_part():
     _, model, optimizer = small_gpt.trained(
-        torch, lambda m: torch.distribute(m, lines(), split_first), lambda x: x.shard(lines(), "dp"), True, steps=1
+        torch,
+        lambda m: torch.distribute(m, lines(), split_first),
+        lambda x: x.shard(lines(), "dp"),
+        True,
+        steps=1,
+        layers=1,
     )
     held = dict.fromkeys(jax.devices(), 0)
     whole = 0
@@ -181,6 +192,58 @@ def each_device_holds_its_part():
             for piece in t.jax().addressable_shards:
                 held[piece.device] += piece.data.nbytes
     assert max(held.values()) <= 1.1 * whole / 8, (held, whole)
+
+
+def collectives(lowered):
+    """How many collectives of each kind the program of XLA has."""
+    kinds = r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
+    return collections.Counter(re.findall(kinds, lowered.compile().as_text()))
+
+
+def program_of(step, *leaves):
+    """What a compiled function runs, lowered for these arguments."""
+    programs = [p for p in gc.get_objects() if isinstance(p, Program) and p.again and p.fixed]
+    (program,) = [p for p in programs if any(s is step.weight._storage for s in p.fixed)]
+    values = [s.value for s in program.fixed] + [leaves[i].jax() for i in program.arguments]
+    grads = [h.tensor.grad.jax() for h in program.with_grad]
+    return program.early.lower(*values, *grads, *program.numbers())
+
+
+def layers(mesh):
+    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 16))
+    return torch.distribute(model, mesh, lambda name, t: "dp")
+
+
+@check
+def a_compiled_step_has_the_collectives_of_jax():
+    mesh, x = lines(), numbers(32, 16).shard(lines(), "dp")
+    model = layers(mesh)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    @torch.compile(fullgraph=True)
+    def step(x):
+        optimizer.zero_grad()
+        loss = (model(x) - x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def forward(p, x):
+        h = jnp.tanh(jnp.matmul(x, p[0].T, precision="highest") + p[1])
+        return jnp.square(jnp.matmul(h, p[2].T, precision="highest") + p[3] - x).mean()
+
+    def by_hand(p, x):
+        loss, g = jax.value_and_grad(forward)(p, x)
+        return loss, [w - 0.1 * d for w, d in zip(p, g, strict=True)], g
+
+    parameters = [p.detach().jax() for p in model.parameters()]
+    layouts = [p.sharding for p in parameters]
+    whole = jax.sharding.NamedSharding(mesh, P())
+    written = jax.jit(by_hand, out_shardings=(whole, layouts, layouts)).lower(parameters, x.jax())
+    step(x), step(x)
+    step.weight = model[0].weight
+    ours = collectives(program_of(step, x))
+    assert ours == collectives(written) and sum(ours.values()) > 3, (ours, collectives(written))
 
 
 @check

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import json
 import os
 import re
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ import torchlike  # noqa: F401  (declares the operators)
 from torchlike._decl.op import REGISTRY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = [*sorted(REPOSITORY.glob("README.md")), *sorted(REPOSITORY.glob("docs/**/*.md"))]
+PAGES = [*sorted(REPOSITORY.glob("README.md")), *sorted(REPOSITORY.glob("docs/*.md"))]  # docs/api is generated
 BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -45,14 +48,63 @@ def run_session(code: str, namespace: dict[str, object], page: Path, before: int
     assert not result.failed, "".join(report)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_code_blocks_run(page, tmp_path):
-    """In a process of its own, which has not imported PyTorch: as a reader would run them."""
-    code = "import sys, pathlib, test_docs; test_docs.run_page(pathlib.Path(sys.argv[1]))"
+def serve() -> None:
+    """Run the pages that are asked for, each in a child of this process, which has imported the package and no more."""
+    for line in sys.stdin:
+        page, folder = json.loads(line)
+        child = os.fork()
+        if not child:
+            os._exit(_alone(Path(page), Path(folder)))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(code, flush=True)
+
+
+def _alone(page: Path, folder: Path) -> int:
+    """The exit status of a process that runs a page in a folder; what it prints is in the file `printed` there."""
+    with (folder / "printed").open("w") as printed:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(printed.fileno(), stream.fileno())
+    os.chdir(folder)
+    try:
+        run_page(page)
+        return 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Callable[[Path, Path], str | None]]:
+    """Runs a page in a folder, in a process that has not imported PyTorch; gives what was printed if it fails."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(REPOSITORY)])}
-    command = [sys.executable, "-c", code, str(page)]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", "import test_docs; test_docs.serve()"]
+    server = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(page: Path, folder: Path) -> str | None:
+        server.stdin.write(json.dumps([str(page), str(folder)]) + "\n")
+        server.stdin.flush()
+        status = server.stdout.readline().strip()
+        return None if status == "0" else f"exit status {status}\n{(folder / 'printed').read_text()}"
+
+    with server:
+        yield run
+        server.stdin.close()
+    assert server.returncode == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_code_blocks_run(page, reader, tmp_path):
+    """In a process of its own, as a reader would run them."""
+    assert reader(page, tmp_path) is None
+
+
+def test_a_page_that_fails_says_why(reader, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("  2\n", "  3\n"))
+    assert "page.md" in (said := reader(page, tmp_path)) and "exit status 1" in said and "Expected:\n    3" in said
 
 
 PAGE = """

@@ -33,8 +33,8 @@ func distributed.nn
 distributed._functional_collectives
 sharding distributed.device_mesh
 distributed.tensor
-distributed.fsdp
-profiler
+distributed.fsdp distributed._tensor
+profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
 utils.op_profile utils.dlpack

@@ -1,7 +1,6 @@
 """Random numbers of the CPU: PyTorch's own, from the same seed and from the same state."""
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from oracle import host
 
 import torchlike
+from torchlike._functions import rejection
 
 SIZES = (0, 1, 2, 15, 16, 17, 33, 100, 1000)
 FLOATS = ("float32", "float64", "bfloat16", "float16")
@@ -521,25 +521,58 @@ def test_vmap_and_grad():
     close(grads)
 
 
-# ----- what has numbers of its own -----
+# ----- samples by rejection -----
 
-OWN = {
-    "torch.poisson": lambda t: t.poisson(t.full((20,), 5.0)),
-    "torch.binomial": lambda t: t.binomial(t.full((20,), 9.0), t.full((20,), 0.4)),
-    "torch._standard_gamma": lambda t: t._standard_gamma(t.full((20,), 2.0)),
-    "torch._sample_dirichlet": lambda t: t._sample_dirichlet(t.full((5, 4), 2.0)),
+
+def spread(t, low, high, n=60, dtype="float32"):
+    return t.linspace(low, high, n, dtype=t.float64).to(getattr(t, dtype))
+
+
+REJECTED = {
+    "poisson": lambda t: t.poisson(spread(t, 0, 25)),
+    "poisson, double": lambda t: t.poisson(spread(t, 0, 2000, dtype="float64")),
+    "poisson, half": lambda t: t.poisson(spread(t, 0, 20, dtype="bfloat16")),
+    "poisson, turned": lambda t: t.poisson(spread(t, 0, 25).reshape(6, 10).t()),
+    "poisson, generator": lambda t: t.poisson(spread(t, 1, 12), generator=t.Generator().manual_seed(3)),
+    "poisson, empty": lambda t: t.poisson(t.ones(0, 3)),
+    "binomial": lambda t: t.binomial(spread(t, 0, 59), t.tensor(0.4)),
+    "binomial, probabilities": lambda t: t.binomial(t.full((60,), 100.0), spread(t, 0, 1)),
+    "binomial, many": lambda t: t.binomial(t.full((60,), 5000.0, dtype=t.float64), spread(t, 0, 1, dtype="float64")),
+    "normal afterwards": lambda t: (t._standard_gamma(t.ones(3, dtype=t.float64)), t.randn(3)),
 }
 
 
-def test_the_table_of_exceptions():
-    """docs/porting.md names the draws that are not PyTorch's, all of them and no others."""
+@pytest.mark.parametrize("name", REJECTED)
+def test_samples_by_rejection(name):
+    same(REJECTED[name])
+
+
+def test_samples_by_rejection_that_are_rounded():
+    for dtype in ("float32", "float64"):
+        close(lambda t, dtype=dtype: t._standard_gamma(spread(t, 0.01, 50, dtype=dtype)))
+    close(lambda t: t._sample_dirichlet(spread(t, 0.1, 5).reshape(12, 5)))
+
+
+def test_gradients_of_gamma_samples():
+    def run(t):
+        x = spread(t, 0.5, 5, dtype="float64").requires_grad_()
+        t._standard_gamma(x).sum().backward()
+        return x.grad, t.func.grad(lambda x: t._standard_gamma(x).sum())(x.detach())
+
+    found = []
+    for t in (torch, torchlike):
+        t.manual_seed(5)
+        found.append(np.concatenate([as_numbers(x) for x in run(t)]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
+
+
+def test_many_samples_by_rejection():
+    """They are the counter's: docs/porting.md says from how many on."""
     page = (Path(__file__).parents[1] / "docs" / "porting.md").read_text()
-    assert set(re.findall(r"^\| `(torch\.\w+)` \| the counter's stream \|$", page, re.MULTILINE)) == set(OWN)
-    for draw in OWN.values():
-        torch.manual_seed(0), torchlike.manual_seed(0)
-        before = np.delete(state(torchlike), slice(5016, 5024))
-        assert not np.allclose(as_numbers(draw(torch)), as_numbers(draw(torchlike)))
-        assert (np.delete(state(torchlike), slice(5016, 5024)) == before).all()
+    assert f"more than {rejection.MOST:,} of them" in page
+    before = np.delete(state(torchlike), slice(5016, 5024))
+    assert abs(float(torchlike.poisson(torchlike.full((rejection.MOST + 1,), 4.0)).mean()) - 4) < 0.1
+    assert (np.delete(state(torchlike), slice(5016, 5024)) == before).all()
 
 
 SAMPLED = {
@@ -554,6 +587,17 @@ SAMPLED = {
     "Multinomial": lambda d, v: d.Multinomial(10, v([0.1, 0.2, 0.7])),
     "Bernoulli": lambda d, v: d.Bernoulli(v(0.3)),
     "Geometric": lambda d, v: d.Geometric(v(0.3)),
+    "Poisson": lambda d, v: d.Poisson(v([3.0, 30.0])),
+    "Binomial": lambda d, v: d.Binomial(9, v([0.4, 0.8])),
+    "NegativeBinomial": lambda d, v: d.NegativeBinomial(9.0, v(0.4)),
+    "Gamma": lambda d, v: d.Gamma(v(2.0), v(0.5)),
+    "Beta": lambda d, v: d.Beta(v(2.0), v(0.5)),
+    "Chi2": lambda d, v: d.Chi2(v(3.0)),
+    "StudentT": lambda d, v: d.StudentT(v(3.0)),
+    "FisherSnedecor": lambda d, v: d.FisherSnedecor(v(3.0), v(4.0)),
+    "Dirichlet": lambda d, v: d.Dirichlet(v([0.5, 2.0, 3.0])),
+    "InverseGamma": lambda d, v: d.InverseGamma(v(2.0), v(0.5)),
+    "LKJCholesky": lambda d, v: d.LKJCholesky(3, v(0.5)),
     "MultivariateNormal": lambda d, v: d.MultivariateNormal(v([0.5, 0.2]), v([[1.0, 0.2], [0.2, 1.0]])),
     "RelaxedOneHotCategorical": lambda d, v: d.RelaxedOneHotCategorical(v(0.5), v([0.3, 0.7])),
 }

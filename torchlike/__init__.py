@@ -77,6 +77,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import torch_version as torch_version
     from torchlike import types as types
     from torchlike import utils as utils
+    from torchlike import viz as viz
     from torchlike import xpu as xpu
     from torchlike._higher_order_ops import cond as cond
     from torchlike.compiler import compile as compile

@@ -146,7 +146,9 @@ SAME = {
     **{
         f"{f.__name__} to one place, {kind}": (
             lambda x, i, y, f=f: f(x, i, y, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
-            np.zeros((3, 4), kind), np.arange(50)[:, None] % 7 % 4, (MANY.ravel()[:200].reshape(50, 4)).astype(kind),
+            np.zeros((3, 4), kind),
+            np.arange(50)[:, None] % 7 % 4,
+            (MANY.ravel()[:200].reshape(50, 4)).astype(kind),
         )
         for f in (lax.scatter, lax.scatter_add)
         for kind in ("f4", "f8", "i4", "u1")

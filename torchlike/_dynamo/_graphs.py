@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
 from collections.abc import Callable
@@ -37,7 +38,8 @@ class Graphed(Compiled):
         self.backend, self.options = backend, options
 
     def __deepcopy__(self, memo: dict) -> Graphed:
-        raise NotImplementedError("copy.deepcopy of a function that torch.compile gave to a backend; copy the function")
+        function = copy.deepcopy(self.function, memo)
+        return type(self)(function, self.fullgraph, self.own_limit, self.backend, self.options)
 
     _overlapping = staticmethod(lambda trace: None)  # type: ignore[assignment]  # its graphs are eager code
 

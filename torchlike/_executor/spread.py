@@ -18,16 +18,17 @@ from torchlike._executor.pending import Array, Pending, settled
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
 
+Abstract = jax.ShapeDtypeStruct
 # Not empty once a value was spread in this process: before, nobody asks.
 USED: list[bool] = []
 
 
 def layout_of(value: Value) -> Sharding | None:
     """How a value is spread over several devices; None if it is not, or a tracer."""
-    if value.__class__ is not Array and value.__class__ is not Pending:
+    if value.__class__ is not Array and value.__class__ is not Pending and value.__class__ is not Abstract:
         return None
     sharding = value.sharding
-    return sharding if sharding.num_devices > 1 else None
+    return sharding if sharding is not None and sharding.num_devices > 1 else None
 
 
 def as_before(old: Value, new: Value) -> Any:
@@ -41,10 +42,10 @@ def laid(value: Value, sharding: Sharding) -> Any:
     value = settled(value)
     if isinstance(value, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(value, sharding)
-    if value.__class__ is not Array:
-        return value
     USED[:] = [True]
-    if value.sharding == sharding:
+    if value.__class__ is Abstract:
+        return Abstract(value.shape, value.dtype, sharding=sharding)
+    if value.__class__ is not Array or value.sharding == sharding:
         return value
     if value.sharding.is_equivalent_to(sharding, value.ndim) and value.committed:
         return value

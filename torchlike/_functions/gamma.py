@@ -1,8 +1,23 @@
-"""Samples of gamma and Dirichlet distributions."""
+"""Samples of gamma, Dirichlet, Poisson and binomial distributions, each made of as many numbers as it takes."""
 
+import numpy as np
+
+from torchlike._core.conversion.convert import host as values_of
+from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions import rejection
 from torchlike._functions._install import function
+from torchlike._functions.generator import draw, place_of
 from torchlike._functions.random import _sampled
 from torchlike._ops import gamma as ops
+from torchlike._ops import random as counts
+
+
+def by_rejection(sample, *parameters):
+    """What makes the host's numbers of a distribution with parameters that are tensors."""
+    if not all(isinstance(t, Tensor) for t in parameters):
+        return None
+    return lambda engine: sample(engine, *[np.asarray(values_of(t)) for t in parameters])
 
 
 @function()
@@ -15,7 +30,8 @@ def _standard_gamma(input, generator=None):
     >>> torch._standard_gamma(torch.full((3,), 2.0)).shape
     torch.Size([3])
     """
-    return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None)
+    sample = by_rejection(rejection.gamma, input)
+    return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None, sample=sample)
 
 
 @function()
@@ -28,4 +44,23 @@ def _sample_dirichlet(input, generator=None):
     >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1).round()
     tensor([1., 1.])
     """
-    return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None)
+    sample = by_rejection(rejection.gamma, input)
+    return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None, sample=sample)
+
+
+@function()
+def poisson(input, generator=None):
+    """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
+    return _sampled(counts.poisson, "poisson", (input,), generator, None, sample=by_rejection(rejection.poisson, input))
+
+
+@function()
+def binomial(count, prob, generator=None):
+    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors,
+    broadcast).
+    """
+    for name, x in (("count", count), ("prob", prob)):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    sample = by_rejection(rejection.binomial, count, prob)
+    return call(counts.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())

@@ -542,23 +542,6 @@ def _around(first, second, engine):
     return host.normal(host.Place(shape, first.dtype), engine)
 
 
-@function()
-def poisson(input, generator=None):
-    """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
-    return _sampled(ops.poisson, "poisson", (input,), generator, None)
-
-
-@function()
-def binomial(count, prob, generator=None):
-    """Numbers of successes among ``count`` trials of probability ``prob`` (floating point tensors,
-    broadcast).
-    """
-    for name, x in (("count", count), ("prob", prob)):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
-    return call(ops.binomial, (count, prob, draw("binomial", generator, place_of(count))), ())
-
-
 @both()
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
     """Indices drawn from each row of non-negative weights: shape [..., num_samples], int64.

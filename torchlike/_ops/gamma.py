@@ -34,6 +34,8 @@ def _slope(concentration, sample):
 )
 def standard_gamma(self, words):
     _floating("gamma_cpu", self)
+    if jnp.asarray(words).dtype != np.uint32:  # samples
+        return words.reshape(self.shape).astype(self.dtype)
     kind = _computed(self.dtype)
     drawn = jnp.exp(jax.random.loggamma(rng.key(words), self.astype(kind), dtype=kind))
     return jnp.maximum(drawn, jnp.finfo(kind).tiny).astype(self.dtype)
@@ -69,6 +71,9 @@ def _simplex_grad(grad, self, result):
 def sample_dirichlet(self, words):
     _floating("dirichlet", self)
     kind = _computed(self.dtype)
+    if jnp.asarray(words).dtype != np.uint32:  # samples of gamma distributions
+        parts = words.reshape(self.shape) / jnp.sum(words.reshape(self.shape), -1, keepdims=True)
+        return jnp.maximum(parts, jnp.finfo(kind).tiny).astype(self.dtype)
     logs = jax.random.loggamma(rng.key(words), self.astype(kind), dtype=kind)
     return jnp.maximum(jax.nn.softmax(logs, -1), jnp.finfo(kind).tiny).astype(self.dtype)
 

@@ -412,6 +412,8 @@ def poisson(self, words):
     if not jnp.issubdtype(self.dtype, jnp.floating):
         name = from_np(self.dtype).scalar_name
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{name}': rates are floating point")
+    if jnp.asarray(words).dtype != np.uint32:  # samples
+        return words.reshape(self.shape).astype(self.dtype)
     return jax.random.poisson(rng.key(words), self.astype(_computed(self.dtype)), dtype=np.int64).astype(self.dtype)
 
 
@@ -430,6 +432,8 @@ def binomial(count, prob, words):
             f"Found dtype {from_np(prob.dtype)} but expected {from_np(count.dtype)}: binomial takes two "
             "floating point tensors"
         )
+    if jnp.asarray(words).dtype != np.uint32:  # samples
+        return words.astype(count.dtype)
     kind = _computed(count.dtype)
     drawn = jax.random.binomial(rng.key(words), count.astype(kind), prob.astype(kind), dtype=kind)
     return drawn.astype(count.dtype)

@@ -1,5 +1,9 @@
 """torch.cuda: GPUs as jax sees them."""
 
+from torchlike.cuda._devices import _is_compiled as _is_compiled
+from torchlike.cuda._devices import _is_in_bad_fork as _is_in_bad_fork
+from torchlike.cuda._devices import _lazy_call as _lazy_call
+from torchlike.cuda._devices import _lazy_init as _lazy_init
 from torchlike.cuda._devices import can_device_access_peer as can_device_access_peer
 from torchlike.cuda._devices import current_device as current_device
 from torchlike.cuda._devices import device as device
@@ -21,6 +25,7 @@ from torchlike.cuda._devices import is_tf32_supported as is_tf32_supported
 from torchlike.cuda._devices import set_device as set_device
 from torchlike.cuda._devices import set_sync_debug_mode as set_sync_debug_mode
 from torchlike.cuda._devices import synchronize as synchronize
+from torchlike.cuda._devices import with_state as _with_state
 from torchlike.cuda._types import NAMES as _TYPES
 from torchlike.cuda.graphs import graph_pool_handle as graph_pool_handle
 from torchlike.cuda.graphs import is_current_stream_capturing as is_current_stream_capturing
@@ -68,3 +73,4 @@ _MEMORY = (
     "utilization",
 )  # fmt: skip
 __getattr__, __dir__ = on_first_use(__name__, {**dict.fromkeys(_TYPES, "_types"), **dict.fromkeys(_MEMORY, "memory")})
+__getattr__ = _with_state(__getattr__)

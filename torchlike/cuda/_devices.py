@@ -1,5 +1,6 @@
 """Which GPUs there are, and waiting for them."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -102,6 +103,36 @@ def init() -> None:
 def is_initialized() -> bool:
     """Whether jax has a GPU in this process."""
     return is_available()
+
+
+def _lazy_init() -> None:
+    """Nothing to do; AssertionError without a GPU. Its name in programs that wait for CUDA themselves."""
+    demand()
+
+
+def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
+    """Call it now if there is a GPU; without one it never would be."""
+    if is_initialized():
+        callable()
+
+
+def _is_in_bad_fork() -> bool:
+    """False: whether a forked process can use a GPU is for jax to say."""
+    return False
+
+
+def _is_compiled() -> bool:
+    """Whether jax has a GPU in this process."""
+    return is_available()
+
+
+def with_state(found: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module that also has ``_initialized``, which changes."""
+
+    def __getattr__(name: str) -> Any:
+        return is_initialized() if name == "_initialized" else found(name)
+
+    return __getattr__
 
 
 def get_device_properties(device: Any = None) -> Any:

@@ -67,4 +67,4 @@ from torchlike.distributed.distributed_c10d import new_subgroups as new_subgroup
 from torchlike.distributed.distributed_c10d import new_subgroups_by_enumeration as new_subgroups_by_enumeration
 from torchlike.interop.lazy import on_first_use
 
-__getattr__, __dir__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})

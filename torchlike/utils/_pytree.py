@@ -12,18 +12,25 @@ from typing import Any, NamedTuple
 __all__ = [
     "PyTree",
     "TreeSpec",
+    "is_namedtuple",
+    "is_namedtuple_class",
     "is_namedtuple_instance",
+    "key_get",
+    "keystr",
     "register_pytree_node",
     "tree_all",
     "tree_all_only",
     "tree_any",
     "tree_any_only",
     "tree_flatten",
+    "tree_flatten_with_path",
     "tree_is_leaf",
     "tree_iter",
     "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
     "tree_map_",
+    "tree_map_with_path",
     "tree_map_only",
     "tree_map_only_",
     "tree_structure",
@@ -67,11 +74,22 @@ _NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children
 _RESULTS = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
 
 
-def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **more: Any) -> None:
+_WITH_KEYS: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}  # of classes that users register
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable,
+    unflatten_fn: Callable,
+    *,
+    flatten_with_keys_fn: Callable | None = None,
+    **more: Any,
+) -> None:
     """Make the objects of a class containers.
 
     Args:
         flatten_fn: object -> (children, context). unflatten_fn: (children, context) -> object.
+        flatten_with_keys_fn: object -> ([(key, child), ...], context), for functions that tell the paths of leaves.
         more: names for serialized structures, which are accepted and not used.
 
     Raises ValueError if the class is one already.
@@ -79,6 +97,8 @@ def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable
     if cls in _KINDS:
         raise ValueError(f"{cls} is already registered as pytree node")
     _KINDS[cls] = _Kind(flatten_fn, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        _WITH_KEYS[cls] = flatten_with_keys_fn
 
 
 _register_pytree_node = register_pytree_node  # its old name
@@ -92,6 +112,16 @@ def _get_node_type(tree: object) -> type:
 def is_namedtuple_instance(obj: object) -> bool:
     """Whether ``obj`` is a named tuple."""
     return isinstance(obj, tuple) and type(obj) is not tuple and hasattr(obj, "_fields")
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Whether ``cls`` is a class of named tuples."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and cls is not tuple and hasattr(cls, "_fields")
+
+
+def is_namedtuple(obj: object) -> bool:
+    """Whether ``obj`` is a named tuple or a class of them."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def _kind_of(x: object) -> tuple[type, _Kind] | None:
@@ -282,6 +312,91 @@ class SequenceKey:
 def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list]:
     values, keys = _dict_flatten(d)
     return [(MappingKey(k), v) for k, v in zip(keys, values, strict=True)], keys
+
+
+@dataclasses.dataclass(frozen=True)
+class GetAttrKey:
+    """A step of a path: to an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The attribute."""
+        return getattr(obj, self.name)
+
+
+def _keys(tree: PyTree, cls: type, context: Any, count: int) -> list:
+    """The steps from a container to its children."""
+    if cls in _WITH_KEYS:
+        return [key for key, _ in _WITH_KEYS[cls](tree)[0]]
+    if cls is NamedTuple:
+        return [GetAttrKey(name) for name in tree._fields]
+    if cls in (dict, OrderedDict, defaultdict):
+        return [MappingKey(key) for key in tree]
+    if cls in (list, tuple, deque) or cls.__module__ == "torch.return_types":
+        return [SequenceKey(i) for i in range(count)]
+    raise ValueError(
+        f"Did not find a flatten_with_keys_fn for type: {cls}. Please pass a flatten_with_keys_fn argument to "
+        "register_pytree_node."
+    )
+
+
+def _paths(tree: PyTree, path: tuple, is_leaf: Callable[[PyTree], bool] | None) -> Iterator[tuple[tuple, Any]]:
+    found = None if is_leaf is not None and is_leaf(tree) else _kind_of(tree)
+    if found is None:
+        yield path, tree
+        return
+    children, context = found[1].flatten_fn(tree)
+    for key, child in zip(_keys(tree, found[0], context, len(children)), children, strict=True):
+        yield from _paths(child, (*path, key), is_leaf)
+
+
+def tree_flatten_with_path(
+    tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> tuple[list[tuple[tuple, Any]], TreeSpec]:
+    """The leaves of a nested container, each with the keys that lead to it, and the structure.
+
+    ValueError for a class that was registered without ``flatten_with_keys_fn``.
+
+    >>> from torchlike.utils._pytree import keystr, tree_flatten_with_path
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> list[tuple[tuple, Any]]:
+    """The leaves of a nested container, each with the keys that lead to it."""
+    return list(_paths(tree, (), is_leaf))
+
+
+def tree_map_with_path(
+    func: Callable, tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> PyTree:
+    """As :func:`tree_map`, of a function that is also given the keys that lead to a leaf, first.
+
+    >>> from torchlike.utils._pytree import keystr, tree_map_with_path
+    >>> tree_map_with_path(lambda path, leaf: keystr(path) + str(leaf), [1, (2,)])
+    ['[0]1', ('[1][0]2',)]
+    """
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    columns = [[path for path, _ in found], [leaf for _, leaf in found], *(spec.flatten_up_to(r) for r in rests)]
+    return spec.unflatten(func(*parts) for parts in zip(*columns, strict=True))
+
+
+def keystr(kp: tuple) -> str:
+    """A path as the Python code that follows it."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: tuple) -> Any:
+    """What stands at the end of a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
 
 
 def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> bool:

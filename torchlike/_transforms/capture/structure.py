@@ -9,12 +9,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import types
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 
-from torchlike._core.tensor.tensor import Tensor, is_tensor
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 
 _VALUES = frozenset((Tensor, bool, int, float, complex, str, bytes))
@@ -126,7 +127,11 @@ def parts(x: Any) -> Iterable[Any] | None:
 
 def flatten(x: Any, passed: dict[int, Passed] | None = None) -> tuple[list[Any], Any]:
     """(leaves, structure) of ``x``; ``jax.tree.unflatten`` undoes it. ``passed``: {id: the leaf that stands for it}."""
-    return jax.tree.flatten(packed(x, passed), is_leaf=is_tensor)
+    return jax.tree.flatten(packed(x, passed), is_leaf=_is_leaf)
+
+
+def _is_leaf(x: Any) -> bool:
+    return isinstance(x, Tensor | types.GeneratorType)  # jax warns of generators that nobody calls leaves
 
 
 def flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

@@ -265,19 +265,30 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 def _demand_alike(func: Any, found: Sequence[Any], mesh: DeviceMesh) -> None:
-    """Refuse plain tensors beside DTensors, but for those of one element, and other meshes."""
+    """Refuse other meshes, and plain tensors beside DTensors, but for those of one element and those that lie over the
+    mesh, as what the library's own functions make of DTensors does.
+    """
     name = getattr(func, "__name__", str(func))
     if name == "__set__" or getattr(_mixing, "on", False):
         return
     for t in found:
         if not isinstance(t, DTensor):
-            if t.numel() != 1:
+            if t.numel() != 1 and not _lies_over(t, mesh):
                 raise RuntimeError(
                     f"{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before "
                     "calling distributed operators! Use distribute_tensor() or DTensor.from_local()"
                 )
         elif t._device_mesh.jax_mesh != mesh.jax_mesh:
             raise RuntimeError(f"{name}: all DTensors must be over one mesh, got {mesh} and {t._device_mesh}")
+
+
+def _lies_over(t: Tensor, mesh: DeviceMesh) -> bool:
+    """Whether a plain tensor, or what a program traces in its place, lies over the devices of a mesh."""
+    value = _value(t)
+    if isinstance(value, jax.core.Tracer) or mesh.jax_mesh.size == 1:
+        return True
+    layout = layout_of(value)
+    return layout is not None and layout.device_set == {*mesh.jax_mesh.devices.flat}
 
 
 def _demand_plain(function: str, t: Any) -> None:
