@@ -84,7 +84,7 @@ ONCE = frozenset((
     "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use", "test_geometry",
     "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_opcheck",
     "test_operators_page", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
-    "test_site", "test_stubs", "test_workers",
+    "test_spanning", "test_site", "test_stubs", "test_workers",
 ))  # fmt: skip
 
 # These compare formulas, at many points and in programs of their own: once; with TORCHLIKE_EVERY in both executions.

@@ -64,6 +64,7 @@ def test_kernels_for_autocast():
 
 def torchvision():
     """``torch.ops.torchvision`` as after torchvision's own request."""
+    assert ("torchvision", "_C_stable") in BROUGHT  # what torchvision 0.29 loads
     BROUGHT["torchvision", "_C"]()
     return torchlike.ops.torchvision
 
@@ -155,15 +156,19 @@ from torch.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataP
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, record
+from torch.distributed.checkpoint import HuggingFaceStorageReader, save
+from torch.distributed.pipelining import SplitPoint, pipeline
 import torch, torch.distributed.checkpoint.state_dict
 assert not isinstance(torch.ones(1), DTensor) and Shard(0).dim == 0
 assert torch.distributed.rpc.is_available() is False
-try:
-    StateDictType()
-except NotImplementedError as error:
-    assert "torch.distributed.fsdp.StateDictType: " in str(error)
-else:
-    raise AssertionError
+for name in (StateDictType, pipeline, HuggingFaceStorageReader, ChildFailedError):
+    try:
+        name()
+    except NotImplementedError as error:
+        assert f"{name.__module__}.{name.__name__}: " in str(error), error
+    else:
+        raise AssertionError
 """
 
 

@@ -44,4 +44,7 @@ class _Namespace:
 
 ops.higher_order = _Namespace("higher_order", "_higher_order_ops")
 ops.profiler = _Namespace("profiler", "autograd._ranges")
-packets.BROUGHT["torchvision", "_C"] = lambda: importlib.import_module("torchlike._library.torchvision_ops").define()
+for _library in ("_C", "_C_stable"):  # its older name and that of 0.29
+    packets.BROUGHT["torchvision", _library] = lambda: importlib.import_module(
+        "torchlike._library.torchvision_ops"
+    ).define()

@@ -690,6 +690,10 @@ def test_a_log_that_grows_ends_in_pieces_without_a_word(recwarn):
 BOX = []
 REFUSED = {
     "tensors of a map": (lambda t, x, li: t.vmap(lambda y: li.append(y * 1) or y * 2)(x), "is not one program"),
+    "tensors of a gradient": (
+        lambda t, x, li: t.func.grad(lambda y: li.append(y * 2) or (y * y).sum())(x),
+        "stores a tensor, and changes objects in a function that is transformed",
+    ),
     "a list that is returned too": (
         lambda t, x, li: li.append(m := [x]) or m,
         "returns a container that it also stores",

@@ -983,9 +983,14 @@ def stores(value):
     return make
 
 
-def vmapped():
-    log = []
-    return lambda x: torch.vmap(lambda v: (log.append(1), v * 2)[1])(x)
+def stored_within_a_transform():
+    box = types.SimpleNamespace(n=0, y=None)
+
+    def g(y):
+        box.n, box.y = box.n + 1, y * 2
+        return (y * y).sum()
+
+    return lambda x: torch.func.grad(g)(x)
 
 
 def recomputed():
@@ -1033,7 +1038,7 @@ REFUSED = {
     "a list that holds itself": stores(lambda x: (rows := [x], rows.append(rows))[0]),
     "rows of a native map": stores(lambda x: list(map(list, ["ab"]))),
     "a metaclass with __setattr__": lambda: lambda x: (setattr(Odd, "n", 3), x)[1],
-    "vmap": vmapped,
+    "a tensor of a transform": stored_within_a_transform,
     "a checkpoint": recomputed,
     "cond": chosen,
     "a backward that is traced later": in_backward,

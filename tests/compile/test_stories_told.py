@@ -722,14 +722,38 @@ def vmap_into_argument(t, c):
     return got
 
 
+@case
+def counters_within_transforms(t, c):
+    n, got = [0], []
+
+    def g(y):
+        n[0] += 1
+        return y * y * n[0]
+
+    transforms = (
+        lambda x: t.func.grad(lambda y: g(y).sum())(x),
+        lambda x: t.vmap(t.vmap(g))(x[None]),
+        lambda x: t.vmap(g, chunk_size=1)(x),
+        lambda x: t.func.jacrev(g)(x),
+        lambda x: t.func.jacfwd(g)(x),
+        lambda x: t.func.hessian(lambda y: g(y).sum())(x),
+        lambda x: t.func.vjp(g, x)[1](x)[0],
+        lambda x: t.func.jvp(g, (x,), (x,))[1],
+    )
+    for f in transforms:
+        run = c(f)
+        got += [[values(run(t.ones(2))) for _ in range(3)], n[0]]
+    return got
+
+
 # PyTorch compiles some of these; in pieces they are right here.
 REFUSED = frozenset(
     """
 weakref_attribute weakref_dies weakref_to_parent weakref_made_inside class_inside
 namedtuple_inside dataclass_inside type_call_inside autograd_function_inside module_inside
 generator_throw generator_argument generator_function_compiled coroutine_inside await_chain
-async_function_compiled outer_generator_advanced vmap_effect vmap_counter grad_effect
-grad_has_aux_closure closure_view_passed_and_written closure_view_passed_base_written
+async_function_compiled outer_generator_advanced
+closure_view_passed_and_written closure_view_passed_base_written
 parameter_view_written overlapping_views_written
 iterator_outer_list vmap_into_argument
 """.split()

@@ -178,10 +178,11 @@ def _dots(op: Kernel, static: Static, which: Indices) -> Forward:
     formulas = op.declaration.formulas
     if isinstance(op, Batch):
         whole = op.jvp(static, which).forward(())
-    elif formulas and op.declaration.tangents != "kernel":
+    elif formulas:
         whole = derive.formula_jvp(op, static, which)
     else:
         whole = derive.jvp_function(op.forward(static), which)
+    vectors = derive.jvp_function(op.forward(static), which) if op.declaration.tangents == "kernel" else whole
 
     def run(*values: Value) -> Any:
         avals = [derive.aval(v) for v in values[: len(values) - len(which)]]
@@ -190,7 +191,10 @@ def _dots(op: Kernel, static: Static, which: Indices) -> Forward:
             raise unsupported(op)
         if not formulas and _one_way(jax.make_jaxpr(op.forward(static))(*values[: len(avals)]).jaxpr):
             raise unsupported(op)
-        out = whole(*values)
+        # the adjoint of a product with a vector is a sum of products to XLA, which takes twice as long as a product;
+        # mapped over matrices, adjoints need fewer transposes
+        flat = any(len(a.shape) == 1 for a in avals if a is not None)
+        out = (vectors if flat else whole)(*values)
         out = out[len(out) // 2 :]
         return out if len(out) > 1 else out[0]
 

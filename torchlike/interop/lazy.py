@@ -17,7 +17,10 @@ from torchlike.interop.renaming import show
 
 
 def on_first_use(
-    package: str, names: Mapping[str, str] = MappingProxyType({}), star: str | None = None
+    package: str,
+    names: Mapping[str, str] = MappingProxyType({}),
+    star: str | None = None,
+    missing: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of a package that imports its submodules when somebody asks for them.
 
@@ -25,6 +28,7 @@ def on_first_use(
         package: the package's name.
         names: further names it has, each with the submodule that holds it.
         star: a submodule all of whose names it has.
+        missing: gives, or raises, what it has for other names.
 
     What it has not is named as :func:`missing_names` does. ``from package import *`` imports everything.
 
@@ -32,7 +36,7 @@ def on_first_use(
     >>> "optim" in dir(torch), torch.optim.__name__
     (True, 'torchlike.optim')
     """
-    missing = missing_names(package)
+    missing = missing_names(package) if missing is None else missing
 
     def found(name: str) -> Any:
         if name in names:

@@ -25,7 +25,7 @@ from torchlike._transforms.interpreter.live import Number, may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 
-_OTHERWISE = LEVELS | REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
+_OTHERWISE = REMAT | SELECTIVE | DISPATCH  # where Python does not run as often as the function says
 _SLOT = types.MemberDescriptorType
 
 
@@ -36,10 +36,12 @@ class Changes:
         changed: {id: container from outside that was changed or read as a whole}. places: {(kind, id, key): the
             operation that sets a variable, slot or member of a class}. owners: {id: object whose attributes
             changed}. order: how many operations there were. sealed: why there can be no more, or None.
+        mapped: whether any was within vmap, grad or jvp, whose tensors end with them.
     """
 
     def _start_changes(self) -> None:
         self.sealed: str | None = None
+        self.mapped = False
         self.changed, self.places, self.owners, self.order = {}, {}, {}, 0
 
     def _allow(self, what: str) -> None:
@@ -48,7 +50,14 @@ class Changes:
             self.refuse_change(f"{what} {self.sealed}")
         if state.active & _OTHERWISE or (state.capture is not None and state.capture.repeats):
             self.refuse_change(f"{what} in a function that is transformed, repeated or run again")
+        self.mapped |= bool(state.active & LEVELS)
         self.order += 1
+
+    def allow_given(self, what: str) -> None:
+        """Refuse a change of a container of the arguments that comes too late."""
+        self.mapped |= bool(state.active & LEVELS)
+        if self.sealed is not None:
+            self.refuse_change(f"{what} of the arguments {self.sealed}")
 
     # -- what the function sees ----------------------------------------------------------------------
     def touched(self, x: Any) -> bool:

@@ -112,6 +112,8 @@ class Replay:
         i = self._interpreter
         if not i.owns(t):
             return
+        if i.mapped:
+            i.refuse_change("stores a tensor, and changes objects in a function that is transformed")
         leaf = t._rg and (t._edge is None or t._edge[0] is None)
         if type(t) is not Tensor or leaf or t._grad is not None or getattr(t, "__dict__", None) or t._ex:
             self._refuse(t)

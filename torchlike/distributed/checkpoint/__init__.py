@@ -23,5 +23,6 @@ from torchlike.distributed.checkpoint.state_dict_saver import save_state_dict as
 from torchlike.distributed.checkpoint.storage import StorageReader as StorageReader
 from torchlike.distributed.checkpoint.storage import StorageWriter as StorageWriter
 from torchlike.interop.lazy import on_first_use
+from torchlike.interop.refusing import refusing
 
-__getattr__, __dir__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__, missing=refusing(__name__, "not supported"))

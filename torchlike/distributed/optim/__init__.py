@@ -2,5 +2,6 @@
 
 from torchlike.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
 from torchlike.interop.lazy import on_first_use
+from torchlike.interop.refusing import refusing
 
-__getattr__, __dir__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__, missing=refusing(__name__, "not supported"))

@@ -7,5 +7,6 @@ from torchlike.distributed.pipelining.schedules import ScheduleInterleaved1F1B a
 from torchlike.distributed.pipelining.schedules import ScheduleLoopedBFS as ScheduleLoopedBFS
 from torchlike.distributed.pipelining.stage import PipelineStage as PipelineStage
 from torchlike.interop.lazy import on_first_use
+from torchlike.interop.refusing import refusing
 
-__getattr__, __dir__ = on_first_use(__name__)
+__getattr__, __dir__ = on_first_use(__name__, missing=refusing(__name__, "not supported"))
