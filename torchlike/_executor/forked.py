@@ -244,7 +244,11 @@ class _Fork:
         with contextlib.suppress(Exception):  # of computations that failed
             cut()
             jax.block_until_ready(jax.live_arrays("cpu"))
-        cls.links = Pipe()
+        try:
+            cls.links = Pipe()
+        except OSError:  # no more files
+            cls.parent.lock.release()
+            raise
 
     @classmethod
     def in_parent(cls) -> None:
