@@ -81,14 +81,15 @@ def test_every_module_under_its_alias():
     """``import torch.x.y`` gives the module, and leaves a name of ``torch.x`` that is no module as it was."""
     code = """
 import importlib, pkgutil, types, torchlike
+from torchlike.interop.renaming import SHARED
 names = [m.name for m in pkgutil.walk_packages(torchlike.__path__, "torchlike.") if "__main__" not in m.name]
 torchlike.install_as_torch()
 for name in names:
     parent, _, last = name.rpartition(".")
     before = vars(importlib.import_module(parent.replace("torchlike", "torch", 1))).get(last)
     module = importlib.import_module(name.replace("torchlike", "torch", 1))
-    assert module is importlib.import_module(name) and module.__spec__.name == name, name
-    private = any(p[0] == "_" and p not in ("_C", "_utils", "_tensor", "_jit_internal") for p in name.split("."))
+    assert module is importlib.import_module(name) and module.__spec__.name == module.__name__, name
+    private = any(p[0] == "_" and p not in SHARED for p in name.split("."))
     assert module.__name__ == (name if private else name.replace("torchlike", "torch", 1)), module.__name__
     after = getattr(importlib.import_module(parent), last)
     assert after is (module if before is None else before), (name, before, after)

@@ -178,7 +178,7 @@ ALIASES = """\
     assert torch is torchlike and nn is torchlike.nn and F is torchlike.nn.functional
     assert sys.modules["torch.nn"] is torchlike.nn and torch.nn.functional.relu is F.relu
     assert DataLoader is sys.modules["torchlike.utils.data"].DataLoader
-    assert (torch.utils.__spec__.name, torch.utils.__name__) == ("torchlike.utils", "torch.utils")
+    assert (torch.utils.__spec__.name, torch.utils.__name__) == ("torch.utils", "torch.utils")
     assert all(sys.modules[name].__spec__ is spec for name, spec in before.items())
     assert importlib.util.find_spec("torch") is not None
     assert importlib.util.find_spec("torch.utils.data") is not None
