@@ -520,3 +520,37 @@ def test_a_gradient_that_something_hidden_refers_to():
         kept["grad"] += 1
         assert f(torch.ones(3) * i).tolist() == [6.0 + i] * 3
         assert w.grad.tolist() == [2.0 * i] * 3
+
+
+BACKWARDS = {
+    "a loss": lambda x: x.sum().backward(),
+    "a product": lambda x: (x * x).sum().backward(),
+    "of two": lambda x: torch.autograd.backward([x.sum(), (x * x).sum()]),
+    "inputs": lambda x: (x * x).sum().backward(inputs=[x]),
+    "kept": lambda x: (x * x).sum().backward(retain_graph=True),
+}
+
+
+@pytest.mark.parametrize("made_outside", [False, True])
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_backward_into_an_argument(name, made_outside):
+    """A gradient that flows into an argument flows on to what that was made of."""
+
+    def make(wrap):
+        run, outs = wrap(BACKWARDS[name]), []
+        for step in range(4):
+            w = data(step, 3).requires_grad_()
+            x = w * 2 if made_outside or step % 2 else w
+            if x is not w:
+                x.retain_grad()
+            run(x)
+            outs += [None if t.grad is None else t.grad.tolist() for t in (w, x)]
+        return outs
+
+    assert make(torch.compile) == make(lambda f: f)
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_backward_through_an_argument_is_no_single_program(name):
+    with pytest.raises(RuntimeError, match="is not one program: it runs backward into an argument that has a history"):
+        torch.compile(BACKWARDS[name], fullgraph=True)(torch.ones(3, requires_grad=True) * 2)

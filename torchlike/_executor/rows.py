@@ -51,7 +51,7 @@ class Rows:
         key = call.tree, call.committed, tuple([_rest(v, i in found) for i, v in enumerate(args)])
         met = self.met.pop(key, None) or set()
         while len(self.met) >= KNOWN:
-            self.met.pop(next(iter(self.met)), None)
+            self.met.pop([*self.met][0], None)  # another thread may add one meanwhile
         self.met[key] = met
         if n in met or len(met) < FEW:
             met.add(n)

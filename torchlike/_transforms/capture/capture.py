@@ -244,6 +244,8 @@ class Trace:
                 by_identity = found.before is None or (replaced and found.known)
                 self.demanded.append((holder, found.before if by_identity else ANY))
             if replaced:
+                if holder.arg is not None and self.leaves[holder.arg]._edge is not None:
+                    raise Unsupported("runs backward into an argument that has a history outside of it")
                 self.grads.append((holder, None if found.now is None else self._made(found.now)))
 
     def _holder(self, t: Tensor) -> Same:
