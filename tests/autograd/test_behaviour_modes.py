@@ -140,7 +140,7 @@ def test_a_coroutine(t):
             await asyncio.sleep(0)
             return t.is_grad_enabled()
 
-    return (asyncio.new_event_loop().run_until_complete(a()), t.is_grad_enabled())
+    return (asyncio.run(a()), t.is_grad_enabled())
 
 
 @story

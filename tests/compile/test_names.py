@@ -460,7 +460,7 @@ def names_that_give_back(t):
     seen += [d.mark_dynamic(x, 0), d.mark_dynamic(x, [0]), d.maybe_mark_dynamic(x, 0), d.mark_static(x, 0)]
     seen += [d.mark_static(x), d.mark_static_address(x), d.mark_static(t.nn.Linear) is t.nn.Linear]
     seen += [d.graph_break(), d.skip_frame(), d.reset(), c.reset(), d.eval_frame.is_dynamo_supported()]
-    seen += [d.run(f)(x), c.save_cache_artifacts(), t._inductor.cudagraph_mark_step_begin()]
+    seen += [d.run(f)(x), t._inductor.cudagraph_mark_step_begin()]
     seen += [c.set_enable_guard_collectives(False), d.external_utils.is_compiling(), c.config.job_id]
     with d.error_on_graph_break(False):
         seen += [t._logging.set_logs(output_code=False, inductor=20), t._logging.set_logs()]
@@ -469,6 +469,7 @@ def names_that_give_back(t):
 
 def test_names_that_give_back():
     agree(names_that_give_back)
+    assert torch.compiler.save_cache_artifacts() is None  # PyTorch's holds what its compiler made in this process
 
 
 def test_backends_are_pytorchs():

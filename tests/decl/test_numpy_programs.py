@@ -24,7 +24,7 @@ PAIRS = np.asarray([[0, 1], [1, -3], [5, 0], [1, 2], [-1, 1], [1, 1]], np.int32)
 PARTS = np.arange(1, 19, dtype=np.float32).reshape(6, 3)
 MODES = ("clip", "fill", "promise_in_bounds")
 
-# XLA multiplies by the inverse of what it divides by more than once.
+# XLA multiplies by the inverse of what it divides by more than once, unless it does little else.
 DIVISIONS = {
     "a number": lambda x, y: x / 7,
     "an argument": lambda x, y: x / y[3],
@@ -132,6 +132,8 @@ SAME = {
     "sum of infinities": (lambda x: x.sum(0), A),
     "mean": (lambda x: (x.mean(1), x.mean()), MANY.astype("f8")),
     **{f"over {name}": (f, MANY, ROW) for name, f in DIVISIONS.items()},
+    **{f"over {name}, and more": (lambda x, y, f=f: jax.tree.map(lambda q: q + 1, f(x, y)), MANY, ROW)
+       for name, f in DIVISIONS.items()},
     **{f"gather, {mode}": (lambda x, i, mode=mode: gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
     **{f"shared gather, {mode}": (lambda x, i, mode=mode: shared_gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
     **{f"filled {t}": (lambda x, i: x.at[i].get(mode="fill"), CUBE.astype(t), PAIRS) for t in ("i4", "u1", "?")},
@@ -162,7 +164,7 @@ def both(f, *arguments):
     found = compiling.traced(f, arguments)
     program = numpy_programs.written(found.jaxpr)
     assert program is not None, found.jaxpr
-    code, _ = compiling.compiled(found, (), kernels.QUICKLY)
+    code, _ = compiling.compiled(found, (), kernels.options_for("quickly", found.jaxpr))
     out, _ = compiling.call(code, jax.tree.leaves(arguments), False)
     return numpy_programs.Program(program)(arguments), [np.asarray(a) for a in jax.tree.leaves(out)]
 

@@ -47,7 +47,7 @@ def waves(t):
 
 MODS = {
     "none": lambda t: None,
-    "relative": lambda t: lambda s, b, h, q, kv: s + (q - kv) / (h + 1),
+    "relative": lambda t: lambda s, b, h, q, kv: s + (q - kv) / 2**h,
     "bias": waves,
     "softcap": lambda t: lambda s, b, h, q, kv: t.tanh(s / 2) * 2,
     "where": lambda t: lambda s, b, h, q, kv: t.where(q - kv < h, s, -float("inf")),

@@ -429,3 +429,28 @@ def test_in_place_functions():
         MATRIX,
     )
     forward(lambda t, x: (t.clamp_(x.clone(), 0, 1), t.threshold_(x.clone(), 0.5, 2.0)), MATRIX)
+
+
+SIDE = np.random.RandomState(3).rand(9, 300).astype(np.float32) + 0.1
+QUOTIENTS = {
+    "a number": lambda t, x: x / 3,
+    "a row": lambda t, x: x / x[4],
+    "a column": lambda t, x: x / x[:, :1],
+    "one element": lambda t, x: x / x[2, 2],
+    "itself turned": lambda t, x: x / x.flip(0),
+    "a number by it": lambda t, x: 3 / x,
+    "in place": lambda t, x: x.clone().div_(x[1]),
+    "gradient": lambda t, x: t.autograd.grad((v := x.clone().requires_grad_()).div(x[1]), v, x)[0],
+    "many": lambda t, x: x.repeat(40, 10) / 7,
+}
+
+
+@pytest.mark.parametrize("execution", ["immediate"], indirect=True)  # programs multiply by inverses, as XLA does
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_are_rounded_once(name, kind, execution):
+    """The first calls, and those that XLA has compiled, give PyTorch's bits."""
+    expected = QUOTIENTS[name](torch, torch.tensor(SIDE.astype(kind))).numpy()
+    x = torchlike.tensor(SIDE.astype(kind))
+    for _ in range(70):
+        np.testing.assert_array_equal(QUOTIENTS[name](torchlike, x).numpy(), expected)

@@ -40,6 +40,7 @@ QUICKLY = WELL | {"xla_backend_optimization_level": 0, "xla_cpu_parallel_codegen
 TURNED: dict[str, Any] = {}  # XLA's emitters alone transpose by blocks, 8 to 30 times as fast
 EXACTLY = WELL | {"xla_backend_optimization_level": 3}  # whatever XLA_FLAGS says
 _LEVELS: dict[str, dict[str, Any]] = {"well": WELL, "quickly": QUICKLY, "small": QUICKLY, "exactly": EXACTLY}
+_DIVIDING = {level: options | {"xla_disable_hlo_passes": "algsimp"} for level, options in _LEVELS.items()}
 _NUMBERS = frozenset({float, int, bool, complex})
 _ARRAYS = (np.ndarray, np.generic)
 _CACHE = compiling.cache(KEPT) if compiling.READY else None
@@ -203,8 +204,7 @@ class Miss:
         if kept is not None:
             return compiling.unpacked(kept)
         program = self._program(call, args)
-        options = TURNED if level == "well" and _turns(program.jaxpr) else _LEVELS[level]
-        found = compiling.compiled(program, self.donated, options)
+        found = compiling.compiled(program, self.donated, options_for(level, program.jaxpr))
         if found is None:
             return None
         code, portable = found
@@ -221,7 +221,7 @@ class Miss:
         found = self._program(call, args)
         program = None if self.donated or found.jaxpr.effects else numpy_programs.written(found.jaxpr)
         if program is None:
-            code, portable = compiling.compiled(found, self.donated, QUICKLY) or (None, False)
+            code, portable = compiling.compiled(found, self.donated, options_for("quickly", found.jaxpr)) or (None, False)
             made, kept = code, portable and compiling.packed(code)
         else:
             kept = compiling.skeleton(found), compiling.facts(found.jaxpr.out_avals), program
@@ -288,6 +288,13 @@ class Miss:
 
 _MOVES = frozenset({"transpose", "reshape", "broadcast_in_dim", "squeeze", "slice", "dynamic_slice", "rev", "copy",
                     "copy_p", "concatenate", "pad", "convert_element_type", "select_n", "lt", "add"})  # fmt: skip
+
+
+def options_for(level: str, closed: ClosedJaxpr) -> dict[str, Any]:
+    """How XLA compiles a kernel. Its simplifier multiplies by inverses, which rounds twice: quotients do without it."""
+    if level == "well" and _turns(closed):
+        return TURNED
+    return (_DIVIDING if numpy_programs.only_divides(closed.jaxpr) else _LEVELS)[level]
 
 
 def _turns(jaxpr: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -279,6 +279,23 @@ _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custo
 # What gives a value of its own to each element, so that XLA can add them up in no other way, if one of the inputs does.
 _EACH = frozenset({*_UFUNCS, "integer_pow", "convert_element_type", "select_n", "slice", "gather"})
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
+# Beside these XLA has nothing to simplify but a quotient.
+_BESIDE_QUOTIENTS = _SAME | {"mul", "neg", "convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "transpose"}
+
+
+def only_divides(jaxpr: Any) -> bool:
+    """Whether a jaxpr does little more than divide floats: it is compiled so that quotients are rounded once."""
+    found = {*_primitives(jaxpr)}
+    return "div" in found and found <= _BESIDE_QUOTIENTS | {"div"}
+
+
+def _primitives(jaxpr: Any) -> Iterator[str]:
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name in _INLINED:
+            yield from _primitives(eqn.params[_INLINED[name]].jaxpr)
+        else:
+            yield "whole div" if name == "div" and eqn.outvars[0].aval.dtype.name not in _FLOATS else name
 
 
 def _plain(x: Any) -> Any:
@@ -295,6 +312,7 @@ class _Builder:
         self.steps, self.constants, self.values = [], [], len(closed.in_avals)
         # The dimensions along which the elements of a value differ, if it repeats others; of constants all.
         self.repeated: dict[int, tuple[int, ...]] = {}
+        self.exact = only_divides(closed.jaxpr)
         self.each = set(range(self.values))  # values whose elements are independent of each other
         self.outs = self.jaxpr(closed, range(self.values))
 
@@ -380,6 +398,8 @@ class _Builder:
 
     def inverts(self, eqn: Any, divisor: int) -> bool:
         """Whether XLA multiplies by the inverse instead: of a constant, and of what is divided by more than once."""
+        if self.exact:
+            return False
         aval, size = eqn.invars[1].aval, eqn.outvars[0].aval.size
         return divisor in self.repeated or size != 1 and self.varies(aval, divisor, size) is not None
 
