@@ -221,7 +221,8 @@ class Miss:
         found = self._program(call, args)
         program = None if self.donated or found.jaxpr.effects else numpy_programs.written(found.jaxpr)
         if program is None:
-            code, portable = compiling.compiled(found, self.donated, options_for("quickly", found.jaxpr)) or (None, False)
+            options = options_for("quickly", found.jaxpr)
+            code, portable = compiling.compiled(found, self.donated, options) or (None, False)
             made, kept = code, portable and compiling.packed(code)
         else:
             kept = compiling.skeleton(found), compiling.facts(found.jaxpr.out_avals), program

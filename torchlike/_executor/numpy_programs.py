@@ -280,7 +280,16 @@ _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custo
 _EACH = frozenset({*_UFUNCS, "integer_pow", "convert_element_type", "select_n", "slice", "gather"})
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
 # Beside these XLA has nothing to simplify but a quotient.
-_BESIDE_QUOTIENTS = _SAME | {"mul", "neg", "convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "transpose"}
+_BESIDE_QUOTIENTS = {
+    *_SAME,
+    "mul",
+    "neg",
+    "convert_element_type",
+    "broadcast_in_dim",
+    "reshape",
+    "squeeze",
+    "transpose",
+}
 
 
 def only_divides(jaxpr: Any) -> bool:
