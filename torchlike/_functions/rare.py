@@ -154,18 +154,6 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     return call_inplace(embed.embedding_renorm.inplace, (input, indices, max_norm, norm_type), ())
 
 
-def _parts_copy(name: str) -> None:
-    def copy(input: Tensor) -> Tensor:
-        return getattr(input, name)().clone()
-
-    copy.__name__, copy.__doc__ = f"{name}_copy", f"A copy of ``input.{name}()``."
-    function(copy.__name__)(copy)
-
-
-for _name in ("crow_indices", "col_indices", "ccol_indices", "row_indices"):
-    _parts_copy(_name)
-
-
 def _refused(name: str, message: str) -> None:
     def refused(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"{name}(): {message}")

@@ -1,13 +1,14 @@
 """The ``*_copy`` functions: what a view reads, in a storage of its own."""
 
-import torchlike._functions.shape  # noqa: F401  (the views that are copied)
+import torchlike._functions.shape
+import torchlike._functions.sparse  # noqa: F401  (the views and parts that are copied)
 from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.out import put
 from torchlike._core.tensor.tensor import Tensor, contiguous_format, value_of
 from torchlike._functions._install import FUNCTIONS, both, function
 
 _SINGLE = """as_strided diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
-view_as_real""".split()
+view_as_real crow_indices col_indices ccol_indices row_indices""".split()
 _SEVERAL = ("split", "split_with_sizes", "unbind")
 
 

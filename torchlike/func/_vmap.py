@@ -140,13 +140,13 @@ def _checked(func: Callable, in_dims: Any, x: Any, dim: Any) -> int:
             f"{_where(func, in_dims)}: Got in_dim={dim} for an input but the input is of type {type(x)}. We cannot "
             "vmap over non-Tensor arguments, please use None as the respective in_dim"
         )
-    n = x.dim()
-    if dim < -n or dim >= n:
+    if dim < -x.dim() or dim >= x.dim():  # asked twice, as PyTorch asks: modes see it
+        n = x.dim()
         raise ValueError(
             f"{_where(func, in_dims)}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
             f"{n} so expected in_dim to satisfy -{n} <= in_dim < {n}."
         )
-    return dim % n if dim < 0 else dim
+    return dim % x.dim() if dim < 0 else dim
 
 
 def _run(func, size, dims, flat, spec, out_dims, randomness, kwargs) -> tuple:  # type: ignore[no-untyped-def]
