@@ -32,7 +32,7 @@ def test_explain_prints_what_was_compiled_how_often_and_why_again(capsys):
     run = torch.compile(described)
     for n, k in ((2, 1.0), (2, 1.0), (4, 1.0), (4, 2.0)):
         run(torch.ones(n), k)
-    torch.explain()
+    torch.explain(run)
     text = capsys.readouterr().out
     mine = text[text.index("described") :]
     lines = mine.splitlines()
@@ -45,8 +45,14 @@ def test_explain_prints_what_was_compiled_how_often_and_why_again(capsys):
 def test_explain_says_what_runs_in_pieces(capsys):
     run = torch.compile(lambda x: x * x.sum().item())
     run(torch.ones(2))
-    torch.explain()
+    torch.explain(run)
     assert "runs in pieces: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [len, lambda x: x, 3])
+def test_explain_of_what_was_not_compiled(wrong):
+    with pytest.raises(TypeError, match=r"explain\(\): expected what torch.compile\(function\) returned, got"):
+        torch.explain(wrong)
 
 
 def test_explain_leaves_out_what_is_forgotten(capsys):
@@ -56,7 +62,7 @@ def test_explain_leaves_out_what_is_forgotten(capsys):
     run = torch.compile(forgotten)
     run(torch.ones(2))
     torch.compiler.reset()
-    torch.explain()
+    torch.explain(run)
     text = capsys.readouterr().out
     assert "forgotten" not in text and "Nothing was compiled" in text
 

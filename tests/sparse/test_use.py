@@ -145,11 +145,24 @@ def test_transforms():
     for refused in (
         lambda: torchlike.vmap(lambda b: s @ b)(torchlike.ones(2, 3, 2)),
         lambda: torchlike.func.jvp(lambda b: s @ b, (b,), (b,)),
-        lambda: torchlike.func.grad(lambda a: a.to_dense().sum())(s),
         lambda: torchlike.func.jacrev(torchlike.func.grad(lambda b: (s @ b).tanh().sum()))(b),
     ):
         with pytest.raises(NotImplementedError, match="sparse"):
             refused()
+    agree(lambda t: list(parts(t.func.grad(lambda a: (a.to_dense() * 2).sin().sum())(S(t)))))
+
+
+def parts(s):
+    """Indices and values of a sparse tensor."""
+    s = s.coalesce()
+    return s.indices(), s.values()
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"])
+def test_what_is_no_tensor_is_refused_as_ever(name):
+    S(torchlike)  # from now on layouts are looked at
+    more = {"full_like": (2,), "randint_like": (2,)}.get(name, ())
+    agree_error(lambda t: getattr(t, name)(1, *more), "must be Tensor, not int|invalid combination")
 
 
 def test_autocast_and_modes():

@@ -59,7 +59,7 @@ def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
 def _like(name, number, doc):
     def like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
              memory_format=preserve_format):  # fmt: skip
-        if layout is not None or LAYER.used:
+        if (layout is not None or LAYER.used) and isinstance(input, Tensor):
             layout = input.layout if layout is None else layout
             if layout is not strided_layout:
                 return _sparse_like(name, number, input, input.shape, layout, dtype, device, requires_grad)
@@ -95,7 +95,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, pin_me
     >>> torch.full_like(torch.zeros(2), 7)
     tensor([7., 7.])
     """
-    if layout is not None or LAYER.used:
+    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("full_like", input.layout if layout is None else layout)
     if watched(input):
         return _seen_like("full_like", (input, fill_value), dtype, device, requires_grad, memory_format)

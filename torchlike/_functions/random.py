@@ -201,8 +201,6 @@ def randperm(
 
 
 def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator, sample):
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     shape = tuple(input.shape)
     like = None if input._view is None else input._layout
     given = dtype, device or input.device, generator, False, None, sample, new_strides(shape, memory_format, like)
@@ -213,7 +211,9 @@ def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memor
     return _flagged(new, requires_grad)
 
 
-def _like_dtype(dtype, input):
+def _like_dtype(name, dtype, input):
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return dtypes.as_dtype(dtype) if dtype is not None else input.dtype
 
 
@@ -230,7 +230,7 @@ def rand_like(
     memory_format=preserve_format,
 ):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
-    if layout is not None or LAYER.used:
+    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("rand_like", input.layout if layout is None else layout)
     return _alike(
         ops.rand,
@@ -238,7 +238,7 @@ def rand_like(
         input,
         lambda *s: s,
         (),
-        _like_dtype(dtype, input),
+        _like_dtype("rand_like", dtype, input),
         device,
         requires_grad,
         memory_format,
@@ -260,7 +260,7 @@ def randn_like(
     memory_format=preserve_format,
 ):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
-    if layout is not None or LAYER.used:
+    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("randn_like", input.layout if layout is None else layout)
     return _alike(
         ops.randn,
@@ -268,7 +268,7 @@ def randn_like(
         input,
         lambda *s: s,
         (),
-        _like_dtype(dtype, input),
+        _like_dtype("randn_like", dtype, input),
         device,
         requires_grad,
         memory_format,
@@ -294,10 +294,10 @@ def randint_like(
     """:func:`randint` with the shape, dtype, device and strides of ``input``: ``(input, high)`` or ``(input,
     low, high)``.
     """
-    if layout is not None or LAYER.used:
+    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("randint_like", input.layout if layout is None else layout)
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
-    dtype = _like_dtype(dtype, input)
+    dtype = _like_dtype("randint_like", dtype, input)
     _, span, wide = ranges.span("random_", low, high, dtype)
     return _alike(
         ops.randint,

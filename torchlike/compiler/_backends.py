@@ -52,8 +52,8 @@ def register_backend(
     >>> @torch._dynamo.register_backend(name="plain")
     ... def plain(graph, inputs):
     ...     return graph.forward
-    >>> torch.compile(lambda x: x + 1, backend="plain")(torch.ones(2))
-    tensor([2., 2.])
+    >>> torch.compile(torch.nn.ReLU(), backend="plain")(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)

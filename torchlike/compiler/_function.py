@@ -208,16 +208,25 @@ def _stack(error: BaseException) -> str:
     return "".join(traceback.format_list(user_frames(error))).rstrip()
 
 
-def explain() -> None:
-    """Print what ``torch.compile`` made in this process: each function, its programs, and why there is more than one.
+def explain(*functions: Any) -> None:
+    """Print what ``torch.compile`` made: each function, its programs, and why there is more than one.
+
+    Args:
+        functions: what ``torch.compile`` returned; all of this process if there are none.
+
+    Raises:
+        TypeError: one of them is no compiled function.
 
     >>> import torchlike as torch
     >>> double = torch.compile(lambda x: x * 2)
     >>> for n in (2, 2, 3):
     ...     _ = double(torch.ones(n))
-    >>> torch.explain()  # doctest: +ELLIPSIS
+    >>> torch.explain(double)  # doctest: +ELLIPSIS
     <lambda> (...): 2 programs, ... s
         1. 1 operations, ... s: first call
         2. 1 operations, ... s: argument 0 (float32[2] before, float32[3] now) had changed...
     """
-    report(lambda: [f for f in compiled_functions() if isinstance(f, Compiled)])
+    for f in functions:
+        if not isinstance(f, Compiled):
+            raise TypeError(f"explain(): expected what torch.compile(function) returned, got {type(f).__name__}")
+    report(lambda: [f for f in functions or compiled_functions() if isinstance(f, Compiled)])
