@@ -118,7 +118,8 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 # The files that take longest, from 60 seconds down to 15: with several processes they come first, so that none of them
 # is left to the last process alone. xdist sorts files by their number of tests, and these have few.
 LONG = (
-    "test_workers", "test_forked", "test_places", "test_sharding", "test_loss", "test_benchmarks", "test_docs", "test_models", "test_every_operator", "test_example_scripts", "test_first_use",
+    "test_workers", "test_forked", "test_places", "test_sharding", "test_loss",
+    "test_benchmarks", "test_docs", "test_models", "test_every_operator", "test_example_scripts", "test_first_use",
     "test_run", "test_faults", "test_pass_through", "test_processes", "test_kinks_2", "test_distributed", "test_linear",
     "transformer", "test_control_flow", "test_kinks", "test_flex_attention", "test_deep", "test_complex_autograd",
     "test_conventions_laboratory", "test_namespaces", "test_rare_layers", "test_index_ops", "test_optimizers",
