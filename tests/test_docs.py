@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from process_kit import free_port
 
 import torchlike  # noqa: F401  (declares the operators)
 from torchlike._decl.op import REGISTRY
@@ -27,6 +28,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def run_page(page: Path) -> int:
     """Run the blocks of a page in one namespace, those of `>>>` as doctests; returns how many there are."""
     text, namespace = page.read_text(), {"__name__": page.stem}
+    text = text.replace(":29500", f":{free_port()}")  # PyTorch's usual port may be somebody's
     blocks = list(BLOCK.finditer(text))
     opened = len(re.findall(r"^ *```+ *python", text, re.MULTILINE))
     assert len(blocks) == opened, f"{page}: a block is not closed"
