@@ -83,10 +83,10 @@ def test_loaded_in_a_process_without_the_model(tmp_path):
     torch.manual_seed(1)
     out = m(x)
     out.square().sum().backward()
-    found = np.load(tmp_path / "out.npz")
     expected = {"out": out.detach(), "x": x.grad} | {n: p.grad for n, p in m.named_parameters()}
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+    with np.load(tmp_path / "out.npz") as found:
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def test_paths_and_extra_files(tmp_path):

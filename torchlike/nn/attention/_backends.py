@@ -90,8 +90,8 @@ def register_flash_attention_impl(impl: str, *, register_fn: Callable[[], Any]) 
 
     >>> import torchlike as torch
     >>> torch.nn.attention.register_flash_attention_impl("mine", register_fn=lambda: None)
-    >>> torch.nn.attention.list_flash_attention_impls()
-    ['FA3', 'FA4', 'mine']
+    >>> "mine" in torch.nn.attention.list_flash_attention_impls()
+    True
     """
     _REGISTRY.register[impl] = register_fn
 
