@@ -5,12 +5,11 @@
 RANK, WORLD_SIZE and so on are in the environment. Writes what each case gave on this rank, as JSON.
 """
 
-import datetime
 import importlib
-import json
 import sys
-import traceback
 import warnings
+
+import ranks
 
 t = importlib.import_module(sys.argv[1])
 d = t.distributed
@@ -233,23 +232,5 @@ def refusals(rank):
     }
 
 
-def main():
-    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
-    rank, found = d.get_rank(), {}
-    for name, run in CASES.items():
-        if len(sys.argv) > 3 and sys.argv[3] not in name:
-            continue
-        try:
-            result = run(rank)
-            found[name] = result if isinstance(result, dict) else plain(result)
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
-        d.barrier()
-    with open(sys.argv[2], "w") as file:
-        json.dump(found, file)
-    d.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    ranks.run(d, CASES, told=lambda result: result if isinstance(result, dict) else plain(result))

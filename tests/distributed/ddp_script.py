@@ -5,12 +5,11 @@
 RANK, WORLD_SIZE and so on are in the environment. Writes what each case gave on this rank, as JSON.
 """
 
-import datetime
 import importlib
-import json
 import sys
-import traceback
 import warnings
+
+import ranks
 
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
@@ -402,22 +401,5 @@ def names_and_modes(rank):
     return list(model.state_dict()), model.device_ids, str(model.device), model.require_backward_grad_sync
 
 
-def main():
-    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
-    rank, found = d.get_rank(), {}
-    for name, run in CASES.items():
-        if len(sys.argv) > 3 and sys.argv[3] not in name:
-            continue
-        try:
-            found[name] = run(rank)
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
-        d.barrier()
-    with open(sys.argv[2], "w") as file:
-        json.dump(found, file)
-    d.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    ranks.run(d, CASES)

@@ -7,12 +7,11 @@ gave on this rank, as JSON.
 """
 
 import copy
-import datetime
 import importlib
-import json
 import sys
-import traceback
 import warnings
+
+import ranks
 
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
@@ -296,22 +295,5 @@ def wrapped(rank):
     return losses, list(model(batch(rank, 0)).shape), type(model.module).__name__
 
 
-def main():
-    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
-    rank, found = d.get_rank(), {}
-    for name, run in CASES.items():
-        if len(sys.argv) > 3 and sys.argv[3] not in name:
-            continue
-        try:
-            found[name] = run(rank)
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
-        d.barrier()
-    with open(sys.argv[2], "w") as file:
-        json.dump(found, file)
-    d.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    ranks.run(d, CASES, seconds=60)

@@ -1,11 +1,10 @@
 """Optimizers and hooks of two processes: ``spread_script.py LIBRARY FILE``, run by ``test_processes.py``."""
 
-import datetime
 import importlib
-import json
 import sys
-import traceback
 import warnings
+
+import ranks
 
 t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
@@ -188,22 +187,5 @@ CASES["looped"] = lambda rank: piped(rank, pp.ScheduleLoopedBFS, stages=2)
 CASES["interleaved"] = lambda rank: piped(rank, pp.ScheduleInterleaved1F1B, stages=2)
 
 
-def main():
-    d.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
-    rank, found = d.get_rank(), {}
-    for name, run in CASES.items():
-        if len(sys.argv) > 3 and sys.argv[3] not in name:
-            continue
-        try:
-            found[name] = run(rank)
-        except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
-        d.barrier()
-    with open(sys.argv[2], "w") as file:
-        json.dump(found, file)
-    d.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
+    ranks.run(d, CASES)

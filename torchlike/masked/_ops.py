@@ -184,8 +184,7 @@ def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.argmax(torch.tensor([1, 5, 3]), mask=torch.tensor([True, False, True]))
     tensor(2)
     """
-    x = input if mask is None else _filled(input, mask, _limit("argmax", input, True))
-    return _F["argmax"](x, dim, bool(keepdim)).to(dtype or x.dtype)
+    return _place("argmax", input, dim, keepdim, dtype, mask, True)
 
 
 @_of_masked
@@ -196,8 +195,12 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     >>> torch.masked.argmin(torch.tensor([1, 5, 3]), mask=torch.tensor([False, True, True]))
     tensor(2)
     """
-    x = input if mask is None else _filled(input, mask, _limit("argmin", input, False))
-    return _F["argmin"](x, dim, bool(keepdim)).to(dtype or x.dtype)
+    return _place("argmin", input, dim, keepdim, dtype, mask, False)
+
+
+def _place(name, input, dim, keepdim, dtype, mask, least):
+    x = input if mask is None else _filled(input, mask, _limit(name, input, least))
+    return _F[name](x, dim, bool(keepdim)).to(dtype or x.dtype)
 
 
 @_of_masked
