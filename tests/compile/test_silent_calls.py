@@ -301,8 +301,8 @@ def test_generators_that_are_deleted_meanwhile_do_not_end_the_capture():
 
 
 @pytest.mark.parametrize(("started", "call"), [
-    (False, lambda g: (next, g)), (False, lambda g: (list, g)), (True, lambda g: (next, g)), (True, lambda g: (list, g)),
-    (True, lambda g: (g.close,)), (True, lambda g: (g.throw, KeyError())),
+    (False, lambda g: (next, g)), (False, lambda g: (list, g)), (True, lambda g: (next, g)),
+    (True, lambda g: (list, g)), (True, lambda g: (g.close,)), (True, lambda g: (g.throw, KeyError())),
 ])  # fmt: skip
 def test_generators_that_are_resumed_end_the_capture(started, call):
     ended = []
