@@ -297,6 +297,7 @@ def _zero_(self: Tensor) -> Tensor:
         indices = put_on(np.zeros((v.sparse_dim, 0), np.int64), v.indices.device)
         new = Coo(indices, v.values.new_zeros((0, *v.values.shape[1:])), v.shape, True)
     else:
+        assert isinstance(v, Compressed)
         new = emptied(v)
     return replaced("zero_", self, recorded("ZeroBackward0", lambda ctx, t: _no_gradient(ctx, new), self))
 

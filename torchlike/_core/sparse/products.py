@@ -49,8 +49,9 @@ def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm
         return _by_blocks(base, a, right)
     if a is None:
         if isinstance(b, Compressed) and b.block:
-            turned = value(right.t())
-            return _by_blocks(None if base is None else base.t(), turned, left.t()).t().contiguous()
+            other = value(right.t())
+            assert isinstance(other, Compressed)
+            return _by_blocks(None if base is None else base.t(), other, left.t()).t().contiguous()
         turned = as_coo(right)
         turned = Coo(turned.indices.flip(0), turned.values, tuple(right.shape)[::-1], False, turned.within)
         return _by_rows(None if base is None else base.t(), turned, left.t()).t().contiguous()
