@@ -1,7 +1,7 @@
 """A step of training of a Llama over a mesh of devices, cut both ways: data (and state) along fsdp, layers along tp.
 
-    python -m torchlike run examples/llama.py                            # a small one, on the devices that there are
-    python -m torchlike plan examples/llama.py --mesh 16x16 --size 8B    # what 256 devices would need for a large one
+python -m torchlike run examples/llama.py                            # a small one, on the devices that there are
+python -m torchlike plan examples/llama.py --mesh 16x16 --size 8B    # what 256 devices would need for a large one
 """
 
 import argparse
@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+
 from torchlike import sharding
 
 SIZES = {

@@ -34,8 +34,8 @@ tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchl
 tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
 With --nproc N the script runs in N processes, for torch.distributed; the options are those of torchrun, and
 `run --nproc 1 --help` shows them.
-plan runs a script without numbers, as if there were as many devices as the mesh has, and tells of its compiled functions
-what a device holds and which collectives they have.
+plan runs a script without numbers, as if there were as many devices as the mesh has, and tells what a device holds and
+which collectives its compiled functions have.
 check reads sources, without running them, and lists the names of torch that torchlike lacks or means differently, with
 file, line and the way out; its exit status is 1 if one is missing.
 explain shows what the declaration of an operator says, such as `amax`.

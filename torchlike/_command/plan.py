@@ -28,14 +28,15 @@ from torchlike._transforms.capture.program import Program
 from torchlike.compiler import _compile
 from torchlike.compiler._function import Compiled
 from torchlike.distributed import device_mesh
+from torchlike.viz._graph import amount
 
 # Code is made, but not run; memory and collectives are found before that.
 _QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 _NUMBERS = "the numbers of a tensor"
 _MEANS = """\
-arguments: parameters, state and batch; overwritten: results that take the memory of arguments; temporary: what XLA needs
-meanwhile. Bytes of a collective: what one device holds of the tensor that is reduced, or has in the end of what is
-brought together. Compiled for CPUs: another compiler may keep less at once, and merge collectives."""
+arguments: parameters, state and batch; overwritten: results that take the memory of arguments; temporary: what the
+program needs meanwhile. Bytes of a collective: what one device holds of the tensor that is reduced, or has in the end
+of what is brought together. Compiled for CPUs: another compiler may keep less at once, and merge collectives."""
 
 
 class Plan(NamedTuple):
@@ -200,11 +201,11 @@ def described(plan: Plan) -> str:
     m = plan.memory
     lines = [
         f"{plan.name}, program {plan.call}: lowered in {plan.lowered:.1f} s, compiled in {plan.compiled:.1f} s",
-        f"  a device holds       {_size(plan.peak()):>10}",
-        f"    arguments          {_size(m.argument_size_in_bytes):>10}",
-        f"    results            {_size(m.output_size_in_bytes):>10}",
-        f"    overwritten        {_size(-m.alias_size_in_bytes):>10}",
-        f"    temporary          {_size(m.temp_size_in_bytes):>10}",
+        f"  a device holds       {amount(plan.peak()):>10}",
+        f"    arguments          {amount(m.argument_size_in_bytes):>10}",
+        f"    results            {amount(m.output_size_in_bytes):>10}",
+        f"    overwritten        {'-' + amount(m.alias_size_in_bytes):>10}",
+        f"    temporary          {amount(m.temp_size_in_bytes):>10}",
     ]
     table: dict[tuple[str, str], list[int]] = {}
     for one, times in plan.collectives.items():
@@ -212,17 +213,8 @@ def described(plan: Plan) -> str:
         row[0], row[1] = row[0] + times, row[1] + times * one.size
     lines.append("  collectives            times      bytes  over" if table else "  no collectives")
     for (kind, over), (times, size) in sorted(table.items(), key=lambda item: -item[1][1]):
-        lines.append(f"    {kind:<19}{times:>7}{_size(size):>11}  {over}")
+        lines.append(f"    {kind:<19}{times:>7}{amount(size):>11}  {over}")
     return "\n".join(lines)
-
-
-def _size(n: float) -> str:
-    sign, n = ("-", -n) if n < 0 else ("", n)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if n < 1024 or unit == "TiB":
-            return f"{sign}{n:.0f} {unit}" if unit == "B" else f"{sign}{n:.1f} {unit}"
-        n /= 1024
-    raise AssertionError
 
 
 def command(given: Sequence[str]) -> int:

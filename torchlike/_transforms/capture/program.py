@@ -222,7 +222,9 @@ class Program:
     def _taking(self, order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
         """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
         closed, axis = bind(after, {}), together.axis_of(after)
-        run = self._jitted(jaxpr_as_fun(closed), 0) if axis is None else together.spread(together.anchored(closed), axis)
+        run = (
+            self._jitted(jaxpr_as_fun(closed), 0) if axis is None else together.spread(together.anchored(closed), axis)
+        )
         return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
     # -- calls -----------------------------------------------------------------------------------

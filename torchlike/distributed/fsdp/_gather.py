@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-import jax
 from jax.sharding import NamedSharding
 
 from torchlike._base.state import no_grad, state
