@@ -110,7 +110,7 @@ def _group(line: str) -> list[int]:
 def _along(lengths: dict[str, int], names: Sequence[str]) -> list[int]:
     """The places of a mesh that differ from its first along these axes alone."""
     places = np.arange(math.prod(lengths.values())).reshape([*lengths.values()])
-    return sorted(places[tuple(slice(None) if a in names else 0 for a in lengths)].flat)
+    return sorted(places[tuple(slice(None) if a in names else 0 for a in lengths)].flatten().tolist())
 
 
 def _over(group: Sequence[int], axes: dict[str, int]) -> str:

@@ -188,7 +188,7 @@ def _apart(t: Laid, dims: list[int]) -> list[Piece]:
     for p in t.pieces:
         key = tuple(p.begins[d] for d in dims), tuple(p.ends[d] for d in dims)
         found.setdefault(key, []).extend(p.devices)
-    return [Piece(*key, tuple(sorted(ids))) for key, ids in found.items()]
+    return [Piece(begins, ends, tuple(sorted(ids))) for (begins, ends), ids in found.items()]
 
 
 def _piece(t: Laid, p: Piece, dims: list[int], place: tuple[float, ...], colours: Mapping[int, float]) -> str:
