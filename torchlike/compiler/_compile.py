@@ -94,6 +94,9 @@ def compile(
     return _compiled(model, _Wrapper(fullgraph, recompile_limit, bucket, function, given))
 
 
+KIND: list[type[Compiled]] = [Compiled]  # what `python -m torchlike plan` replaces
+
+
 class _Wrapper(NamedTuple):
     """Makes the compiled form of a function."""
 
@@ -107,7 +110,7 @@ class _Wrapper(NamedTuple):
         if self.backend is not None:
             graphs = importlib.import_module("torchlike._dynamo._graphs")  # torch.fx takes time to import
             return graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
-        compiled = Compiled(function, self.fullgraph, self.limit)
+        compiled = KIND[0](function, self.fullgraph, self.limit)
         return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
 
 
