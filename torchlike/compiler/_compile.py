@@ -96,6 +96,9 @@ def compile(
     return _compiled(model, _Wrapper(fullgraph, recompile_limit, bucket, function, given, dynamic))
 
 
+KIND: list[type[Compiled]] = [Compiled]  # what `python -m torchlike plan` replaces
+
+
 class _Wrapper(NamedTuple):
     """Makes the compiled form of a function."""
 
@@ -112,7 +115,7 @@ class _Wrapper(NamedTuple):
             graphed = graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
             graphed.dynamic = self.dynamic
             return graphed
-        compiled = Compiled(function, self.fullgraph, self.limit)
+        compiled = KIND[0](function, self.fullgraph, self.limit)
         compiled.dynamic = self.dynamic
         return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
 

@@ -89,11 +89,13 @@ class Trace:
     ) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
         self.sharing = sharing = Sharing() if sharing is None else sharing
-        if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
+        abstract = getattr(function, "abstract", False)
+        if not abstract and any(isinstance(x, Tensor) and x.is_meta for x in leaves):
             raise Unsupported("computes on the meta device")
         self.stand_ins = sharing.stand_ins(leaves, substitute)
         self.positions = {id(t): i for i, t in reversed(self.stand_ins.items())}
         self.record = Capture(nodes.next_sequence())
+        self.record.abstract = abstract
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
         self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
