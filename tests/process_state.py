@@ -62,7 +62,7 @@ def _flag(library: ModuleType, flag: str) -> Any:
 
 
 def process_state() -> dict[str, Any]:
-    """The flags of both libraries and what Python keeps for a process."""
+    """The flags of both libraries and what Python keeps for a process (variables that a library adds do not count)."""
     state = {f"{t.__name__}.{flag}": _flag(t, flag) for t in (torch, torchlike) for flag in FLAGS}
     state |= {f"os.environ[{k}]": v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCH", "_TORCH"))}
     state["directory"] = os.getcwd()
