@@ -24,7 +24,8 @@ from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.modes import Modes
-from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
+from torchlike._transforms.capture.numbers import Number
+from torchlike._transforms.capture.outputs import Alias, Computed, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.sharing import Sharing
@@ -257,6 +258,8 @@ class Trace:
     def _made(self, x: Any) -> Any:
         if isinstance(x, Passed):
             return Same(len(self.leaves) + x.number, None)
+        if type(x) is Number:
+            return Computed(x.get)
         if not isinstance(x, Tensor):
             return Constant(x)
         if id(x) not in self._specs:  # a tensor that is two results is one object
