@@ -70,6 +70,12 @@ class Constant(NamedTuple):
     value: object
 
 
+class Computed(NamedTuple):
+    """A number that ``get()`` gives, before the call changes anything."""
+
+    get: Callable[[], Any]
+
+
 def placed(what: Any, places: Mapping[int, int]) -> Any:
     """``what`` with the output of the program that ``places`` gives for its slot."""
     if not isinstance(what, New):
