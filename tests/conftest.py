@@ -35,6 +35,7 @@ import torch
 from jax._src import traceback_util
 from jax._src.interpreters import mlir
 from narrow_kit import leave_out, narrow_pytorch
+from process_state import process_state
 
 import torchlike
 from torchlike._base.bits import X64
@@ -150,6 +151,16 @@ def seeded(execution: str) -> Iterator[None]:
     default_generator.manual_seed(0)
     yield
     cut()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def neighbourly() -> Iterator[None]:
+    """A file leaves its process as it found it, since any other may come after it."""
+    before = process_state()
+    yield
+    after = process_state()
+    left = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
+    assert not left, f"this file leaves (found, left): {left}"
 
 
 MAPS = 40_000  # mappings of memory from which compiled kernels are forgotten; Linux gives a process 65,530

@@ -97,14 +97,21 @@ def run(op: Kernel, static: Static, values: Values) -> Any:
 
 
 def infer(kernel: Callable[..., Any], values: Values) -> Any:
-    """Results on the meta device: shapes and dtypes only."""
-    return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *values))
+    """Results on the meta device: shapes and dtypes only. What is made of one spread tensor alone lies as that does."""
+    given = [v for v in values if type(v) is Abstract]
+    like = given[0] if len(given) == 1 and given[0].sharding is not None else None
+
+    def result(s: Any) -> Abstract:
+        layout = like.sharding if like is not None and like.shape == s.shape else None
+        return Abstract(s.shape, s.dtype, sharding=layout)
+
+    return jax.tree.map(result, jax.eval_shape(kernel, *values))
 
 
 def cast(value: Value, dtype: Any) -> Any:
     """``value`` in another dtype."""
     if type(value) is Abstract:
-        return Abstract(value.shape, dtype)
+        return Abstract(value.shape, dtype, sharding=value.sharding)
     if type(value) is not Pending:
         return value.astype(dtype)
     recorder = state.recorder

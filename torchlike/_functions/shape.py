@@ -138,24 +138,29 @@ def reverse_dims(self):
     return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
 
+def _demand_matrices(t, name):
+    if not (LAYER.used and t.layout is not strided and t.ndim == 2):  # those have no strides to look at
+        g.matrix_transpose(t._layout, name)
+
+
 @prop("mT")
 def matrix_transpose(self):
     """The last two dimensions exchanged; a view."""
-    g.matrix_transpose(self._layout, "mT")
+    _demand_matrices(self, "mT")
     return self.transpose(-2, -1) if self.ndim else self
 
 
 @both("adjoint")
 def adjoint(input):
     """The conjugate transpose of the last two dimensions; a view."""
-    g.matrix_transpose(input._layout, "adjoint()")
+    _demand_matrices(input, "adjoint()")
     return (input.transpose(-2, -1) if input.ndim else input).conj()
 
 
 @prop("mH")
 def matrix_hermitian(self):
     """The conjugate transpose of the last two dimensions; a view."""
-    g.matrix_transpose(self._layout, "mH")
+    _demand_matrices(self, "mH")
     return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 

@@ -45,7 +45,9 @@ class Compiled(CompiledFunction):
         self._torchdynamo_orig_callable = function
 
     def __deepcopy__(self, memo: dict) -> "Compiled":
-        return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.own_limit)
+        made = type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.own_limit)
+        made.dynamic = self.dynamic
+        return made
 
     def reset(self) -> None:
         """Forget every program."""

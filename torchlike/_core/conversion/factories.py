@@ -128,10 +128,8 @@ def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
 
 def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) -> Any:
     """Zeros or ones on ``device``."""
-    if device is not None:
-        device = devices.as_device(device)
-        if device.type == "meta":
-            return immediate.Abstract(shape, kind.np)
+    if devices.as_device(device).type == "meta":
+        return immediate.Abstract(shape, kind.np)
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
@@ -268,7 +266,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
 def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
     """An array of one number, which ``kind`` must be able to hold."""
     number = fitting(kind, number)
-    if device is not None and devices.as_device(device).type == "meta":
+    if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
     return _filler(shape, kind.np)(np.array(number).astype(kind.np))
 

@@ -24,7 +24,8 @@ from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.modes import Modes
-from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
+from torchlike._transforms.capture.numbers import Number
+from torchlike._transforms.capture.outputs import Alias, Computed, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.sharing import Sharing
@@ -88,11 +89,13 @@ class Trace:
     ) -> None:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
         self.sharing = sharing = Sharing() if sharing is None else sharing
-        if any(isinstance(x, Tensor) and x.is_meta for x in leaves):
+        abstract = getattr(function, "abstract", False)
+        if not abstract and any(isinstance(x, Tensor) and x.is_meta for x in leaves):
             raise Unsupported("computes on the meta device")
         self.stand_ins = sharing.stand_ins(leaves, substitute)
         self.positions = {id(t): i for i, t in reversed(self.stand_ins.items())}
         self.record = Capture(nodes.next_sequence())
+        self.record.abstract = abstract
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
         self.record.argument = self._argument
         self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
@@ -255,6 +258,8 @@ class Trace:
     def _made(self, x: Any) -> Any:
         if isinstance(x, Passed):
             return Same(len(self.leaves) + x.number, None)
+        if type(x) is Number:
+            return Computed(x.get)
         if not isinstance(x, Tensor):
             return Constant(x)
         if id(x) not in self._specs:  # a tensor that is two results is one object

@@ -63,6 +63,12 @@ class Constant(NamedTuple):
     value: object
 
 
+class Computed(NamedTuple):
+    """A number that ``get()`` gives, before the call changes anything."""
+
+    get: Callable[[], Any]
+
+
 def placed(what: Any, places: Mapping[int, int]) -> Any:
     """``what`` with the output of the program that ``places`` gives for its slot."""
     return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
