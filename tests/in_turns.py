@@ -84,7 +84,7 @@ class Turns:
         self.found: dict[str, list[pytest.Collector]] = {}
 
     def pytest_collection(self, session: pytest.Session) -> bool:
-        """Find the files, which are not imported yet; those of tests are named: pytest ties fixtures to their folders."""
+        """Find the files, not imported yet. Those of tests are named, since pytest ties fixtures to folders."""
         option, roots = session.config.option, session.config.args
         named = [p for p in files(roots) if TESTS in Path(p).parents]
         others = [p for p in roots if TESTS not in (Path(p).resolve(), *Path(p).resolve().parents)]
