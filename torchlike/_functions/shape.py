@@ -285,8 +285,9 @@ def tensor_split(input, indices_or_sections, dim=0):
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     dim = dims.wrap_dim(dim, input.ndim)
-    points = dims.tensor_split_points(input.shape[dim], indices_or_sections)
-    edges = [0, *points, input.shape[dim]]
+    n = input.shape[dim]
+    points = [max(p + n, 0) if p < 0 else min(p, n) for p in dims.tensor_split_points(n, indices_or_sections)]
+    edges = [0, *points, n]
     return tuple(
         call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
     )
