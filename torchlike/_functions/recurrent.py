@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._base.state import AUTOCAST, state
 from torchlike._core.conversion.factories import from_numpy
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
@@ -49,8 +50,13 @@ def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, b
     words = draw("rnn", None, place_of(x), keep) if p else None
     states = tuple(hx) if mode == "LSTM" else (hx,)
     projection = len(params) % 2 == 1 or len(params) == num_layers * (1 + bidirectional) * (3 + 2 * has_biases)
-    static = has_biases, num_layers, bidirectional, projection, batch_first, (len(params),)
+    static = has_biases, num_layers, bidirectional, projection, batch_first, _mixed(), (len(params),)
     return call(ops.recurrent[mode], (x, *states, *params, lengths, words, p), static)
+
+
+def _mixed() -> bool:
+    """Whether states may be of another dtype than what they are multiplied with, as autocast lets them."""
+    return bool(state.active & AUTOCAST)
 
 
 def _kept(x, params, num_layers, bidirectional, batch_first, p, steps, engine):  # type: ignore[no-untyped-def]
@@ -84,7 +90,7 @@ def _cell(name: str) -> Callable:
 
     def step(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
         states = tuple(hx) if several else (hx,)
-        return call(op, (input, *states, w_ih, w_hh, b_ih, b_hh), ())
+        return call(op, (input, *states, w_ih, w_hh, b_ih, b_hh), (_mixed(),))
 
     step.__name__ = step.__qualname__ = name
     step.__doc__ = f"""One step of ``torch.nn.{"LSTM" if several else "GRU" if "gru" in name else "RNN"}Cell``.
