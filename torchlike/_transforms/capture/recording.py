@@ -97,7 +97,8 @@ class Capture(Overlay):
     Attributes:
         dynamic: {id of the array that stands for it: (array, getter)}; ``getter()`` gives its value in
             later calls. checks: (getter, value): the program is valid while they agree.
-        arguments: ids of the storages of the tensor arguments.
+        arguments: ids of the storages of the tensor arguments. cropped: of those among them that are views, of whose
+            memory the program sees no more than the view.
         flags, errors: whether each value check failed (tracers), and what it then raises.
         optimizers: those that took a step.
         drawn: {(id of a generator, seed, counter): the array that stands for the words}. generators: {id: Draws}.
@@ -113,7 +114,7 @@ class Capture(Overlay):
     def __init__(self, start: int) -> None:
         super().__init__()
         self.dynamic, self.checks = {}, []
-        self.arguments = frozenset()
+        self.arguments = self.cropped = frozenset()
         self.flags, self.errors, self.optimizers = [], [], []
         self.argument: Callable[..., Any] | None = None
         self.ends: list[Callable[[], None]] = []
@@ -211,6 +212,12 @@ class Capture(Overlay):
             self.refuse("reads the numbers of an argument (item, tolist, numpy, bool)")
         if id(t._storage) not in self.own:
             self.refuse("reads the numbers of a tensor from outside (item, tolist, numpy, bool)")
+
+    def placed(self, t: Tensor) -> None:
+        """The memory around ``t`` is asked for, which an argument that is a view has in eager code only."""
+        if id(t._storage) in self.cropped:
+            self.refuse("asks for the memory around an argument that is a view (as_strided, untyped_storage, _base)")
+        super().placed(t)
 
     def numbers(self, t: Tensor) -> Any:
         """The numbers of ``t``, which are asked for."""
