@@ -104,3 +104,20 @@ def test_the_tangent_of_a_view_is_the_same_view():
         dot = level.of(w[2:].view(2, 2)[1])
         steps += [step[0].name for step in dot._view.steps]
     assert dot.tolist() == [4, 5] and "as_strided" not in steps
+
+
+def test_contiguous_examples():
+    agree(lambda lib: [
+        (y.stride(), y.is_contiguous(), y.clone().stride())
+        for n in (1, 2)
+        for f in (lambda w: w.mT.contiguous(), lambda w: w.mT * 1)
+        for y in [lib.vmap(f)(lib.ones(n, 5, 4))]
+    ])  # fmt: skip
+
+
+def test_products_beside_functions_with_derivatives_of_their_own():
+    """What is run again equation by equation keeps jax's custom derivatives."""
+    agree(lambda lib: [
+        lib.vmap(lambda a, b: lib.func.jvp(lib.linalg.cholesky, (a,), (b,))[1].round(decimals=4), (None, 0))(
+            4 * lib.eye(3), lib.stack([lib.eye(3), 2 * lib.eye(3)])),
+    ])  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 from jax import lax
 
-from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun
+from torchlike._base.jaxprs import ClosedJaxpr, Literal, jaxpr_as_fun, run_equation
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Forward, Value
@@ -130,6 +130,6 @@ def _run(closed: ClosedJaxpr, found: dict[Any, _Each], values: list[Value]) -> l
         if each is not None:
             known[equation.outvars[0]] = each.run(read(each.mapped), read(each.shared))
         elif id(equation) not in replaced:
-            out = equation.primitive.bind(*[read(v) for v in equation.invars], **equation.params)
-            known.update(zip(equation.outvars, out if equation.primitive.multiple_results else [out], strict=True))
+            out = run_equation(equation, [read(v) for v in equation.invars], equation.params)
+            known.update(zip(equation.outvars, out, strict=True))
     return [read(v) for v in jaxpr.outvars]
