@@ -3,7 +3,6 @@
 import collections
 import copy
 import gc
-import re
 import warnings
 
 import jax
@@ -14,7 +13,9 @@ import small_gpt
 from checks_kit import Checks
 
 import torchlike as torch
-from torchlike import sharding
+from torchlike import sharding, viz
+from torchlike._base import device as devices
+from torchlike._command import hlo, plan
 from torchlike._transforms.capture.program import Program
 from torchlike.sharding import PartitionSpec as P
 
@@ -196,8 +197,14 @@ def each_device_holds_its_part():
 
 def collectives(lowered):
     """How many collectives of each kind the program of XLA has."""
-    kinds = r" (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\("
-    return collections.Counter(re.findall(kinds, lowered.compile().as_text()))
+    return by_kind(hlo.collectives(lowered.compile().as_text(), {"dp": 8}))
+
+
+def by_kind(found):
+    kinds = collections.Counter()
+    for one, times in found.items():
+        kinds[one.kind] += times
+    return kinds
 
 
 def program_of(step, *leaves):
@@ -244,6 +251,58 @@ def a_compiled_step_has_the_collectives_of_jax():
     step.weight = model[0].weight
     ours = collectives(program_of(step, x))
     assert ours == collectives(written) and sum(ours.values()) > 3, (ours, collectives(written))
+
+
+@check
+def a_plan_has_the_memory_and_collectives_of_the_program():
+    def stepped(compile, make):
+        model = layers(lines())
+        optimizer = torch.optim.AdamW(model.parameters(), 0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (model(x) - x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        f, x = compile(step), make(32, 16).shard(lines(), "dp")
+        f(x), f(x)
+        f.weight = model[0].weight
+        return f, x, model
+
+    program = program_of(*stepped(torch.compile, torch.ones)[:2])
+    devices.set_default_device("meta")
+    try:
+        f, _, model = stepped(plan.Planned, torch.empty)
+    finally:
+        devices.set_default_device(None)
+    assert model[0].weight.is_meta and model[0].weight.grad.is_meta and f.eager is None
+    found = plan._latest(plan.PLANS)[-1]
+    assert by_kind(found.collectives) == collectives(program) and {c.over for c in found.collectives} == {"dp"}
+    own = program.compile().memory_analysis()
+    assert abs(found.memory.argument_size_in_bytes / own.argument_size_in_bytes - 1) < 0.02
+    assert found.axes == {"dp": 8} and found.peak() > found.memory.temp_size_in_bytes
+    plan.PLANS.clear()
+
+
+@check
+def a_picture_of_the_pieces():
+    model = torch.distribute(torch.nn.Linear(8, 4), grid(), {"weight": ("dp", "tp")})
+    picture = viz.sharding(model)
+    weight, bias = picture.tensors
+    assert [(p.begins, p.ends, p.devices) for p in weight.pieces][:2] == [
+        ((0, 0), (2, 2), (0,)),
+        ((0, 2), (2, 4), (1,)),
+    ]
+    assert [p.devices for p in bias.pieces] == [tuple(range(8))] and weight.spec == ("dp", "tp")
+    assert picture.held == dict.fromkeys(range(8), 4 * 4 + 4 * 4) and "over 8 devices, 32 B each" in repr(picture)
+    drawn = picture.svg
+    assert drawn.count("<rect") == 1 + 8 + 1 and ">0-7</text>" in drawn and "weight[2:4, 6:8] on 7" in drawn
+    three = viz.sharding({"x": torch.ones(2, 4, 8).shard(grid(), ("dp", None, "tp"))})
+    assert len(three.tensors[0].pieces) == 8 and "cut by [dp | - | tp]" in three.svg
+    everywhere = viz.sharding(torch.ones(8, 8, 8).shard(sharding.make_mesh(a=2, b=2, c=2), ("a", "b", "c")))
+    assert ">0-1</text>" in everywhere.svg  # pieces behind each other
 
 
 @check

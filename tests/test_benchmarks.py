@@ -3,10 +3,12 @@
 import importlib
 import json
 import math
+import os
 import pathlib
 import sys
 
 import pytest
+import torch
 
 import torchlike
 
@@ -17,9 +19,14 @@ HERE = pathlib.Path(__file__).parents[1] / "benchmarks"
 def load():
     """Imports a script of the benchmarks by its name."""
     before, known, mode = list(sys.path), set(sys.modules), torchlike.get_execution()
+    environment, threads, tf32 = dict(os.environ), torch.get_num_threads(), torch.backends.cudnn.allow_tf32
     sys.path.insert(0, str(HERE))
     yield importlib.import_module
     sys.path[:] = before
+    for name in set(os.environ) - set(environment):
+        del os.environ[name]
+    torch.set_num_threads(threads)
+    torch.backends.cudnn.allow_tf32 = tf32
     for name in set(sys.modules) - known:
         if str(HERE) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]

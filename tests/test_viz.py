@@ -155,3 +155,17 @@ def test_summary_of_a_call_that_fails():
         viz.summary(net, tl.ones(5, 7))
     assert net.training and not net._forward_hooks and not net.first._forward_hooks
     assert viz.summary(tl.nn.LazyLinear(3)).parameters == 0
+
+
+def test_pieces_on_one_device(tmp_path):
+    picture = viz.sharding(tl.nn.BatchNorm1d(3))
+    assert [(t.name, t.spec, len(t.pieces)) for t in picture.tensors][-1] == ("num_batches_tracked", None, 1)
+    ElementTree.fromstring(picture.svg)
+    picture.save(tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").read_text() == picture._repr_svg_() == picture.svg
+    assert "on no device" in viz.sharding({"m": tl.empty(2, device="meta")}).svg
+    with pytest.raises(ValueError, match=r"ends in .svg, but got 'x.png'"):
+        picture.save("x.png")
+    for wrong in (3, [tl.ones(2)], {"a": 1}):
+        with pytest.raises(TypeError, match="expected a Module, a Tensor or a dict of them, got"):
+            viz.sharding(wrong)

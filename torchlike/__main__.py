@@ -22,6 +22,7 @@ USAGE = """\
 usage: python -m torchlike run SCRIPT [ARGS ...]
        python -m torchlike run -m MODULE [ARGS ...]
        python -m torchlike run --nproc N [OPTIONS] SCRIPT [ARGS ...]
+       python -m torchlike plan SCRIPT --mesh 16x16 [ARGS ...]
        python -m torchlike check [--json] SCRIPT_OR_FOLDER_OR_PACKAGE ...
        python -m torchlike explain NAME ...
        python -m torchlike conventions report|derive|kinks|diff ...
@@ -33,6 +34,8 @@ tracebacks are those of `python SCRIPT` and `python -m MODULE`; frames of torchl
 tracebacks unless TORCHLIKE_TRACEBACK=full. In processes that the program starts, torch is torchlike too.
 With --nproc N the script runs in N processes, for torch.distributed; the options are those of torchrun, and
 `run --nproc 1 --help` shows them.
+plan runs a script without numbers, as if there were as many devices as the mesh has, and tells what a device holds and
+which collectives its compiled functions have.
 check reads sources, without running them, and lists the names of torch that torchlike lacks or means differently, with
 file, line and the way out; its exit status is 1 if one is missing.
 explain shows what the declaration of an operator says, such as `amax`.
@@ -49,6 +52,8 @@ def main(arguments: list[str]) -> None:
             run(lambda: prepare_module(name), rest)
         case ["run", script, *rest] if not script.startswith("-"):
             run(lambda: prepare_script(script), rest)
+        case ["plan", *rest]:
+            raise SystemExit(importlib.import_module("torchlike._command.plan").command(rest))
         case ["check", *places]:
             raise SystemExit(importlib.import_module("torchlike._command.check").main(places))
         case ["info"]:

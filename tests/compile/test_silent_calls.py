@@ -14,6 +14,7 @@ from compile_kit import data, numbers, same
 
 import torchlike as torch
 from torchlike import nn
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.native import Net
 
 F = nn.functional
@@ -281,6 +282,36 @@ def test_finalizers_that_run_meanwhile_do_not_end_the_capture():
     weakref.finalize(things[0], lambda: finalized.append(1))
     Net().call(things.clear, (), {})  # which drops the last reference
     assert finalized == [1]
+
+
+def counting(ended):
+    try:
+        yield from (0, 1, 2)
+    finally:
+        ended.append(1)
+        (lambda: ended.append(2))()
+
+
+def test_generators_that_are_deleted_meanwhile_do_not_end_the_capture():
+    ended, net = [], Net()
+    things = [counting(ended), counting(ended), (i for i in range(3)), (i for i in range(3))]
+    assert [next(g) for g in things[::2]] == [0, 0]
+    net.call(things.clear, (), {})
+    assert net.missed is None and ended == [1, 2]
+
+
+@pytest.mark.parametrize(("started", "call"), [
+    (False, lambda g: (next, g)), (False, lambda g: (list, g)), (True, lambda g: (next, g)),
+    (True, lambda g: (list, g)), (True, lambda g: (g.close,)), (True, lambda g: (g.throw, KeyError())),
+])  # fmt: skip
+def test_generators_that_are_resumed_end_the_capture(started, call):
+    ended = []
+    g = counting(ended)
+    if started:
+        next(g)
+    function, *args = call(g)
+    with pytest.raises(Unsupported, match="has counting .*called by a function that cannot be looked into"):
+        Net().call(function, args, {})
 
 
 @pytest.mark.parametrize("kind", ["a function", "a method"])

@@ -132,8 +132,10 @@ SAME = {
     "sum of infinities": (lambda x: x.sum(0), A),
     "mean": (lambda x: (x.mean(1), x.mean()), MANY.astype("f8")),
     **{f"over {name}": (f, MANY, ROW) for name, f in DIVISIONS.items()},
-    **{f"over {name}, and more": (lambda x, y, f=f: jax.tree.map(lambda q: q + 1, f(x, y)), MANY, ROW)
-       for name, f in DIVISIONS.items()},
+    **{
+        f"over {name}, and more": (lambda x, y, f=f: jax.tree.map(lambda q: q + 1, f(x, y)), MANY, ROW)
+        for name, f in DIVISIONS.items()
+    },
     **{f"gather, {mode}": (lambda x, i, mode=mode: gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
     **{f"shared gather, {mode}": (lambda x, i, mode=mode: shared_gather(x, i, mode), CUBE, PAIRS) for mode in MODES},
     **{f"filled {t}": (lambda x, i: x.at[i].get(mode="fill"), CUBE.astype(t), PAIRS) for t in ("i4", "u1", "?")},

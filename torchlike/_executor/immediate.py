@@ -7,6 +7,7 @@ a call that meets one infers shapes instead of computing.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +98,21 @@ def run(op: Kernel, static: Static, values: Values) -> Any:
 
 
 def infer(kernel: Callable[..., Any], values: Values) -> Any:
-    """Results on the meta device: shapes and dtypes only."""
-    return jax.tree.map(lambda s: Abstract(s.shape, s.dtype), jax.eval_shape(kernel, *values))
+    """Results on the meta device: shapes and dtypes only. What is made of one spread tensor alone lies as that does."""
+    given = [v for v in values if type(v) is Abstract]
+    like = given[0] if len(given) == 1 and given[0].sharding is not None else None
+
+    def result(s: Any) -> Abstract:
+        layout = like.sharding if like is not None and like.shape == s.shape else None
+        return Abstract(s.shape, s.dtype, sharding=layout)
+
+    return jax.tree.map(result, jax.eval_shape(kernel, *values))
 
 
 def cast(value: Value, dtype: Any) -> Any:
     """``value`` in another dtype."""
     if type(value) is Abstract:
-        return Abstract(value.shape, dtype)
+        return Abstract(value.shape, dtype, sharding=value.sharding)
     if type(value) is not Pending:
         return value.astype(dtype)
     recorder = state.recorder
@@ -129,7 +137,20 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool) -> jax.Array:
     if len(_copies) > 4096:
         _copies.clear()
     _copies[key] = made + 1
-    return uploaded((np.ones if one else np.zeros)(shape, dtype))
+    try:
+        return uploaded((np.ones if one else np.zeros)(shape, dtype))
+    except (ValueError, MemoryError):  # of more bytes than a number or the memory holds
+        raise too_large(shape, dtype) from None
+
+
+def too_large(shape: Sequence[int], dtype: Any) -> RuntimeError:
+    """The error of a tensor that no memory holds."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size >= 2**63:
+        return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return RuntimeError(
+        f"can't allocate memory: you tried to allocate {size} bytes for a tensor of sizes {list(shape)}"
+    )
 
 
 @functools.lru_cache(4096)

@@ -13,11 +13,13 @@ from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
 from torchlike._core.conversion.numbers import fitting, of_number
+from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import put
 from torchlike._core.dispatch.view_calls import call_view
@@ -122,16 +124,15 @@ def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
             f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter "
             f"({out.dtype.scalar_name})"
         )
+    demand_distinct("out=", out)
     put(out, place(value.astype(out.dtype.np), out.device))
     return out
 
 
 def constant(shape: Shape, kind: dtypes.dtype, device: DeviceLike, number: int) -> Any:
     """Zeros or ones on ``device``."""
-    if device is not None:
-        device = devices.as_device(device)
-        if device.type == "meta":
-            return immediate.Abstract(shape, kind.np)
+    if devices.as_device(device).type == "meta":
+        return immediate.Abstract(shape, kind.np)
     return (immediate.ones if number else immediate.zeros)(shape, kind.np)
 
 
@@ -268,7 +269,7 @@ def full(size: Sequence[int], fill_value: Any, *, out: OptTensor = None, dtype: 
 def filled(shape: Shape, number: Number, kind: dtypes.dtype, device: DeviceLike = None) -> Any:
     """An array of one number, which ``kind`` must be able to hold."""
     number = fitting(kind, number)
-    if device is not None and devices.as_device(device).type == "meta":
+    if devices.as_device(device).type == "meta":
         return immediate.Abstract(shape, kind.np)
     return _filler(shape, kind.np)(np.array(number).astype(kind.np))
 
@@ -387,6 +388,10 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
     """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
     if layout is not None:
         demand_strided("range", layout)
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
+    )
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
     count = math.floor((last - first) / by) + 1

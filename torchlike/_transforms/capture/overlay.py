@@ -39,6 +39,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
 from torchlike._executor.sparse import SparseValue
+from torchlike._executor.spread import Abstract
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -271,9 +272,10 @@ class Overlay:
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
         repeats: whether something else decides if the function runs, and how often.
         home: the type of the device of what the function reads, once known; tracers have none.
+        abstract: whether tensors on meta from outside stand for others of their shapes, as inputs of a program.
     """
 
-    repeats = False
+    repeats = abstract = False
     home: str | None = None
 
     def __init__(self) -> None:
@@ -311,6 +313,11 @@ class Overlay:
             known = self.readers.setdefault(id(storage), t)
             if known._view is not None and t._view is None:
                 self.readers[id(storage)] = t
+
+    def placed(self, t: Tensor) -> None:
+        """The memory around ``t`` is asked for."""
+        if self.outer is not None:
+            self.outer.placed(t)
 
     def change(self, t: Tensor) -> None:
         """Fields of ``t`` are going to change."""
@@ -378,7 +385,10 @@ class Overlay:
         value = value if lost(value) else _computed(value)
         if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
             self.home = of_array(value).type
-        cell.write(self.reading(storage, value.aval) if isinstance(value, jax.Array) else value)
+        if isinstance(value, jax.Array):
+            cell.write(self.reading(storage, value.aval))
+        else:
+            cell.write(self.reading(storage, value) if self.abstract and value.__class__ is Abstract else value)
         return cell
 
     def reading(self, source: Any, like: Any) -> Any:

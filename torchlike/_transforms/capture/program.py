@@ -92,6 +92,7 @@ class Program:
     """
 
     def __init__(self, trace: Trace) -> None:
+        self.samples = trace.record.samples if trace.record.samples.draws else None
         alive, held = _alive(trace)
         self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
@@ -106,7 +107,7 @@ class Program:
         early, after = split(jaxpr, late, self.n_early)
         self.base = [trace.leaves[i]._view is None for kind, i in inputs if kind == "arg"]
         self._compile(early, inputs)
-        self.after = _taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
+        self.after = self._taking([k for kind, k in kinds if kind == "seed"], after) if any(late) else None
         asked = trace.demanded and (self.grads or self.grad_writes)
         self.lock, self.adding = threading.RLock(), engine.adding if asked and not self.calls_host else None
         self.finish: Callable[..., Any] | None = None
@@ -186,7 +187,7 @@ class Program:
         run = jaxpr_as_fun(closed) if axis is None else together.anchored(closed)
         run = constrained(run, self._layouts())
         self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
-        self.numbers = numbers = Numbers(dynamic)
+        self.numbers = numbers = Numbers(dynamic, self.samples)
         others = len(left) - len(dynamic)
 
         def program(*values: Value) -> Any:
@@ -196,13 +197,17 @@ class Program:
         self.owned = {id(s) for s in self.fixed}
         values = [settled(s.value) for s in self.fixed[: len(self.replaced)]]
         self.lent = 0 if self.calls_host or set(map(type, values)) - {Array} else len(values)
-        self.small = len(values) <= _FEW and sum([v.nbytes for v in values]) <= _COPIED
+        self.small = len(values) <= _FEW and sum([v.size * v.dtype.itemsize for v in values]) <= _COPIED
         self.donated = 0 if self.small else self.lent
         self.tokens = [pending(kind_of(v.aval, v.sharding), self) for v in values[: self.lent]]
         if axis is not None:
             self.early = together.spread(program, axis)
             return
-        self.early = jax.jit(program, donate_argnums=tuple(range(self.donated)))
+        self.early = self._jitted(program, self.donated)
+
+    def _jitted(self, program: Callable[..., Any], donated: int) -> Any:
+        """``program`` as jax compiles it, which gives the memory of its first ``donated`` inputs to its results."""
+        return jax.jit(program, donate_argnums=tuple(range(donated)))
 
     def _layouts(self) -> dict[int, Any]:
         """{output: its layout} of those that replace a value spread over devices, or are the gradient of one."""
@@ -214,6 +219,14 @@ class Program:
             if h.arg is None and h.tensor._view is None:
                 found[k] = layout_of(h.tensor._storage.value)
         return {k: layout for k, layout in found.items() if layout is not None}
+
+    def _taking(self, order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
+        """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
+        closed, axis = bind(after, {}), together.axis_of(after)
+        run = (
+            self._jitted(jaxpr_as_fun(closed), 0) if axis is None else together.spread(together.anchored(closed), axis)
+        )
+        return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
     # -- calls -----------------------------------------------------------------------------------
     run = functools.cached_property(lambda self: straight(self, shown=True))
@@ -399,13 +412,6 @@ def _identity(variable: Any, slot: int) -> Any:
     if isinstance(variable, Literal) or variable.aval.size * variable.aval.dtype.itemsize >= _SMALL:
         return slot
     return variable
-
-
-def _taking(order: Sequence[int], after: Jaxpr) -> Callable[..., Any]:
-    """The second half as a function of (residuals, gradients of all roots), which reads those in ``order``."""
-    closed, axis = bind(after, {}), together.axis_of(after)
-    run = jax.jit(jaxpr_as_fun(closed)) if axis is None else together.spread(together.anchored(closed), axis)
-    return lambda residuals, seeds: run(*residuals, *all_settled([seeds[k] for k in order]))
 
 
 def _alive(trace: Trace) -> tuple[list[Any], bool]:

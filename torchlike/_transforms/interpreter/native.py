@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import signal
 import sys
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import unseen
@@ -39,14 +40,34 @@ class Net:
 
     def __init__(self) -> None:
         self.missed: str | None = None
+        self.closes = False  # whether the call itself is one of a generator's methods
+        self.dying: set[FrameType] = set()  # frames of generators that are being deleted
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         code = frame.f_code
         if event != "call" or code in _doors or not unseen(code, frame.f_globals.get("__name__") or ""):
-            return
-        if not _apart(frame):
-            self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
-            raise Unsupported(self.reason())
+            return None
+        if _apart(frame, self.dying):
+            return None
+        if code.co_flags & inspect.CO_GENERATOR:
+            frame.f_trace_opcodes = True
+            return self.resumed
+        return self.miss(frame)
+
+    def resumed(self, frame: FrameType, event: str, argument: Any) -> None:
+        """What a generator does first: one that is deleted, which may happen at any time, only meets its end."""
+        del frame.f_trace
+        frame.f_trace_opcodes = False
+        if event == "exception" and argument[0] is GeneratorExit and not self.closes:
+            self.dying.add(frame)
+        else:
+            self.miss(frame)
+
+    def miss(self, frame: FrameType) -> NoReturn:
+        """End the trace before ``frame`` runs."""
+        code = frame.f_code
+        self.missed = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+        raise Unsupported(self.reason())
 
     def reason(self) -> str:
         """Why the trace ends."""
@@ -55,11 +76,13 @@ class Net:
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """``function(*args, **kwargs)``, under this net."""
         before = sys.gettrace()
+        self.closes = isinstance(getattr(function, "__self__", None), types.GeneratorType)
         sys.settrace(self)
         try:
             result = function(*args, **kwargs)
         finally:
             sys.settrace(before)
+            self.dying.clear()
             if self.missed is not None:
                 raise Unsupported(self.reason())
         return result
@@ -68,7 +91,7 @@ class Net:
 _KERNELS = tuple([os.path.join("torchlike", name) + os.sep for name in ("_library", "_decl", "_executor")])
 
 
-def _apart(frame: FrameType) -> bool:
+def _apart(frame: FrameType, dying: set[FrameType]) -> bool:
     """Whether a frame runs on behalf of an import or an interruption, or is the kernel of an operator."""
     interruptions = _interruptions()
     while frame is not None and frame.f_code not in _doors:
@@ -76,6 +99,8 @@ def _apart(frame: FrameType) -> bool:
         if filename.startswith("<frozen importlib") or any([part in filename for part in _KERNELS]):
             return True
         if frame.f_code.co_name == "__del__" or frame.f_code in interruptions or _of_a_death(frame):
+            return True
+        if frame in dying:
             return True
         frame = frame.f_back
     return False

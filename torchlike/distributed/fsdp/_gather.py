@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
-import jax
 from jax.sharding import NamedSharding
 
 from torchlike._base.state import no_grad, state
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import cast
-from torchlike._executor.spread import laid
+from torchlike._executor.spread import laid, layout_of
 from torchlike.autograd.function import Function
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.distributed.device_mesh import DeviceMesh
@@ -157,6 +156,6 @@ def _spread(x: Tensor, mesh: DeviceMesh) -> Tensor:
     if isinstance(x, DTensor) or not alone() or x.ndim == 0 or mesh.size() == 1 or x.shape[0] % mesh.size():
         return x
     value = value_of(x)
-    if not isinstance(value, jax.core.Tracer) and len(value.devices()) > 1:
+    if layout_of(value) is not None:
         return x
     return shard(x, mesh, (tuple(a for own in mesh.axes for a in own),))

@@ -1,0 +1,123 @@
+"""The collectives of a compiled program, read from its text: how often each runs, how large, and over which axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+KINDS = "all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all|collective-permute|collective-broadcast"
+_COLLECTIVE = re.compile(rf" = (.*?) ({KINDS})(?:-start)?\(")
+_SHAPE = re.compile(r"\b(pred|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]")
+_CALL = re.compile(r"\b(?:body|to_apply|calls|true_computation|false_computation)=%([\w.\-]+)")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_MESH = re.compile(r"replica_groups=mesh\[([^\]]*)\] *\{([^}]*)\}")
+_LISTS = re.compile(r"(?:replica_groups|source_target_pairs)=\{\{([\d,]+)\}")
+
+
+class Collective(NamedTuple):
+    """One kind of collective: over which axes of the mesh, and the bytes on a device of what it reduces or brings
+    together.
+    """
+
+    kind: str
+    over: str
+    size: int
+
+
+def collectives(text: str, axes: dict[str, int]) -> Counter[Collective]:
+    """How often a program, given as XLA's text, runs each collective; ``axes``: the lengths of the mesh's axes.
+
+    Bodies of loops count as often as XLA knows them to run, or once.
+    """
+    found: Counter[Collective] = Counter()
+    times = _times(text)
+    for computation, line in _lines(text):
+        match = _COLLECTIVE.search(line)
+        if match is None or not times.get(computation):
+            continue
+        group = _group(line)
+        size = _bytes(match[1], "-start(" in line)
+        size *= len(group) if match[2] == "reduce-scatter" else 1
+        found[Collective(match[2], _over(group, axes), size)] += times[computation]
+    return found
+
+
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """(computation, line) of each instruction."""
+    computation = ""
+    for line in text.splitlines():
+        head = re.match(r"(?:ENTRY )?%([\w.\-]+) .*\{$", line)
+        if head is not None:
+            computation = head[1]
+        elif line.startswith("  "):
+            yield computation, line
+
+
+def _times(text: str) -> dict[str, int]:
+    """How often each computation runs in a run of the program."""
+    calls: dict[str, list[tuple[str, int]]] = {}
+    for computation, line in _lines(text):
+        trips = _TRIPS.search(line)
+        n = int(trips[1]) if trips is not None and " while(" in line else 1
+        calls.setdefault(computation, []).extend((name, n) for name in _CALL.findall(line))
+    entry = re.search(r"^ENTRY %([\w.\-]+)", text, re.MULTILINE)
+    times: Counter[str] = Counter()
+    left = [(entry[1], 1)] if entry is not None else []
+    while left:  # a computation is never its own caller
+        name, n = left.pop()
+        times[name] += n
+        left += [(inner, n * k) for inner, k in calls.get(name, ())]
+    return times
+
+
+def _bytes(types: str, begun: bool) -> int:
+    """The bytes of a result, such as ``(f32[2,4]{1,0}, s8[3])``; what only begins has its operands first."""
+    sizes = [_width(kind) * math.prod([int(n) for n in shape.split(",") if n]) for kind, shape in _SHAPE.findall(types)]
+    return math.ceil(sum(sizes[len(sizes) // 2 :] if begun and len(sizes) > 1 else sizes))
+
+
+def _width(kind: str) -> float:
+    digits = re.search(r"\d+", kind)
+    return int(digits[0]) / 8 if digits is not None else 1
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",") if n]
+
+
+def _group(line: str) -> list[int]:
+    """The devices of the first group, by their places in the mesh."""
+    iota = _IOTA.search(line)
+    if iota is not None:
+        shape, source = _numbers(iota[1]), _numbers(iota[2])
+        places = np.arange(math.prod(source)).reshape(source)
+        return [*places.transpose(_numbers(iota[3])).reshape(shape)[0]] if iota[3] else [*places.reshape(shape)[0]]
+    mesh = _MESH.search(line)
+    if mesh is not None:
+        lengths = {name: int(n) for name, n in re.findall(r"'([^']+)'=(\d+)", mesh[1])}
+        return _along(lengths, re.findall(r"'([^']+)'", mesh[2]))
+    lists = _LISTS.search(line)
+    return _numbers(lists[1]) if lists is not None else []
+
+
+def _along(lengths: dict[str, int], names: Sequence[str]) -> list[int]:
+    """The places of a mesh that differ from its first along these axes alone."""
+    places = np.arange(math.prod(lengths.values())).reshape([*lengths.values()])
+    return sorted(places[tuple(slice(None) if a in names else 0 for a in lengths)].flatten().tolist())
+
+
+def _over(group: Sequence[int], axes: dict[str, int]) -> str:
+    """The names of the axes that a group of devices lies along, or what is known of it."""
+    named = {a: n for a, n in axes.items() if n > 1}
+    for count in range(1, len(named) + 1):
+        for names in itertools.combinations(named, count):
+            if sorted(group) == _along(axes, names):
+                return ",".join(names)
+    return f"{len(group)} devices" if group else "all"
