@@ -84,9 +84,8 @@ class Calls:
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            if self.function is not None:
-                self.refuse("reads a weak reference, which a program would keep alive")
-            return f()  # no program remembers what this body reads
+            # no program remembers what the body of a loop or branch reads
+            return f() if self.function is None or self.is_made(f()) else self.reads.referent(f)
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)

@@ -121,6 +121,8 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         for x in flatten(out)[0]:
+            if id(x) in self.reads.weak:
+                raise Unsupported(f"returns a {type(x).__name__} of a weak reference, which a program would keep alive")
             if (
                 isinstance(x, Tensor)
                 or type(x) in PLAIN
