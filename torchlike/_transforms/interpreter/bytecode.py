@@ -197,8 +197,8 @@ MEANINGS = {  # those whose argument says more than one thing, or another one th
     "WITH_EXCEPT_START": lambda i, code: [("WITH_EXCEPT_START", FACTS.leave)],
 }  # fmt: skip
 _REFUSED = {  # what cannot be part of a program, or stands in no function
-    "a coroutine": (
-        "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE"),
+    "an asynchronous loop or context": (
+        "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "GET_AITER", "GET_ANEXT"),
     "except*": ("CHECK_EG_MATCH", "PREP_RERAISE_STAR"),
     "a template string": ("BUILD_INTERPOLATION", "BUILD_TEMPLATE"),
     "a type parameter": (

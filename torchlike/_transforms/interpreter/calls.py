@@ -23,6 +23,7 @@ from torchlike._executor.references import VARIABLE
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
+from torchlike._transforms.interpreter.loop import coroutine_of
 from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
@@ -163,11 +164,16 @@ class Calls:
         if not self.is_made(f):
             self.reads.add("code", f, None, None, f.__qualname__)
         flags = f.__code__.co_flags
-        if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-            self.refuse(f"calls the coroutine function {f.__qualname__}")
+        if flags & inspect.CO_ASYNC_GENERATOR:
+            self.refuse(f"calls the asynchronous generator {f.__qualname__}")
         frame = self.frame_of(f, self._bound(f, args, kwargs))
-        if flags & inspect.CO_GENERATOR:
-            return self.new(self.generator(frame))
+        if flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+            made = self.generators[id(frame)] = self.generator(frame)
+            if not flags & inspect.CO_COROUTINE:
+                return self.new(made)
+            coroutine = coroutine_of(made)
+            coroutine.__name__, coroutine.__qualname__ = f.__name__, f.__qualname__
+            return self.new(coroutine)
         door = self.door()
         return self.run(frame) if door is None else door(self.run, (frame,), _NONE)
 
@@ -253,11 +259,15 @@ class Calls:
         if listener is not None:
             listener.before(f, args, kwargs)
         door = self.door()
-        if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
-            result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
-        else:
-            net = Net()
-            result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        try:
+            if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
+                result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
+            else:
+                net = Net()
+                result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        except StopIteration as stop:  # of a generator or coroutine of the function, with what that returned
+            self.new(stop)
+            raise
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +16,6 @@ from torchlike._transforms.interpreter.native import door
 from torchlike._transforms.interpreter.trust import own
 
 if TYPE_CHECKING:
-    import types
     from types import FunctionType
 
 _ENDS = (Unsupported, jax.errors.JAXTypeError)  # never shown to the function's own handlers
@@ -74,6 +74,7 @@ class Loop:
 
     Attributes:
         frame: the one that runs, or None. suspended: {id: frame} of generators that wait within ``try`` or ``with``.
+        generators: {id of its frame: generator}.
     """
 
     frame: Frame | None
@@ -120,6 +121,30 @@ class Loop:
                 frame.stack.append(sent)
             finally:
                 self.suspended.pop(id(frame), None)
+
+    def close_generators(self) -> None:
+        """Close the generators that nobody will go on with, as happens to them when the function has returned.
+
+        What their code then does to others is refused: when it happens depends on who holds them.
+        """
+        for key in [*self.suspended]:
+            with self.body():
+                try:
+                    self.sealed = "as a generator is closed"
+                    self.generators[key].close()
+                except RuntimeError:
+                    self.refuse("leaves a generator that cannot be closed")
+                finally:
+                    self.sealed = None
+
+    def finished(self, coroutine: Any) -> Any:
+        """What a coroutine returns, which waits for nothing but others that the function made."""
+        try:
+            self.native(coroutine.send, (None,), {})
+        except StopIteration as stop:
+            return stop.value
+        coroutine.close()
+        return self.refuse("waits for something that is not ready")
 
     def advance(self, frame: Frame) -> tuple[Any, ...]:
         """Run up to a return or yield: (which, value)."""
@@ -180,6 +205,16 @@ class Loop:
         frame.stack.append(error)
         frame.pc = handler.target
         return True
+
+
+@types.coroutine
+def _steps(generator: Any) -> Any:
+    return (yield from generator)
+
+
+async def coroutine_of(generator: Any) -> Any:
+    """A coroutine that takes the steps of a generator."""
+    return await _steps(generator)
 
 
 def _raised_while(error: BaseException, handled: BaseException) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +55,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
         self.frame: Frame | None = None
-        self.reads, self.lives, self.suspended = Reads(), False, {}
+        self.reads, self.lives, self.suspended, self.generators = Reads(), False, {}, {}
         self.fixed, self.inputs, self.tensors = set(fixed), {}, {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,8 +64,9 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
             raise Unsupported("runs on a version of Python whose instructions are not known here")
         self._given((args, kwargs))
         out = self.call(self.function, args, self.new(kwargs))
-        if self.suspended:
-            self.refuse("leaves a generator within try or with, whose end runs when nobody holds it")
+        if type(out) is types.CoroutineType and inspect.iscoroutinefunction(self.function):
+            out = self.finished(out)
+        self.close_generators()
         if self.lives:
             live = self.listener is None  # a backend's graph returns tensors and constants
             out = jax.tree.map(
@@ -82,6 +85,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.active, state.interpreter = False, self._before
         self.left = remembered(self.made.values())
         self.made.clear()
+        self.generators.clear()
         self.tensors.clear()
         self._start_changes()
 
