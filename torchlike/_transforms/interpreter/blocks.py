@@ -233,11 +233,6 @@ def RETURN_VALUE(i: Interpreter, f: Frame, arg: Any) -> tuple[Any, ...]:
     return RETURN, f.stack.pop()
 
 
-@op
-def LOAD_BUILD_CLASS(i: Interpreter, f: Frame, arg: Any) -> None:
-    i.refuse("defines a class")
-
-
 # -- generators --------------------------------------------------------------------------------------------------
 @op
 def RETURN_GENERATOR(i: Interpreter, f: Frame, arg: Any) -> None:

@@ -204,9 +204,7 @@ _REFUSED = {  # what cannot be part of a program, or stands in no function
     "a type parameter": (
         "PARAMSPEC", "SET_FUNCTION_TYPE_PARAMS", "SET_TYPEPARAM_DEFAULT", "SUBSCRIPT_GENERIC", "TYPEALIAS", "TYPEVAR",
         "TYPEVARTUPLE", "TYPEVAR_WITH_BOUND", "TYPEVAR_WITH_CONSTRAINTS"),
-    "the body of a class or module": (
-        "DELETE_NAME", "IMPORT_STAR", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-        "LOAD_LOCALS", "LOAD_NAME", "PRINT", "PRINT_EXPR", "SETUP_ANNOTATIONS", "STORE_NAME"),
+    "the body of a module": ("IMPORT_STAR", "PRINT", "PRINT_EXPR"),
     "what no compiler writes": (
         "CACHE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "INTERPRETER_EXIT", "INVALID", "RESERVED"),
 }  # fmt: skip

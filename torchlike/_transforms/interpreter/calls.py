@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextvars
 import functools
@@ -22,6 +23,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.classes import MAKERS
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
 from torchlike._transforms.interpreter.loop import coroutine_of
 from torchlike._transforms.interpreter.native import Net, open_net
@@ -127,7 +129,7 @@ class Calls:
             known = args and hasattr(type(args[0]), "_unguarded")
             if known and (f.__name__ in _OF_GRADIENTS or self._steps_itself(type(args[0]))):
                 return self._optimizer(f, args, kwargs)
-        return self.interpret(f, args, kwargs)
+        return self.class_of(f, args, kwargs) if f in MAKERS else self.interpret(f, args, kwargs)
 
     def _users(self, cell: Any) -> bool:
         """Whether a closure's cell holds functions or objects whose code is interpreted."""
@@ -327,7 +329,7 @@ class Calls:
                 self.reads.add("type", args[0], None, type(args[0]), "a class")
             return type(args[0])
         if cls is type:
-            self.refuse("makes a class")
+            return self.made_class(type, *args, kwargs)
         if cls is bool and args:
             return self.truth(args[0])
         if cls in (float, int) and len(args) == 1 and type(args[0]) is Number:
@@ -561,6 +563,7 @@ _C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *_DESC
 _SPECIAL: dict[Any, Any] = {
     getattr: Calls.get, hasattr: Calls.has, setattr: lambda i, *a: i.set_attribute(*a), len: lambda i, x: i.length(x),
     delattr: lambda i, *a: i.delete_attribute(*a), iter: Calls.iterate_from, next: Calls.next_or, vars: Calls.variables,
+    builtins.__build_class__: lambda i, *a, **k: i.build_class(*a, **k),
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
     operator.contains: lambda i, *a: i.contains(*a), operator.truth: lambda i, x: i.truth(x),
 }  # fmt: skip

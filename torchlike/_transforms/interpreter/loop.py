@@ -22,10 +22,14 @@ _ENDS = (Unsupported, jax.errors.JAXTypeError)  # never shown to the function's 
 
 
 class Frame:
-    """One call of a Python function."""
+    """One call of a Python function.
+
+    Attributes:
+        space: the namespace of a class whose body this is, or None.
+    """
 
     __slots__ = ("decoded", "code", "ops", "stack", "local", "globals", "builtins", "pc", "handled", "names",
-                 "watched", "thrown")  # fmt: skip
+                 "watched", "thrown", "space")  # fmt: skip
 
     def __init__(self, function: FunctionType, local: dict[str, Any], ops: list[Any]) -> None:
         self.code, self.decoded, self.ops = function.__code__, decoded(function.__code__), ops
@@ -34,6 +38,7 @@ class Frame:
         self.names: tuple[str, ...] = ()
         self.handled: Any = None
         self.thrown: Any = None
+        self.space: Any = None
         self.watched = not own(self.globals.get("__name__") or "")
 
     def line(self) -> int:

@@ -19,6 +19,7 @@ from torchlike._transforms.capture.structure import flatten, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
+from torchlike._transforms.interpreter.classes import Classes
 from torchlike._transforms.interpreter.live import Live
 from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from torchlike._transforms.interpreter.loop import Frame
 
 
-class Interpreter(Loop, Calls, Objects, Changes, Live):
+class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
     """One capture of a function.
 
     Attributes:
@@ -86,6 +87,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.left = remembered(self.made.values())
         self.made.clear()
         self.generators.clear()
+        self.classes.clear()
         self.tensors.clear()
         self._start_changes()
 
@@ -124,6 +126,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
 
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
+        self._demand_known(out)
         for x in flatten(out)[0]:
             if id(x) in self.reads.weak:
                 raise Unsupported(f"returns a {type(x).__name__} of a weak reference, which a program would keep alive")
@@ -140,6 +143,13 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
                 if isinstance(x, Coroutine):
                     x.close()
                 raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
+
+    def _demand_known(self, x: Any) -> None:
+        """Refuse containers of a class that the function has made, which is another one in every call."""
+        if self.is_made(type(x)):
+            raise Unsupported(f"returns a {type(x).__name__}, whose class it has made")
+        for part in parts(x) or ():
+            self._demand_known(part)
 
 
 _FIXED = (tuple, frozenset, slice)
