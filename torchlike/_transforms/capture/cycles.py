@@ -34,7 +34,8 @@ def remembered(objects: Iterable[Any]) -> list[Any]:
     found = []
     for x in objects:
         kind = type(x)
-        if kind is types.FunctionType or isinstance(x, type) or (kind.__flags__ & 1 << 9 and kind.__weakrefoffset__ and not _is_ours(x)):
+        refers = kind.__flags__ & 1 << 9 and kind.__weakrefoffset__ and not _is_ours(x)
+        if refers or kind is types.FunctionType or isinstance(x, type):
             found.append(weakref.ref(x))
     return found
 

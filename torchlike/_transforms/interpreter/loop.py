@@ -83,6 +83,7 @@ class Loop:
     """
 
     frame: Frame | None
+    sealed: str | None
 
     def door(self) -> Callable[..., Any] | None:
         """What calls from the user's line, or None."""
@@ -134,8 +135,8 @@ class Loop:
         """
         for key in [*self.suspended]:
             with self.body():
+                self.sealed = "as a generator is closed"
                 try:
-                    self.sealed = "as a generator is closed"
                     self.generators[key].close()
                 except RuntimeError:
                     self.refuse("leaves a generator that cannot be closed")
