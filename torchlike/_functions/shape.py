@@ -232,9 +232,6 @@ def as_strided(input, size, stride, storage_offset=None):
     """The storage's elements at ``storage_offset + sum(index * stride)``; a view."""
     size = arguments.as_ints("as_strided", "size", size)
     stride = arguments.as_ints("as_strided", "stride", stride)
-    for lazy, op in ((views.is_conj, views.conj), (views.is_neg, views.neg_view)):
-        if lazy(input):  # the strides count what the storage holds: undone before, done again after
-            return call_view(op, (call_view(op, (input,), ()).as_strided(size, stride, storage_offset),), ())
     return call_view(views.as_strided, (input,), (size, stride, storage_offset))
 
 
