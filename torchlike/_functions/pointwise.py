@@ -149,6 +149,22 @@ def power_call(base, exponent):
     return power.pow_scalar, (base, exponent), ()
 
 
+_conj_physical = FUNCTIONS["conj_physical"]
+
+
+@both()
+def conj_physical(input, *, out=None):
+    """Elementwise complex conjugate, as a new tensor; a real tensor itself.
+
+    >>> import torchlike as torch
+    >>> torch.conj_physical(torch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    if out is None and isinstance(input, Tensor) and not input.dtype.is_complex:
+        return input
+    return _conj_physical(input) if out is None else _conj_physical(input, out=out)
+
+
 @function()
 def pow(input, exponent, *, out=None):
     """Elementwise ``input ** exponent``; either may be a number. Shapes broadcast, dtypes promote.

@@ -287,7 +287,7 @@ def _give(w: Writer, program: Program) -> None:
     made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
     slots = Counter([m.slot for m in made if isinstance(m, New)])
     simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1
-              and not m.retains and not m.carried
+              and not m.retains and not m.carried and not m.leaf
               for m in made]  # fmt: skip
     known = [isinstance(m, Constant | Same | Computed) for m in made]
     if program.metas:

@@ -124,6 +124,10 @@ class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
             for value in found:
                 self._given(value)
 
+    def was_read(self, x: Any) -> bool:
+        """Whether ``x`` was there before the capture, and is where the function read it, in every call."""
+        return id(x) in self.reads.names and not self.is_made(x)
+
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         self._demand_known(out)

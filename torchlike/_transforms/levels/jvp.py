@@ -79,9 +79,11 @@ class JvpLevel(Level):
             return self.inplace(op, inputs, static, tangents)
         out = made.run()
         if not form.fresh:
-            dots = made.run((self.alike(inputs[0], tangents[0]),))
+            same = self.alike(inputs[0], tangents[0])
+            dots = made.run((same,))
             for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
-                self.put(o, dot)
+                base = base_of(o) if same is tangents[0] else None
+                self.put(o, dot, None if base is None else self.kept(base)[0])
             return out
         if smooth(op):
             self.after(op, inputs, static, tangents, _tuple(out))
@@ -273,5 +275,5 @@ def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:
     if whole._layout == base._layout and whole.dtype is t.dtype and not (views.is_conj(t) or views.is_neg(t)):
         shape, strides, offset = t._layout
         return call_view(views.as_strided, (whole,), (shape, strides, offset))
-    steps, ints = t._diff.path(t._view)
+    steps, ints = t._diff.path(t)
     return call(reader(steps), (whole, *ints), ())
