@@ -2,6 +2,8 @@
 
 import collections
 import copy
+import functools
+import inspect
 import logging
 import time
 import traceback
@@ -150,6 +152,18 @@ class Compiled(CompiledFunction):
         function = self.function if module is None else module.forward
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         return f"{self._name()} ({code.co_filename}:{code.co_firstlineno})" if code else self._name()
+
+
+def awaited(compiled: Compiled) -> Callable:
+    """The compiled form of an ``async`` function: the program gives what it returns; in pieces it is awaited."""
+
+    @functools.wraps(compiled.function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        result = compiled(*args, **kwargs)
+        return await result if inspect.iscoroutine(result) else result
+
+    run._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]
+    return run
 
 
 def called_module(function: Callable) -> Module | None:
