@@ -61,7 +61,7 @@ class _OfTensors(type):
 
 
 class TensorType(metaclass=_OfTensors):
-    """What the type of a tensor in a schema is an instance of. TypeError when it is called: ``get()`` gives the type."""
+    """What the type of a tensor in a schema is an instance of. TypeError when called: ``get()`` gives the type."""
 
     def __new__(cls) -> "TensorType":
         raise TypeError("torch._C.TensorType: No constructor defined! use TensorType.get()")
