@@ -98,11 +98,15 @@ class DeviceMesh:
         if self is root or jax.process_count() == 1:
             return root._jax_mesh
         if self._part is None:
-            names = [a for axes in self._axes for a in axes]
-            ranks = self._own_ranks().reshape([root._jax_mesh.shape[a] for a in names])
-            found, places = _devices(self.device_type), np.empty(ranks.shape, object)
-            places.flat[:] = [found[r] for r in ranks.flat]
-            self._part = Mesh(places, tuple(names))
+            names, grid = [a for axes in self._axes for a in axes], root._jax_mesh
+            mine = np.vectorize(lambda d: d.process_index == jax.process_index(), otypes=[bool])(grid.devices)
+            places = {  # where this process has devices of several slices, all of those
+                a: range(n) if a in names else sorted({*own})
+                for (a, n), own in zip(grid.shape.items(), np.nonzero(mine), strict=True)
+            }
+            block = grid.devices[np.ix_(*places.values())]
+            kept = [a for a, p in places.items() if a in names or len(p) > 1]
+            self._part = Mesh(block.reshape([len(places[a]) for a in kept]), tuple(kept))
         return self._part
 
     @property
