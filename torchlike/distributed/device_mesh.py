@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ class DeviceMesh:
         places = np.empty(ranks.shape, object)
         places.flat[:] = [found[r] for r in ranks.flat]
         self._jax_mesh = Mesh(places, axes)
+        _roots.setdefault((self.device_type, ranks.shape, ranks.tobytes(), names), self)
 
     @property
     def jax_mesh(self) -> Mesh:
@@ -261,7 +263,12 @@ class DeviceMesh:
         return self
 
     def __reduce__(self) -> Any:
-        raise NotImplementedError("a DeviceMesh cannot be pickled: it is made of this process's devices; make it again")
+        return remade, self.facts()
+
+    def facts(self) -> tuple[Any, ...]:
+        """What :func:`remade` makes an equal mesh of, as numbers and text."""
+        root = self._root
+        return root.device_type, root._ranks.tolist(), root.mesh_dim_names, self.mesh_dim_names, self._axes
 
     def __repr__(self) -> str:
         grid, names = self._root._jax_mesh, self.mesh_dim_names
@@ -274,6 +281,21 @@ class DeviceMesh:
         shape += "," * (names is None and self.ndim == 1)
         stride = tuple(strides[axes[-1]] for axes in self._axes)
         return f"DeviceMesh(({shape}), '{self.device_type}', stride={stride})"
+
+
+_roots: weakref.WeakValueDictionary[Any, DeviceMesh] = weakref.WeakValueDictionary()
+
+
+def remade(device_type: str, ranks: Any, root_names: Any, names: Any, axes: Any) -> DeviceMesh:
+    """The mesh of a pickle: the one of this process that is equal, if there is one, with its groups."""
+    places = np.asarray(ranks, np.int64)
+    root = _roots.get((device_type, places.shape, places.tobytes(), root_names))
+    root = DeviceMesh(device_type, ranks, mesh_dim_names=root_names) if root is None else root
+    if tuple(axes) == root._axes:
+        return root
+    if all(len(own) == 1 for own in axes):
+        return root[names]
+    return DeviceMesh(device_type, mesh_dim_names=names, _root=root, _axes=axes)
 
 
 def _stack() -> list[DeviceMesh]:

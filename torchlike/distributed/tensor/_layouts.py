@@ -187,9 +187,10 @@ def own_part(value: Any) -> Any:
     sharding = value.sharding
     if not isinstance(sharding, NamedSharding):
         raise NotImplementedError(f"to_local(): this process has no part of a tensor that lies as {sharding}")
-    here, shape = local_mesh(sharding.mesh), [*value.shape]
+    mesh: Any = sharding.mesh
+    here, shape = local_mesh(mesh), [*value.shape]
     for dim, entry in enumerate(sharding.spec):
-        shape[dim] //= _processes(sharding.mesh, here, (entry,) if isinstance(entry, str) else entry or ())
+        shape[dim] //= _processes(mesh, here, (entry,) if isinstance(entry, str) else entry or ())
     pieces = {piece.device: piece.data for piece in parts}
     own = NamedSharding(here, sharding.spec)
     return jax.make_array_from_single_device_arrays(tuple(shape), own, [pieces[d] for d in here.devices.flat])
