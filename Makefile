@@ -5,8 +5,10 @@ VENV ?= .venv
 JOBS ?= 2
 EXECUTION ?= immediate
 BIN := $(VENV)/bin
-# A file's tests stay in one process, which has the kernels that they share; tests/conftest.py orders the files.
+# A file's tests stay in one process, which has the kernels that they share.
+RUN := $(BIN)/python tests/in_turns.py -n $(JOBS)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+SUB := $(MAKE) --no-print-directory
 comma := ,
 
 .PHONY: docs help demo test test-32 test-compilers test-all lint bench clean
@@ -32,20 +34,22 @@ $(VENV)/installed-%: pyproject.toml
 demo: $(VENV)/installed-examples
 	$(BIN)/python -m torchlike run examples/digits.py
 
-test: lint test-32
-	$(PYTEST) -m "not compilers" --doctest-modules tests torchlike
+# One of the processes begins with the rest: mypy has use for one core only.
+test: $(VENV)/installed-test+examples+dev
+	$(RUN) --also '$(SUB) lint test-32 JOBS=1' \
+		--options '-m "not compilers" --doctest-modules' tests torchlike
 
 # jax warns of each 64-bit type that it narrows, and torchlike once; every warning is an error in tests.
 test-32: $(VENV)/installed-test+examples+dev
-	JAX_ENABLE_X64=0 TORCHLIKE_EXECUTION=$(EXECUTION) $(PYTEST) \
-		-W "ignore:Explicitly requested dtype" -W "ignore:64 bits are asked for" tests/core
+	JAX_ENABLE_X64=0 TORCHLIKE_EXECUTION=$(EXECUTION) $(RUN) \
+		--options '-W "ignore:Explicitly requested dtype" -W "ignore:64 bits are asked for"' tests/core
 
 test-compilers: $(VENV)/installed-test+examples+dev
 	$(PYTEST) -m compilers tests
 
 test-all: lint
 	$(MAKE) test-32 EXECUTION=recorded
-	TORCHLIKE_EVERY=1 $(PYTEST) --doctest-modules tests torchlike
+	TORCHLIKE_EVERY=1 $(RUN) --options --doctest-modules tests torchlike
 
 # mypy also reads a user's program, tests/typed_program.py, by the stubs that docs/make_stubs.py writes.
 lint: $(VENV)/installed-test+examples+dev

@@ -23,7 +23,7 @@ defines another value at a kink), that of a view, or none.
 # What PyTorch's database of operators finds to differ, and why it stays.
 GAPS = [
     ("`embedding_bag`", "`scale_grad_by_freq`", "its gradient is refused: PyTorch divides by counts of other rows"),
-    ("layouts BSR and BSC", "all", "refused by name"),
+    ("layouts CSR, CSC, BSR and BSC", "with batches or dense dimensions", "refused by name"),
     ("`MaskedTensor`", "sparse layouts", "refused: masks of sparse tensors"),
     ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),
     ("`masked.mean`, `masked.var`, `masked.std`", "of a MaskedTensor", "under its mask; PyTorch counts all elements"),

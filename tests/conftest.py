@@ -27,10 +27,12 @@ os.environ["XLA_FLAGS"] = " ".join([
 # PyTorch asks addr2line about each frame of its errors, for minutes, or for ever beside other threads.
 os.environ.setdefault("TORCH_DISABLE_ADDR2LINE", "1")
 
+import in_turns
 import jax
 import numpy as np
 import pytest
 import torch
+from jax._src import traceback_util
 from jax._src.interpreters import mlir
 from narrow_kit import leave_out, narrow_pytorch
 from process_state import process_state
@@ -42,8 +44,10 @@ from torchlike._executor.recorded import cut
 
 CASES = 30
 
-# Many tests call what must fail, and jax takes milliseconds for leaving its own frames out of each traceback.
+# Many tests call what must fail, and jax takes milliseconds for leaving its own frames out of each traceback; it looks
+# through the whole stack, too, whether another of its functions will do that, before it asks what is set.
 jax.config.update("jax_traceback_filtering", "off")
+traceback_util._is_under_reraiser = lambda error: True
 
 hypothesis.settings.register_profile(
     "torchlike",
@@ -101,6 +105,11 @@ if os.environ.get("TORCHLIKE_EVERY", "0") == "0":
     ONCE |= FORMULAS
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if in_turns.QUEUE in os.environ:
+        config.pluginmanager.register(in_turns.Turns(os.environ.pop(in_turns.QUEUE)))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("execution" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
         return  # the test chooses
@@ -116,27 +125,11 @@ def execution(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
-# The files that take longest, from 60 seconds down to 15: with several processes they come first, so that none of them
-# is left to the last process alone. xdist sorts files by their number of tests, and these have few.
-LONG = (
-    "test_workers", "test_forked", "test_places", "test_sharding", "test_loss",
-    "test_benchmarks", "test_docs", "test_models", "test_every_operator", "test_example_scripts", "test_first_use",
-    "test_run", "test_faults", "test_pass_through", "test_processes", "test_kinks_2", "test_distributed", "test_linear",
-    "transformer", "test_control_flow", "test_kinks", "test_flex_attention", "test_deep", "test_complex_autograd",
-    "test_conventions_laboratory", "test_namespaces", "test_rare_layers", "test_index_ops", "test_optimizers",
-    "test_behaviour_indexing", "test_fft", "test_behaviour_depth", "test_data_parallel", "test_factors",
-)  # fmt: skip
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Both runs of a test follow each other, in one process mostly, so that the second finds its kernels compiled."""
     places: dict[str, int] = {}
     names = [re.sub(r"\[(immediate|recorded)-?", "[", item.nodeid) for item in items]
-    first = {name: place for place, name in enumerate(LONG if "PYTEST_XDIST_WORKER" in os.environ else ())}
-    order = {
-        item: (first.get(item.path.stem, len(first)), places.setdefault(name, len(places)))
-        for item, name in zip(items, names, strict=True)
-    }
+    order = {item: places.setdefault(name, len(places)) for item, name in zip(items, names, strict=True)}
     items.sort(key=order.__getitem__)
     if not X64:
         leave_out(items)
@@ -166,7 +159,7 @@ def neighbourly() -> Iterator[None]:
     before = process_state()
     yield
     after = process_state()
-    left = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
+    left = {key: (value, after.get(key)) for key, value in before.items() if value != after.get(key)}
     assert not left, f"this file leaves (found, left): {left}"
 
 

@@ -81,7 +81,8 @@ torch.jit.annotations List Dict Optional Tuple BroadcastingList2
 torch._jit_internal boolean_dispatch _overload _overload_method BroadcastingList1 BroadcastingList2 BroadcastingList3
 torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore unused export _copy_to_script_wrapper
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
-torch accelerator xpu onnx fx hub multiprocessing distributions
+torch accelerator xpu onnx fx hub multiprocessing distributions quasirandom
+torch.quasirandom SobolEngine
 torch.fx Proxy Tracer Graph Node GraphModule Interpreter Transformer symbolic_trace wrap replace_pattern map_arg
 torch.fx.node Node map_arg map_aggregate has_side_effect Target Argument
 torch.fx.graph Graph CodeGen PythonCode

@@ -1,6 +1,7 @@
 """``torch.overrides``: what can be overridden by ``__torch_function__``, by whom, and modes that see every call."""
 
 import functools
+import importlib
 import inspect
 import sys
 import warnings
@@ -338,7 +339,7 @@ def _holder(entry: core.Overridable) -> Any:
     """The namespace of a function as users reach it."""
     if entry.place == "torch.Tensor":
         return vars(Tensor)[entry.name.partition(".")[0]] if "." in entry.name else Tensor
-    return sys.modules[_PACKAGE + entry.place.removeprefix("torch")]
+    return importlib.import_module(_PACKAGE + entry.place.removeprefix("torch"))  # some are loaded when they are used
 
 
 def _is_ignored(entry: core.Overridable) -> bool:

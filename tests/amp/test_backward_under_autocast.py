@@ -75,3 +75,54 @@ def test_a_penalty_of_gradients():
         return g.dtype, bool((g == g.bfloat16().float()).all()), a.grad.dtype, found
 
     agree(run)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_backward_with_history(name):
+    """The gradients, and the gradients of them: what casts is recorded too."""
+
+    def run(t):
+        a = (t.arange(16.0).reshape(4, 4) / 7 + 0.1).requires_grad_()
+        b = (t.arange(16.0).reshape(4, 4).sin() + 0.3).requires_grad_()
+        y = CALLS[name](t, a, b)
+        with t.autocast("cpu", dtype=t.bfloat16):
+            given = (t.arange(16.0).reshape(y.shape) / 64).to(y.dtype)
+            first = t.autograd.grad(y, (a, b), given, create_graph=True)
+            second = t.autograd.grad(sum((x * x).sum() for x in first), (a, b))
+        return [
+            (g.dtype, bool((g == g.bfloat16().float()).all()), [f"{v:.2g}" for v in g.flatten().tolist()])
+            for g in (*first, *second)
+        ]
+
+    agree(run)
+
+
+def test_a_gradient_that_is_transformed():
+    def run(t):
+        a, b = (t.arange(16.0).reshape(4, 4) / 7 + 0.1), (t.arange(16.0).reshape(4, 4).sin() + 0.3)
+
+        def f(a):
+            with t.autocast("cpu", enabled=False):
+                return (a @ b).sum()
+
+        with t.autocast("cpu", dtype=t.bfloat16):
+            found = t.func.grad(f)(a)
+        return found.dtype, [f"{v:.3g}" for v in found.flatten().tolist()]
+
+    agree(run)
+
+
+def test_a_backward_within_a_compiled_function_casts():
+    """Each gradient is a row of the other factor, so that what is seen is the cast and no rounding of sums."""
+
+    def run(t):
+        a, b = t.eye(4).flip(0).requires_grad_(), (t.arange(16.0).reshape(4, 4).sin() + 0.3).requires_grad_()
+
+        def step(a, b):
+            y = a @ b
+            with t.autocast("cpu", dtype=t.bfloat16):
+                return t.autograd.grad(y, (a, b), t.eye(4))
+
+        return step(a, b) if t.__name__ == "torch" else t.compile(step, fullgraph=True)(a, b)
+
+    agree(run)

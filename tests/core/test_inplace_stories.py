@@ -53,6 +53,16 @@ def test_a_computed_base_detached(t):
 
 
 @story
+def test_a_view_given_other_memory(t):
+    x = leaf(t, 2, 3)
+    v, w = x[1:], (x * 2)[1:]
+    with t.no_grad():
+        v.set_(x.clone())
+        w.set_(x[:1].clone())
+    return v.is_leaf, v.requires_grad, w.is_leaf, attempt(lambda: v.grad_fn is None)
+
+
+@story
 def test_no_grad_assignment(t):
     x, y = leaf(t, 3, 3), double(t, 3)
     with t.no_grad():

@@ -105,6 +105,13 @@ COMPLEX_SCRIPTS = {
     "real and imag": lambda t, z: (z.real.add_(1), z.imag[0].zero_(), z),
     "view_as_real": lambda t, z: (t.view_as_real(z)[..., 0].mul_(2), t.view_as_real(z).stride(), z),
     "round trip": lambda t, z: (t.view_as_complex(t.view_as_real(z)).mul_(1j), z),
+    "conj with other strides in place": lambda t, z: (z.conj().as_strided_((2,), (1,)), z.mH.as_strided_((2,), (1,))),
+    "imag of a conjugate with other strides": lambda t, z: (z.conj().imag.as_strided_((2,), (1,)), z),
+    "write to a strided conjugate": lambda t, z: (z.conj().as_strided((2,), (1,)).mul_(1j), z),
+    "a strided conjugate's gradient": lambda t, z: (
+        t.autograd.grad(((w := z.clone().requires_grad_()) * 1j).conj().as_strided((2,), (1,)).real.sum(), w)[0],
+        t.autograd.grad((w.conj().detach().requires_grad_().as_strided((2,), (1,)) * w.flatten()[:2]).real.sum(), w)[0],
+    ),
     "conj is a view": lambda t, z: (z.conj().add_(1j), z.conj()._is_view(), z),
     "real of a conjugate": lambda t, z: (z.conj().real.add_(1), z.mH, z),
     "layout": lambda t, z: [geometry(v) for v in (z.real, z.imag, z.t().imag, t.view_as_real(z.t()))],

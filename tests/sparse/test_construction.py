@@ -165,11 +165,6 @@ def test_files(make):
             assert x.layout is make(theirs).layout
 
 
-@pytest.mark.parametrize("name", ["to_sparse_bsr", "to_sparse_bsc"])
-def test_blocks(name):
-    with pytest.raises(NotImplementedError, match=name.removeprefix("to_")):
-        getattr(torchlike.ones(2, 2), name)((1, 1))
-    with pytest.raises(NotImplementedError, match="sparse_bsr"):
-        torchlike.sparse_bsr_tensor([0, 1], [0], torchlike.ones(1, 1, 1))
+def test_refused_compressed():
     with pytest.raises(NotImplementedError, match="hybrid"):
         torchlike.sparse_csr_tensor([0, 1], [0], torchlike.ones(1, 2))

@@ -1,5 +1,6 @@
 """A backward that a ``__torch_dispatch__`` sees: gradients travel as tensors, each step as aten calls."""
 
+from contextlib import nullcontext
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -228,13 +229,23 @@ class CastTask(engine._Task):
     _quick = False
 
     def apply(self, node: Any, grads: list) -> Any:
-        if isinstance(node, OpNode) and not self.create and node.plan.kernel is not None and _multiplies(node.plan):
-            got = _by_formula(node, [self.tensor(g) for g in grads])
+        if isinstance(node, OpNode) and node.plan.kernel is not None and _multiplies(node.plan):
+            with layer.above_autograd() if self.create else nullcontext():
+                got = self._by_formula(node, [self.tensor(g) for g in grads])
             if got is not None:
-                got = [g.compute() if isinstance(g, Later) else g for g in got]
-                kinds = [FROM_NP[node.plan.avals[i].dtype] for i in node.plan.wanted]
-                return [self.raw(g if g.dtype is d else cast(g, d)) for g, d in zip(got, kinds, strict=True)]
+                return got
         return super().apply(node, grads)
+
+    def _by_formula(self, node: OpNode, grads: list) -> list | None:
+        if not self.create:
+            got = _by_formula(node, grads)
+        else:
+            got = GRADIENTS[0][1](node.plan, _arguments(node, grads), getattr(node, "given", None))
+        if got is None:
+            return None
+        got = [g.compute() if isinstance(g, Later) else g for g in got]
+        kinds = [FROM_NP[node.plan.avals[i].dtype] for i in node.plan.wanted]
+        return [self.raw(g if g.dtype is d else cast(g, d)) for g, d in zip(got, kinds, strict=True)]
 
 
 def _multiplies(plan: Any) -> bool:

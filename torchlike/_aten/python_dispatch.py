@@ -210,6 +210,8 @@ def _demand(func: OpOverload, value: Any, kind: str) -> None:
 
 def kernel(func: OpOverload, args: tuple, kwargs: dict) -> Any:
     """Compute one call on plain tensors: no mode, no override, nothing recorded."""
+    if _pending.recorded:
+        return func._op(*args, **kwargs)
     compute = _pending.pop(func) if _pending.computes else None
     grad, off, modes = state.grad, state.overrides_off, state.dispatch_modes
     if modes:
@@ -243,6 +245,7 @@ class _Pending(threading.local):
 
     depth: int
     off = False  # whether none takes part
+    recorded = False  # whether calls are made above autograd
 
     def __init__(self) -> None:
         self.computes: dict[OpOverload, Callable] = {}
@@ -278,6 +281,9 @@ def invoke_with(compute: Callable, func: OpOverload, args: tuple, kwargs: dict) 
 @contextmanager
 def without_dispatch() -> Iterator[None]:
     """What is under all layers: modes, overrides and recording are off."""
+    if _pending.recorded:
+        yield
+        return
     grad, off = state.grad, state.overrides_off
     before = set_modes(())
     state.grad, state.overrides_off = False, 2
@@ -286,6 +292,16 @@ def without_dispatch() -> Iterator[None]:
     finally:
         state.grad, state.overrides_off = grad, off
         set_modes(before)
+
+
+@contextmanager
+def above_autograd() -> Iterator[None]:
+    """Calls within are recorded, and cast by autocast, as those of a user."""
+    before, _pending.recorded = _pending.recorded, True
+    try:
+        yield
+    finally:
+        _pending.recorded = before
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------

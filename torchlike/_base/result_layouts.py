@@ -172,6 +172,32 @@ def rolled(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     return of_images(layouts, shape, static) if static[1] else None
 
 
+def interleaved(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """Of a Kronecker product: as :func:`elementwise` of pairs of dimensions, where each pair can be one dimension."""
+    n, parts, whole = len(shape), [], [1] * (2 * len(shape))
+    for i, layout in enumerate(layouts[:2]):
+        if layout is None or 0 in shape:
+            return None
+        sizes, strides = [1] * (2 * n), [0] * (2 * n)
+        for k, (size, stride) in enumerate(zip(layout.shape, layout.strides, strict=True), n - len(layout.shape)):
+            sizes[2 * k + i], strides[2 * k + i], whole[2 * k + i] = size, stride, size
+        parts.append((sizes, strides))
+    kept = [k for k, size in enumerate(whole) if size > 1]
+    long = tuple([whole[k] for k in kept])
+    found = [Layout(tuple([a[k] for k in kept]), tuple([b[k] for k in kept])) for a, b in parts]
+    steps = dict(zip(kept, pointwise_strides(found, long) or contiguous_strides(long), strict=True))
+    if any([k in steps and k + 1 in steps and steps[k] != steps[k + 1] * whole[k + 1] for k in range(0, 2 * n, 2)]):
+        return None
+    return tuple([steps.get(k + 1, steps.get(k, 1)) for k in range(0, 2 * n, 2)])
+
+
+def first_last(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
+    """The first dimension next to each other, if the second input has it: it was the last one and came forward."""
+    if layouts[1] is None or not layouts[1].shape:
+        return None
+    return (1, *[s * shape[0] for s in contiguous_strides(shape[1:])])
+
+
 def by_columns(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """Matrices whose columns follow each other, as LAPACK leaves them."""
     if len(shape) < 2:

@@ -39,7 +39,9 @@ class Graphed(Compiled):
 
     def __deepcopy__(self, memo: dict) -> Graphed:
         function = copy.deepcopy(self.function, memo)
-        return type(self)(function, self.fullgraph, self.own_limit, self.backend, self.options)
+        made = type(self)(function, self.fullgraph, self.own_limit, self.backend, self.options)
+        made.dynamic = self.dynamic
+        return made
 
     _overlapping = staticmethod(lambda trace: None)  # type: ignore[assignment]  # its graphs are eager code
 

@@ -7,6 +7,7 @@ a call that meets one infers shapes instead of computing.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +137,20 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool) -> jax.Array:
     if len(_copies) > 4096:
         _copies.clear()
     _copies[key] = made + 1
-    return uploaded((np.ones if one else np.zeros)(shape, dtype))
+    try:
+        return uploaded((np.ones if one else np.zeros)(shape, dtype))
+    except (ValueError, MemoryError):  # of more bytes than a number or the memory holds
+        raise too_large(shape, dtype) from None
+
+
+def too_large(shape: Sequence[int], dtype: Any) -> RuntimeError:
+    """The error of a tensor that no memory holds."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size >= 2**63:
+        return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    return RuntimeError(
+        f"can't allocate memory: you tried to allocate {size} bytes for a tensor of sizes {list(shape)}"
+    )
 
 
 @functools.lru_cache(4096)

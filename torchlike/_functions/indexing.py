@@ -163,6 +163,10 @@ def nonzero(input, *, out=None, as_tuple=False):
     if out is None and watched(input):
         rows = seen("nonzero.default", input)
         return rows.unbind(1) if as_tuple else rows
+    if out is not None and out.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"nonzero: Expected out tensor to have scalar type Long but got scalar type {out.dtype.scalar_name}"
+        )
     value, where = _nonzero(input)
     if as_tuple:
         return tuple(fresh(place(i, input.device)) for i in where)

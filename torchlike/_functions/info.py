@@ -67,14 +67,29 @@ def _operand(x):
     return promotion.number_dtype(x), 2
 
 
+_PAIRS = (("tensor", "other"), ("scalar", "tensor"), ("scalar1", "scalar2"))
+
+
 @function()
-def result_type(tensor1, tensor2):
+def result_type(tensor1=None, tensor2=None, **named):
     """The dtype that arithmetic on two operands (tensors or numbers) gives.
+
+    By name they are ``tensor`` and ``other``, ``scalar`` and ``tensor``, or ``scalar1`` and ``scalar2``.
 
     >>> import torchlike as torch
     >>> torch.result_type(torch.tensor([1, 2]), 1.0)
     torch.float32
     """
+    if named:
+        pair = next((p for p in _PAIRS if set(p) == set(named)), None)
+        if tensor1 is None and pair is not None:
+            tensor1, tensor2 = (named[name] for name in pair)
+        elif tensor2 is None and len(named) == 1 and not {second for _, second in _PAIRS}.isdisjoint(named):
+            (tensor2,) = named.values()
+        else:
+            raise TypeError(f"result_type(): received an invalid combination of arguments: {', '.join(named)}")
+    if tensor1 is None or tensor2 is None:
+        raise TypeError("result_type(): expected two operands, tensors or numbers")
     return promotion.result_type((_operand(tensor1), _operand(tensor2)))
 
 
@@ -178,14 +193,24 @@ def _shape_as_tensor(self):
     return tensor(self.shape, dtype=int64)
 
 
+_threads = [os.cpu_count() or 1]
+
+
 @function()
 def get_num_threads():
-    """The number of CPU cores; XLA decides by itself how many to use."""
-    return os.cpu_count() or 1
+    """What :func:`set_num_threads` was last given: 1 in a worker of a DataLoader, at first the number of CPU cores.
+
+    XLA decides by itself how many threads to use.
+    """
+    return _threads[-1]
 
 
 @function()
 def set_num_threads(n):
-    """Accepted and ignored: XLA decides how many threads to use."""
+    """Remembered for :func:`get_num_threads`, otherwise ignored: XLA decides how many threads to use.
+
+    RuntimeError unless ``n`` is a positive int.
+    """
     if isinstance(n, bool) or not isinstance(n, int) or n <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {n!r}")
+    _threads[-1] = n

@@ -12,7 +12,7 @@ from torchlike._base.frames import warn
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.out import call_out
-from torchlike._core.tensor.arguments import as_number
+from torchlike._core.tensor.arguments import as_number, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
 from torchlike._functions._install import FUNCTIONS, both, function, method
@@ -127,6 +127,10 @@ def abs_(self):
 def power_call(base, exponent):
     """The operator that fits ``base ** exponent``, its inputs and static arguments; None for other types."""
     if isinstance(exponent, Tensor):
+        if stands_for_number(exponent):
+            return power.pow_scalar, (base, exponent), ()
+        if stands_for_number(base):
+            return power.pow_from, (base, exponent), ()
         if isinstance(base, Tensor):
             return power.pow_tensor, (base, exponent), ()
         return (power.pow_from, (base, exponent), ()) if isinstance(base, NUMBERS) else None
@@ -143,6 +147,22 @@ def power_call(base, exponent):
             "convert the base with .to(torch.float32)"
         )
     return power.pow_scalar, (base, exponent), ()
+
+
+_conj_physical = FUNCTIONS["conj_physical"]
+
+
+@both()
+def conj_physical(input, *, out=None):
+    """Elementwise complex conjugate, as a new tensor; a real tensor itself.
+
+    >>> import torchlike as torch
+    >>> torch.conj_physical(torch.tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
+    if out is None and isinstance(input, Tensor) and not input.dtype.is_complex:
+        return input
+    return _conj_physical(input) if out is None else _conj_physical(input, out=out)
 
 
 @function()
@@ -238,10 +258,14 @@ def float_power_(self, exponent):
 
 def _limits(low, high):
     """The operator that fits the bounds, and the bounds as it takes them."""
-    if isinstance(low, Tensor | None) and isinstance(high, Tensor | None):
+    if isinstance(low, Tensor | None) and isinstance(high, Tensor | None) and not _are_numbers(low, high):
         return ternary.clamp_tensor, (low, high)
     bounds = (("min", low), ("max", high))
     return ternary.clamp, tuple(None if b is None else as_number("clamp", n, b) for n, b in bounds)
+
+
+def _are_numbers(*bounds):
+    return any([stands_for_number(b) for b in bounds])
 
 
 @function("clamp", "clip")

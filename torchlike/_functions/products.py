@@ -39,6 +39,10 @@ def einsum(*args):
     for x in operands:
         if not isinstance(x, Tensor):
             raise TypeError(f"einsum(): argument 'operands' must be tuple of Tensors, not {type(x).__name__}")
+    if len(operands) == 1:
+        labels, kept = named.parse(equation, [operands[0].ndim])
+        if len(set(labels[0])) == len(labels[0]) == len(kept):  # no sum: a view, as PyTorch's
+            return operands[0].permute([labels[0].index(label) for label in kept])
     return call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
 
 

@@ -82,12 +82,12 @@ def module_load(self: Tensor, other: Any, assign: bool = False) -> Any:
     return other.detach() if assign else self.copy_(other).detach()
 
 
-@method()
+@both()
 def slice_inverse(
-    self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
     """What a slice was taken of: a view of the same memory, of the size, strides and place of ``src``."""
-    return self.as_strided(tuple(src.shape), src.stride(), src.storage_offset())
+    return input.as_strided(tuple(src.shape), src.stride(), src.storage_offset())
 
 
 @method()

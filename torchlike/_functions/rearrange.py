@@ -41,7 +41,11 @@ def _joined(op, tensors, dim, out):
         dim = arguments.as_int(name, "dim", dim)
     if out is not None:
         return call_out(op, tensors, (dim, (len(tensors),)), out)
-    return call(op, tensors, (dim, (len(tensors),)))
+    try:
+        return call(op, tensors, (dim, (len(tensors),)))
+    except AttributeError:
+        arguments.as_tensors(name, "tensors", tensors)  # says which is no tensor; a tuple is not looked at before
+        raise
 
 
 def _cat(name):
@@ -145,8 +149,6 @@ def zero_(input):
 
 def _sequence(name, tensors):
     """A non-empty list of tensors."""
-    if isinstance(tensors, Tensor):
-        tensors = tuple(tensors)
     tensors = arguments.as_tensors(name, "tensors", tensors)
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")

@@ -7,8 +7,11 @@ import jax
 import numpy as np
 
 from torchlike._base.dims import wrap_dim
+from torchlike._base.layout import contiguous_strides
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor import arguments
+from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
@@ -84,10 +87,14 @@ def _known(name, t):
     return np.asarray(value)
 
 
-def _packed(results, wanted):
-    """The first result, with the wanted others."""
+def _packed(results, wanted, dim=None):
+    """The first result, in memory by slices of ``dim``, with the wanted others."""
     chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
     tensors = tuple(fresh(uploaded(r)) for r in chosen)
+    if dim:
+        shape = [*results[0].shape]
+        strides = [*contiguous_strides((shape.pop(dim), *shape))]
+        restride(tensors[0], (*strides[1 : dim + 1], strides[0], *strides[dim + 1 :]))
     return tensors if len(tensors) > 1 else tensors[0]
 
 
@@ -146,13 +153,15 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     >>> torch.unique(torch.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
+    arguments.as_tensor_arg("unique", "input", input)
     _no_complex("unique", input)
     values = _known("unique", input)
     if dim is None:
         found = _unique_flat(values)
     else:
-        found = _unique_slices(values, wrap_dim(dim, values.ndim))
-    return _packed(found, (return_inverse, return_counts))
+        dim = wrap_dim(dim, values.ndim)
+        found = _unique_slices(values, dim)
+    return _packed(found, (return_inverse, return_counts), dim)
 
 
 @both()
@@ -163,6 +172,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
+    arguments.as_tensor_arg("unique_consecutive", "input", input)
     _no_complex("unique_consecutive", input)
     values = _known("unique_consecutive", input)
     shape = values.shape
@@ -178,7 +188,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
         found = _grouped(values, dim or 0, rows, np.arange(len(rows)))
     if dim is None:
         found = found[0], found[1].reshape(shape), found[2]
-    return _packed(found, (return_inverse, return_counts))
+    return _packed(found, (return_inverse, return_counts), dim)
 
 
 @both()

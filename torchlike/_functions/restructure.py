@@ -20,6 +20,7 @@ from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
 from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format
+from torchlike._executor.immediate import too_large
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
 from torchlike._functions.copy import format_of
@@ -144,6 +145,8 @@ def resize_(self, *size, memory_format=None):
         raise NotImplementedError("resize_() inside of vmap is not supported; use reshape(), or new_zeros(), copy_()")
     bump(self)
     offset, count = self._layout.offset, numel(shape)
+    if count * self.dtype.itemsize >= 2**63:
+        raise too_large(shape, self.dtype.np)
     if offset + count > numel(self._storage.value.shape):
         _grow(self, offset + count)
     storage = self._storage

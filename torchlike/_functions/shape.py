@@ -138,24 +138,29 @@ def reverse_dims(self):
     return self.permute(tuple(range(self.ndim - 1, -1, -1)))
 
 
+def _demand_matrices(t, name):
+    if not (LAYER.used and t.layout is not strided and t.ndim == 2):  # those have no strides to look at
+        g.matrix_transpose(t._layout, name)
+
+
 @prop("mT")
 def matrix_transpose(self):
     """The last two dimensions exchanged; a view."""
-    g.matrix_transpose(self._layout, "mT")
+    _demand_matrices(self, "mT")
     return self.transpose(-2, -1) if self.ndim else self
 
 
 @both("adjoint")
 def adjoint(input):
     """The conjugate transpose of the last two dimensions; a view."""
-    g.matrix_transpose(input._layout, "adjoint()")
+    _demand_matrices(input, "adjoint()")
     return (input.transpose(-2, -1) if input.ndim else input).conj()
 
 
 @prop("mH")
 def matrix_hermitian(self):
     """The conjugate transpose of the last two dimensions; a view."""
-    g.matrix_transpose(self._layout, "mH")
+    _demand_matrices(self, "mH")
     return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 
@@ -227,9 +232,6 @@ def as_strided(input, size, stride, storage_offset=None):
     """The storage's elements at ``storage_offset + sum(index * stride)``; a view."""
     size = arguments.as_ints("as_strided", "size", size)
     stride = arguments.as_ints("as_strided", "stride", stride)
-    for lazy, op in ((views.is_conj, views.conj), (views.is_neg, views.neg_view)):
-        if lazy(input):  # the strides count what the storage holds: undone before, done again after
-            return call_view(op, (call_view(op, (input,), ()).as_strided(size, stride, storage_offset),), ())
     return call_view(views.as_strided, (input,), (size, stride, storage_offset))
 
 
@@ -280,8 +282,9 @@ def tensor_split(input, indices_or_sections, dim=0):
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     dim = dims.wrap_dim(dim, input.ndim)
-    points = dims.tensor_split_points(input.shape[dim], indices_or_sections)
-    edges = [0, *points, input.shape[dim]]
+    n = input.shape[dim]
+    points = [max(p + n, 0) if p < 0 else min(p, n) for p in dims.tensor_split_points(n, indices_or_sections)]
+    edges = [0, *points, n]
     return tuple(
         call_view(views.slice_, (input,), (dim, a, max(a, b), 1)) for a, b in zip(edges, edges[1:], strict=False)
     )

@@ -24,7 +24,7 @@ from torchlike._core.tensor.tensor import (
 from torchlike._functions._install import both, function, method, prop
 
 rules.install()
-EMPTY.update(dict.fromkeys((sparse_coo, sparse_csr, sparse_csc), construction.empty))
+EMPTY.update(dict.fromkeys((sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc), construction.empty))
 
 
 # -- construction ----------------------------------------------------------------------------------------
@@ -79,7 +79,8 @@ def _compressed(name, layout):
             layout, compressed_indices, plain_indices, values, size, dtype, device, requires_grad, check_invariants
         )
 
-    first, second = ("crow_indices", "col_indices") if layout is sparse_csr else ("ccol_indices", "row_indices")
+    by_rows = layout in (sparse_csr, sparse_bsr)
+    first, second = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
 
     def front(*args, **kwargs):
         for ours, theirs in (("compressed_indices", first), ("plain_indices", second)):
@@ -87,15 +88,16 @@ def _compressed(name, layout):
                 kwargs[ours] = kwargs.pop(theirs)
         return make(*args, **kwargs)
 
+    shape = "[nnz, height, width], blocks" if layout in (sparse_bsr, sparse_bsc) else "[nnz]"
     front.__name__ = front.__qualname__ = name
     front.__doc__ = f"""A matrix of layout ``{layout}``: where each begins, the places within, and the values.
 
     Args:
-        {first}, {second}: int32 or int64 [n + 1] and [nnz]. values: [nnz], to which gradients go.
+        {first}, {second}: int32 or int64 [n + 1] and [nnz]. values: {shape}, to which gradients go.
         size: inferred where it is not given. check_invariants: whether the indices are checked now.
 
     Raises:
-        RuntimeError: parts that do not fit. NotImplementedError: batches, blocks and dense dimensions.
+        RuntimeError: parts that do not fit. NotImplementedError: batches and dense dimensions.
     """
     return function(name)(front)
 
@@ -103,18 +105,8 @@ def _compressed(name, layout):
 sparse_csr_tensor = _compressed("sparse_csr_tensor", sparse_csr)
 sparse_csc_tensor = _compressed("sparse_csc_tensor", sparse_csc)
 
-
-def _blocks(name, layout):
-    def refuse(*args, **kwargs):
-        raise NotImplementedError(f"{name}(): layout {layout} is not supported; use sparse_csr_tensor or a COO tensor")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"""NotImplementedError: layout ``{layout}`` is not supported."""
-    return function(name)(refuse)
-
-
-sparse_bsr_tensor = _blocks("sparse_bsr_tensor", sparse_bsr)
-sparse_bsc_tensor = _blocks("sparse_bsc_tensor", sparse_bsc)
+sparse_bsr_tensor = _compressed("sparse_bsr_tensor", sparse_bsr)
+sparse_bsc_tensor = _compressed("sparse_bsc_tensor", sparse_bsc)
 
 
 @function()
@@ -122,7 +114,7 @@ def sparse_compressed_tensor(
     compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
     requires_grad=False, check_invariants=None,
 ):  # fmt: skip
-    """As :func:`sparse_csr_tensor` or :func:`sparse_csc_tensor`, by ``layout``; NotImplementedError for blocks."""
+    """As :func:`sparse_csr_tensor` or that of another compressed layout, by ``layout``."""
     makers = {sparse_csr: sparse_csr_tensor, sparse_csc: sparse_csc_tensor, sparse_bsr: sparse_bsr_tensor,
               sparse_bsc: sparse_bsc_tensor}  # fmt: skip
     if layout not in makers:
@@ -239,22 +231,23 @@ def values(self):
     return construction.values_of(self) if self.requires_grad else alias(v.values)
 
 
-def _part(name, kind, layout, part, other):
+def _part(name, kind, layouts, part, other):
     def get(self):
         v = value(self)
-        if not isinstance(v, Compressed) or v.layout is not layout:
+        if not isinstance(v, Compressed) or v.layout not in layouts:
             raise RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got {layout_name(self)}")
         return alias(getattr(v, part))
 
     get.__name__, get.__qualname__ = name, f"Tensor.{name}"
-    get.__doc__ = f"""The {other} of a tensor of layout ``{layout}``."""
+    get.__doc__ = f"""The {other} of a tensor of layout ``{layouts[0]}``, those of blocks of ``{layouts[1]}``."""
     return method(name)(get)
 
 
-_part("crow_indices", "row", sparse_csr, "compressed", "starts of rows")
-_part("col_indices", "row", sparse_csr, "plain", "columns")
-_part("ccol_indices", "column", sparse_csc, "compressed", "starts of columns")
-_part("row_indices", "column", sparse_csc, "plain", "rows")
+_BY_ROWS, _BY_COLUMNS = (sparse_csr, sparse_bsr), (sparse_csc, sparse_bsc)
+_part("crow_indices", "row", _BY_ROWS, "compressed", "starts of rows")
+_part("col_indices", "row", _BY_ROWS, "plain", "columns")
+_part("ccol_indices", "column", _BY_COLUMNS, "compressed", "starts of columns")
+_part("row_indices", "column", _BY_COLUMNS, "plain", "rows")
 
 
 # -- conversion ------------------------------------------------------------------------------------------
@@ -291,6 +284,7 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
 
     Args:
         sparse_dim: how many dimensions are sparse, all by default; the others stay dense.
+        blocksize: height and width of the blocks, for ``torch.sparse_bsr`` and ``torch.sparse_bsc``.
 
     >>> import torchlike as torch
     >>> torch.tensor([[0.0, 7.0]]).to_sparse()
@@ -300,7 +294,7 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
            size=(1, 2), nnz=1, layout=torch.sparse_coo)
     """
     if layout is not None and layout is not sparse_coo:
-        return _to_layout("to_sparse", self, layout)
+        return _to_layout("to_sparse", self, layout, _blocksize_of(self, layout, blocksize))
     if value(self) is not None:
         return to_sparse_coo(self)
     n = self.ndim if sparse_dim is None else sparse_dim
@@ -316,27 +310,71 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     return recorded("ToSparseBackward1" if sparse_dim is None else "ToSparseBackward0", f, self)
 
 
-def _to_layout(name, t, layout):
-    """``t`` in another layout; itself if it has it."""
+_LAYOUT_NODES = {
+    sparse_coo: "ToSparseBackward1", sparse_csr: "ToSparseCsrBackward0", sparse_csc: "ToSparseCscBackward0",
+    sparse_bsr: "ToSparseBsrBackward0", sparse_bsc: "ToSparseBscBackward0",
+}  # fmt: skip
+
+
+def _blocksize_of(t, layout, blocksize):
+    """The ``blocksize`` of to_sparse(), which is for blocks and only for these."""
+    blocked = layout in (sparse_bsr, sparse_bsc)
+    v = value(t)
+    if blocked and blocksize is None and isinstance(v, Compressed) and v.block:
+        return v.block
+    if blocked is (blocksize is None):
+        given = "without" if blocked else "with"
+        raise RuntimeError(
+            f"to_sparse: conversion from {layout_name(t)} to {layout} {given} blocksize argument given is not supported"
+        )
+    return () if blocksize is None else _block("to_sparse", blocksize)
+
+
+def _block(name, blocksize):
+    sizes = (blocksize, blocksize) if isinstance(blocksize, int) else as_ints(name, "blocksize", blocksize)
+    if len(sizes) != 2:
+        raise RuntimeError(f"{name}: blocksize needs to be a tuple of size 2, but got {len(sizes)}")
+    if min(sizes) < 1:
+        raise RuntimeError(f"{name}: blocksize needs to be positive, but got {list(sizes)}")
+    return tuple(sizes)
+
+
+def _demand_blocks(name, t, layout, block):
+    """RuntimeError where ``t`` cannot be cut into blocks, or from blocks into numbers."""
+    v = value(t)
+    given = v.block if isinstance(v, Compressed) else ()
+    if given and layout is not sparse_coo and block != given:
+        what = f"with blocksize changed from {list(given)} to {list(block)} " if block else ""
+        raise RuntimeError(f"{name}: conversion from {layout_name(t)} to {layout} {what}is not supported")
+    if block and (t.shape[0] % block[0] or t.shape[1] % block[1]):
+        raise RuntimeError(
+            f"{name}: tensor sparse size ({t.shape[0]},{t.shape[1]}) must be divisible by given blocksize "
+            f"({block[0]},{block[1]})"
+        )
+
+
+def _to_layout(name, t, layout, block=()):
+    """``t`` in another layout, of blocks of the size ``block``; itself if it has it."""
     if layout is strided:
         return to_dense(t)
-    if layout in (sparse_bsr, sparse_bsc) or layout not in (sparse_coo, sparse_csr, sparse_csc):
+    if layout not in _LAYOUT_NODES:
         raise NotImplementedError(f"{name}(): layout {layout} is not supported")
-    if t.layout is layout:
-        return t
     before = t.layout
     if value(t) is not None and layout is not sparse_coo and (t.ndim != 2 or sparse_dim(t) != 2):
         raise RuntimeError(f"Only tensors with two sparse dimensions can be converted to the {layout} layout")
     if value(t) is None and t.ndim != 2 and layout is not sparse_coo:
         raise NotImplementedError(f"{name}(): a tensor of {t.ndim} dimensions in layout {layout} is not supported")
+    _demand_blocks(name, t, layout, block)
+    if before is layout:
+        return t
+    own = getattr(value(t), "block", ())
 
     def f(ctx, t):
-        ctx.saves(lambda grad: [_to_layout(name, grad, before)])
+        ctx.saves(lambda grad: [_to_layout(name, grad, before, own)])
         v = structure.to_sparse(t, t.ndim) if value(t) is None else structure.as_coo(t)
-        return fresh(v if layout is sparse_coo else structure.compress(v, layout))
+        return fresh(v if layout is sparse_coo else structure.compress(v, layout, block))
 
-    node = {sparse_coo: "ToSparseBackward1", sparse_csr: "ToSparseCsrBackward0", sparse_csc: "ToSparseCscBackward0"}
-    return recorded(node[layout], f, t)
+    return recorded(_LAYOUT_NODES[layout], f, t)
 
 
 def _conversion(name, layout):
@@ -355,10 +393,15 @@ _conversion("to_sparse_csc", sparse_csc)
 
 def _block_conversion(name, layout):
     def convert(self, blocksize, dense_dim=None):
-        raise NotImplementedError(f"{name}(): layout {layout} is not supported")
+        if dense_dim:
+            raise NotImplementedError(f"{name}(): dense dimensions are not supported, got dense_dim={dense_dim}")
+        return _to_layout(name, self, layout, _block(name, blocksize))
 
     convert.__name__, convert.__qualname__ = name, f"Tensor.{name}"
-    convert.__doc__ = f"""NotImplementedError: layout ``{layout}`` is not supported."""
+    convert.__doc__ = f"""The matrix in layout ``{layout}``, of blocks of the size ``blocksize``, (height, width).
+
+    Blocks without an entry are left out. RuntimeError where the blocks do not fill the matrix.
+    """
     method(name)(convert)
 
 
@@ -394,9 +437,7 @@ def sparse_mask(self, mask):
 
         ctx.saves(back)
         found = structure.masked(t, structure.as_coo(mask))
-        if isinstance(v, Compressed):
-            return fresh(Compressed(v.layout, v.compressed, v.plain, found.values, v.shape))
-        return fresh(found)
+        return structure.with_values(mask, found.values) if isinstance(v, Compressed) else fresh(found)
 
     return recorded("SparseMaskBackward0", f, self)
 

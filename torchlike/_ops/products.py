@@ -5,6 +5,9 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dims import broadcast_shapes, wrap_dim, wrap_dims
+from torchlike._base.dtypes import from_np
+from torchlike._base.promotion import promote_types
+from torchlike._base.result_layouts import interleaved
 from torchlike._decl import rules
 from torchlike._decl.op import op
 from torchlike._decl.words import aten, unseen
@@ -122,7 +125,7 @@ def tensordot(self, other, dims_self, dims_other):
     return lax.dot_general(self, other, ((left, right), ((), ())), precision=precision())
 
 
-@op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward",
+@op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward", layout=interleaved,
     variants="function method out", saved="~self ~other")  # fmt: skip
 def kron(self, other):
     """The Kronecker product: every element of the first times the whole second.
@@ -310,6 +313,11 @@ def _class_of_einsum(equation):
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
     inputs, output = parse(equation, [x.ndim for x in tensors])
+    if _class_of_einsum(equation) is None:  # products of elements promote, products of matrices do not
+        kind = tensors[0].dtype
+        for x in tensors[1:]:
+            kind = promote_types(from_np(kind), from_np(x.dtype)).np
+        tensors = [x.astype(kind) for x in tensors]
     for x in tensors[1:]:
         if x.dtype != tensors[0].dtype:
             raise RuntimeError(

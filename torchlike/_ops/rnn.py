@@ -16,8 +16,10 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def _affine(x, weight, bias):
-    out = jnp.matmul(x, weight.T, precision=lax.Precision.HIGHEST)
-    return out if bias is None else out + bias
+    dtype = weight.dtype
+    wide = np.float32 if is_reduced(weight) else dtype
+    out = jnp.matmul(x.astype(dtype), weight.T, precision=lax.Precision.HIGHEST, preferred_element_type=wide)
+    return (out if bias is None else out + bias.astype(wide)).astype(dtype)
 
 
 def _relu(x):
@@ -57,6 +59,7 @@ STEPS = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _simple(jnp.tanh), "RNN_RELU": 
 def _direction(mode, x, hidden, weights, lengths, reverse):
     """(outputs [T, B, H], last hidden states) of one direction of one layer; x is [T, B, F]."""
     inner = _affine(x, weights["ih"], weights["b_ih"])
+    hidden = tuple(h.astype(jnp.promote_types(h.dtype, inner.dtype)) for h in hidden)
     step = STEPS[mode]
 
     def body(carry, item):
@@ -88,7 +91,12 @@ def _dropped(x, words, layer, p):
     return jnp.where(stays(words, x.shape, p), x / (1 - p), 0)
 
 
-def _check(mode, input, hx, params, per):
+def _goes_with(state, input, mixed):
+    """Whether a hidden state is of the input's dtype, or of any that autocast casts."""
+    return state.dtype == input.dtype or mixed and state.dtype.itemsize < 8 and input.dtype.itemsize < 8
+
+
+def _check(mode, input, hx, params, mixed):
     gates = _GATES[mode]
     for p in params:
         if p.dtype != input.dtype:
@@ -98,7 +106,7 @@ def _check(mode, input, hx, params, per):
                 f"model.to({from_np(input.dtype)})"
             )
     for h in hx:
-        if h.dtype != input.dtype:
+        if not _goes_with(h, input, mixed):
             raise RuntimeError(
                 f"RNN: hidden state of {from_np(h.dtype)} for an input of {from_np(input.dtype)}; use .to()"
             )
@@ -129,9 +137,10 @@ def _layers(mode, input, hx, params, lengths, words, p, bias, num_layers, bidire
     return x, [jnp.stack([last[i] for last in lasts]) for i in range(len(hx))]
 
 
-def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first):
+def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection, batch_first,
+          mixed):  # fmt: skip
     x = jnp.swapaxes(input, 0, 1) if batch_first else input
-    _check(mode, x, hx, params, 2 + 2 * bias + projection)
+    _check(mode, x, hx, params, mixed)
 
     def run(x, hx, params, lengths, words, p):
         out, last = _layers(mode, x, hx, params, lengths, words, p, bias, num_layers, bidirectional, projection)
@@ -146,15 +155,16 @@ def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirect
 def _in_float32(run, x, hx, params, *rest):
     """What ``run`` computes of halves, rounded at the end: XLA on CPUs casts to and fro around every operation."""
     wide = jax.tree.map(lambda a: a.astype(np.float32), (x, hx, params))
-    return tuple([a.astype(x.dtype) for a in run(*wide, *rest)])
+    dtype = functools.reduce(jnp.promote_types, [h.dtype for h in hx], x.dtype)
+    return tuple([a.astype(dtype) for a in run(*wide, *rest)])
 
 
 # PyTorch has a class for the whole on CUDA only. On a CPU its products are of the lower precision, and what they are
-# added to, the state, is as it came: so is the result, and here all that is computed.
+# added to, the state, is as it came (``mixed``: it may be of another dtype than the rest): so is the result.
 _OF_STATES = {"cpu": "states", "cuda": "lower_precision_fp"}
 _TAIL = (
     "Tensor? lengths, Tensor? words, float dropout, bool has_biases, int num_layers, bool bidirectional, "
-    "bool projection, bool batch_first"
+    "bool projection, bool batch_first, bool mixed"
 )
 
 
@@ -174,9 +184,10 @@ def lstm(
     bidirectional,
     projection,
     batch_first,
+    mixed,
 ):
     """(outputs, last h, last c) of an LSTM over input [T, B, F] ([B, T, F] with ``batch_first``)."""
-    static = (has_biases, num_layers, bidirectional, projection, batch_first)
+    static = (has_biases, num_layers, bidirectional, projection, batch_first, mixed)
     return _call("LSTM", input, (hx, cx), params, lengths, words, dropout, *static)
 
 
@@ -193,8 +204,9 @@ def _declare(mode):
         bidirectional,
         projection,
         batch_first,
+        mixed,
     ):
-        static = (has_biases, num_layers, bidirectional, projection, batch_first)
+        static = (has_biases, num_layers, bidirectional, projection, batch_first, mixed)
         return _call(mode, input, (hx,), params, lengths, words, dropout, *static)
 
     schema = f"_{mode.lower()}(Tensor input, Tensor hx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor result1)"
@@ -210,7 +222,7 @@ def _cell_weights(w_ih, w_hh, b_ih, b_hh):
     return {"ih": w_ih, "hh": w_hh, "b_ih": b_ih, "b_hh": b_hh, "hr": None}
 
 
-def _check_cell(name, input, hx, w_ih, w_hh, gates):
+def _check_cell(name, input, hx, w_ih, w_hh, gates, mixed):
     if input.shape[1] != w_ih.shape[1]:
         raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]} ({name})")
     if input.shape[0] != hx[0].shape[0]:
@@ -228,7 +240,7 @@ def _check_cell(name, input, hx, w_ih, w_hh, gates):
             )
     if w_ih.shape[0] != gates * w_hh.shape[1]:
         raise RuntimeError(f"{name}: weight_ih has {w_ih.shape[0]} rows, expected {gates} * {w_hh.shape[1]}")
-    if not input.dtype == w_ih.dtype == hx[0].dtype:
+    if input.dtype != w_ih.dtype or not _goes_with(hx[0], input, mixed):
         raise RuntimeError(
             f"{name}: mat1 and mat2 must have the same dtype, but got {from_np(input.dtype).scalar_name} "
             f"input, {from_np(hx[0].dtype).scalar_name} hidden state and {from_np(w_ih.dtype).scalar_name} "
@@ -236,21 +248,23 @@ def _check_cell(name, input, hx, w_ih, w_hh, gates):
         )
 
 
-@op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) "
-    "-> (Tensor result0, Tensor result1)", variants="",
+@op("_lstm_cell(Tensor input, Tensor hx, Tensor cx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, "
+    "bool mixed) -> (Tensor result0, Tensor result1)", variants="",
     node="MulBackward", autocast=_OF_STATES)  # fmt: skip
-def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh):
+def lstm_cell(input, hx, cx, w_ih, w_hh, b_ih, b_hh, mixed):
     """One step of an LSTM: (h, c)."""
-    _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4)
+    _check_cell("lstm_cell", input, (hx, cx), w_ih, w_hh, 4, mixed)
     return _lstm((hx, cx), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))
 
 
 def _declare_cell(name, mode, node):
-    def cell(input, hx, w_ih, w_hh, b_ih, b_hh):
-        _check_cell(name, input, (hx,), w_ih, w_hh, _GATES[mode])
+    def cell(input, hx, w_ih, w_hh, b_ih, b_hh, mixed):
+        _check_cell(name, input, (hx,), w_ih, w_hh, _GATES[mode], mixed)
         return STEPS[mode]((hx,), _affine(input, w_ih, b_ih), _cell_weights(w_ih, w_hh, b_ih, b_hh))[0]
 
-    schema = f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh) -> Tensor"
+    schema = (
+        f"_{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih, Tensor? b_hh, bool mixed) -> Tensor"
+    )
     return op(schema, variants="", node=node, autocast=_OF_STATES if mode == "GRU" else "lower_precision_fp")(cell)
 
 

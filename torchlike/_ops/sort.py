@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 from torchlike._base.dtypes import from_np, int64
-from torchlike._base.result_layouts import like_first
+from torchlike._base.result_layouts import first_last, like_first
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
@@ -412,7 +412,9 @@ def _quantile_family(name, doc):
     tail = 'int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'
     settings = {"variants": "out", "check": _outside(name), "saved": "~self", "autocast": {"cpu": "fp32"}}
     return (
-        op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", **settings)(tensor),
+        op(f"{name}(Tensor self, Tensor q, {tail}", node="LerpBackward1", columns=(0,), layout=first_last, **settings)(
+            tensor
+        ),  # fmt: skip
         op(f"{name}.scalar(Tensor self, float q, {tail}", node="SqueezeBackward4", **settings)(tensor),
     )
 

@@ -475,9 +475,9 @@ def _words(x, dtype):
     target = np.dtype(np.uint8) if dtype == np.dtype(bool) else dtype
     ratio = target.itemsize // x.dtype.itemsize
     if ratio > 1:
-        x = x.reshape((*x.shape[:-1], -1, ratio))
+        x = x.reshape((*x.shape[:-1], x.shape[-1] // ratio, ratio))
     out = lax.bitcast_convert_type(x, target)
-    out = out.reshape((*out.shape[:-2], -1)) if out.ndim > x.ndim else out
+    out = out.reshape((*out.shape[:-2], out.shape[-2] * out.shape[-1])) if out.ndim > x.ndim else out
     return out != 0 if dtype == np.dtype(bool) else out
 
 

@@ -46,7 +46,9 @@ def compile(
         backend: a function of a torch.fx GraphModule and example inputs, that returns a function of these inputs: it
             is given the graph of calls for each kind of arguments, and what it returns is called. Or the name of one
             that was registered. PyTorch's own names are accepted; XLA is the compiler.
-        dynamic, mode, name, isolate_recompiles: accepted; shapes are static.
+        dynamic: whether numbers among the arguments are inputs of the program from the first call on (True) or never
+            (False); by default each is from its second value on. Shapes are static.
+        mode, name, isolate_recompiles: accepted.
         disable: give back ``model`` itself.
 
     Raises:
@@ -91,7 +93,7 @@ def compile(
     function = function_of(backend)
     given = {} if function is None else {k: v for k, v in (("mode", mode), ("options", options)) if v is not None}
     bucket = None if function is not None else (options or {}).get("bucket")
-    return _compiled(model, _Wrapper(fullgraph, recompile_limit, bucket, function, given))
+    return _compiled(model, _Wrapper(fullgraph, recompile_limit, bucket, function, given, dynamic))
 
 
 KIND: list[type[Compiled]] = [Compiled]  # what `python -m torchlike plan` replaces
@@ -105,12 +107,16 @@ class _Wrapper(NamedTuple):
     bucket: Any
     backend: Callable | None
     given: dict[str, Any]
+    dynamic: bool | None
 
     def __call__(self, function: Callable) -> Any:
         if self.backend is not None:
             graphs = importlib.import_module("torchlike._dynamo._graphs")  # torch.fx takes time to import
-            return graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
+            graphed = graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
+            graphed.dynamic = self.dynamic
+            return graphed
         compiled = KIND[0](function, self.fullgraph, self.limit)
+        compiled.dynamic = self.dynamic
         return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
 
 

@@ -16,7 +16,7 @@ from torchlike._base.frames import user_frames
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.autocast.settings import current
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, dtype_of
 from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit, compiled_functions
 from torchlike._transforms.capture.recording import Unsupported as NotRepeatable
 from torchlike.compiler._contents import modes, overlapping
@@ -45,7 +45,9 @@ class Compiled(CompiledFunction):
         self._torchdynamo_orig_callable = function
 
     def __deepcopy__(self, memo: dict) -> "Compiled":
-        return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.own_limit)
+        made = type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.own_limit)
+        made.dynamic = self.dynamic
+        return made
 
     def reset(self) -> None:
         """Forget every program."""
@@ -195,7 +197,7 @@ def _text(x: Any) -> str:
     if not isinstance(x, Tensor):
         shown = repr(x)
         return shown if len(shown) < 60 else f"{shown[:57]}..."
-    parts = [f"{str(x.dtype).rpartition('.')[2]}{list(x.shape)}"]
+    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(x._layout.shape)}"]
     parts += [word for word, holds in (
         ("requires_grad", x._rg), ("with grad_fn", x._edge is not None), ("with .grad", x._grad is not None),
         ("a view", x._view is not None), (type(x).__name__, type(x) is not Tensor),

@@ -12,8 +12,8 @@ from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.sparse import products, shapes, structure
-from torchlike._core.sparse.arithmetic import with_values
 from torchlike._core.sparse.rules import recorded
+from torchlike._core.sparse.structure import with_values
 from torchlike._core.sparse.value import Compressed, coo_of, layout_name, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor
 
@@ -94,7 +94,7 @@ def sampled_addmm(
 ) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` at the places of ``input``, a matrix of layout ``torch.sparse_csr``."""
     v = value(input)
-    if not isinstance(v, Compressed):
+    if not isinstance(v, Compressed) or v.block:
         raise RuntimeError(f"sampled_addmm: Expected self to have layout SparseCsr, got {layout_name(input)}")
     if out is not None:
         raise NotImplementedError("sampled_addmm(): out= is not supported for sparse tensors")

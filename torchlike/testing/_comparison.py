@@ -270,6 +270,7 @@ def _compare_sparse(actual: Tensor, expected: Tensor, options: _Options, path: t
 
 
 _INDICES = {"COO": ("_indices",), "CSR": ("crow_indices", "col_indices"), "CSC": ("ccol_indices", "row_indices")}
+_INDICES |= {"BSR": _INDICES["CSR"], "BSC": _INDICES["CSC"]}
 
 
 def _compare_attributes(actual: Tensor, expected: Tensor, options: _Options, path: tuple) -> None:

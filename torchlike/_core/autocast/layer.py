@@ -5,12 +5,12 @@ themselves: gradients flow through them, and dispatch modes see them.
 """
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import jax
 
 from torchlike._base.dtypes import FROM_NP, dtype, float32
-from torchlike._base.promotion import promote_types
 from torchlike._base.state import state, switch_grad
 from torchlike._core.autocast.settings import Settings
 from torchlike._core.dispatch.dispatch import call as dispatch
@@ -101,13 +101,11 @@ def _widest(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
 
 
 def _of_states(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
-    """The inputs in the lower precision, or in that of the states where it is wider."""
+    """The inputs in the lower precision, but for what is added to products: the state, of an LSTM that of the cell."""
     names = [a.name for a in call.op.declaration.dynamic]
-    target = settings.lower(kind)
-    for name, x in zip(names, inputs, strict=False):
-        if name in ("hx", "cx"):
-            target = promote_types(target, x.dtype)
-    return tuple([cast(x, target) if eligible(x, kind) else x for x in inputs])
+    kept, target = "cx" if "cx" in names else "hx", settings.lower(kind)
+    pairs = zip_longest(inputs, names[: len(inputs)])
+    return tuple([cast(x, target) if name != kept and eligible(x, kind) else x for x, name in pairs])
 
 
 def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:

@@ -8,7 +8,7 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
-from torchlike._core.conversion.convert import tensor
+from torchlike._core.conversion.convert import from_dlpack, tensor
 from torchlike._core.conversion.factories import finish
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
@@ -30,6 +30,8 @@ def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy
         return _as_tensor(obj, kind, device, copy, requires_grad)
     if copy is False and not isinstance(obj, np.ndarray | np.generic):
         raise ValueError("can't alias arbitrary sequence into a tensor.")
+    if type(obj).__name__ == "PyCapsule":
+        return _as_tensor(from_dlpack(obj), kind, device, None, requires_grad)
     if isinstance(obj, bytes | bytearray | memoryview):
         t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
         return finish(t._storage.value, None, device, requires_grad)

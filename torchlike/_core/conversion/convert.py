@@ -154,7 +154,22 @@ def from_dlpack(ext_tensor: Any, **kwargs: Any) -> Tensor:
     """A tensor from any object with ``__dlpack__``."""
     if isinstance(ext_tensor, Tensor):
         return from_jax_array(array_of(ext_tensor))
+    if type(ext_tensor).__name__ == "PyCapsule":
+        return from_numpy(np.from_dlpack(_OfCapsule(ext_tensor)))
     return from_jax_array(jnp.from_dlpack(ext_tensor, **kwargs))
+
+
+class _OfCapsule:
+    """The object with ``__dlpack__`` that a bare capsule of CPU memory came from; a capsule is taken once."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the CPU; the capsule itself says so too, which numpy checks
 
 
 def _no_numbers(t: Tensor) -> NoReturn:

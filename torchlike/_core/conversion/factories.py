@@ -13,11 +13,13 @@ from jax.export import is_symbolic_dim
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
 from torchlike._core.conversion.numbers import fitting, of_number
+from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import put
 from torchlike._core.dispatch.view_calls import call_view
@@ -122,6 +124,7 @@ def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
             f"dtype {dtypes.as_dtype(dtype).scalar_name} does not match dtype of out parameter "
             f"({out.dtype.scalar_name})"
         )
+    demand_distinct("out=", out)
     put(out, place(value.astype(out.dtype.np), out.device))
     return out
 
@@ -385,6 +388,10 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
     """Numbers from ``start`` to ``end``, both included, by ``step``; of the default dtype."""
     if layout is not None:
         demand_strided("range", layout)
+    warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end)."
+    )
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
     count = math.floor((last - first) / by) + 1

@@ -72,6 +72,9 @@ def _is_sequence(x: Any) -> bool:
     return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, Tensor | dict | np.generic)
 
 
+_DEEPEST = 128  # so that lists that hold themselves end
+
+
 def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
     """(shape, leaves) of nested sequences."""
     if not _is_sequence(data):
@@ -80,6 +83,8 @@ def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
         if depth and isinstance(data, str):
             raise ValueError("too many dimensions 'str'")
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if depth >= _DEEPEST:
+        raise ValueError(f"too many dimensions '{type(data).__name__}': more than {_DEEPEST} sequences in each other")
     if set(map(type, data)) <= _NUMBERS:
         return (len(data),), data
     shape, leaves = None, []

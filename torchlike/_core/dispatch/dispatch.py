@@ -215,7 +215,7 @@ def refresh(t: Tensor) -> None:
             return
         raise refusal(t, indirect=True)
     current(diff, t)
-    steps, ints = diff.path(t._view)
+    steps, ints = diff.path(t)
     op = reader(steps)
     values = (immediate.Abstract(base._layout.shape, base.dtype.np), *ints)
     plan = plan_for(op, (base, *ints), (), values)

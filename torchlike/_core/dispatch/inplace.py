@@ -192,7 +192,7 @@ def rebase(target: Tensor, node: Node, carries: int | None) -> None:
         nodes.new_history(target, (node, 0))
         return
     base = diff.base
-    steps, ints = diff.path(target._view)
+    steps, ints = diff.path(target)
     copy = CopySlices(nodes.edge_of(base), node, carries, steps, ints, base)
     nodes.new_history(base, (copy, 0))
     current(diff, target, -1)

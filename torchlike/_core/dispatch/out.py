@@ -130,6 +130,8 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
             "ops: inside of vmap, use the result instead of out="
         )
     dtype = out.dtype.np
+    if dtype.kind == "b" and op.name in ("all", "any"):  # of uint8 they are uint8, which a bool takes all the same
+        value = value.astype(dtype)
     if value.shape == tuple(out.shape):
         return derive.into(op.name, value, _like(value.shape, dtype))
     if out.numel():

@@ -12,12 +12,25 @@ from torchlike._core.autograd import operator_node
 from torchlike._core.dispatch.dispatch import plan_for, refresh, walk
 from torchlike._core.dispatch.layers import SPARSE, Call, Form
 from torchlike._core.tensor.arguments import KIND
-from torchlike._core.tensor.storage import UNTRACKED
+from torchlike._core.tensor.mutation import placed
+from torchlike._core.tensor.storage import CAPTURES, UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, alias
 from torchlike._core.tensor.view_creation import INFERENCE, MULTIPLE, NO_GRAD
 from torchlike._core.tensor.views import View, reader
 from torchlike._executor.sparse import NotStrided
-from torchlike._ops.view import as_strided, memory_order, permute, spread, view_, view_dtype, write_reshape
+from torchlike._ops.view import (
+    as_strided,
+    conj,
+    is_conj,
+    is_neg,
+    memory_order,
+    neg_view,
+    permute,
+    spread,
+    view_,
+    view_dtype,
+    write_reshape,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,11 +81,15 @@ class DiffView:
         self.under = base._view
         self.creation, self.lead = creation, lead
 
-    def path(self, view: Any) -> tuple[Steps, Ints]:
-        """The steps and integers from the base to the view."""
+    def path(self, t: Tensor) -> tuple[Steps, Ints]:
+        """The steps and integers from the base to its view ``t``."""
+        view = t._view
+        if t._storage is not self.base._storage:  # given other memory since: its geometry over that of the base
+            (size, strides, offset), (spreads, starts) = t._layout, _spread(self.base, _elements(self.base))
+            return (spreads, (as_strided, (tuple(size), tuple(strides), None), 1)), (*starts, offset)
         if self.base._view is not self.under:
             steps, ints = _to_storage(self.base)
-            return steps + view.steps, ints + view.ints
+            return (steps, ints) if view is None else (steps + view.steps, ints + view.ints)
         steps, ints = self.lead
         return steps + view.steps[self.depth :], ints + view.ints[self.ints :]
 
@@ -81,9 +98,10 @@ def _to_storage(t: Tensor) -> tuple[Steps, Ints]:
     """The steps and integers from the values of ``t`` to the value of its storage, zeros where it has none."""
     storage = t._storage
     value, strides = storage.value, storage.strides
-    length = numel(value.shape)
-    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
-    steps = (spreads,) if _np_dtype(t) == value.dtype else (spreads, (view_dtype, (value.dtype,), 0))
+    spreads, starts = _spread(t, _elements(t))
+    steps = (spreads, *_lazy(t))
+    if _np_dtype(t) != value.dtype:
+        steps = (*steps, (view_dtype, (value.dtype,), 0))
     order = None if strides is None else memory_order(Layout(value.shape, strides, 0))
     if order is None:
         return (*steps, (view_, (value.shape,), 0)), starts
@@ -143,6 +161,8 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
     except NotStrided:
         return SPARSE(Call(op, VIEW, inputs, args))
     new = attach(t, (op, static, len(ints)), ints, layout, *rest)
+    if CAPTURES and op is as_strided:
+        placed(t)
     if op is as_strided and t._view is not None and t._view.steps:
         op, static, ints = restart(t, new)
     elif op is view_dtype:  # not differentiable: aliases the storage, but is no view of a base
@@ -180,23 +200,34 @@ def restart(t: Tensor, new: Tensor) -> tuple[Kernel, Static, Ints]:
         flat = (view_, ((numel(value.shape),),), 0)
         before = (flat, *cast) if order is None else ((permute, (order,), 0), flat, *cast)
         step = (as_strided, (size, stride, None), 1)
-    new._view = View((*before, step), ints, new._view.layout, new._view.dtype)
-    length = numel(value.shape)
+    new._view = View((*before, step, *_lazy(t)), ints, new._view.layout, new._view.dtype)
     if new._diff is not None:
-        _lead(t, new, cast, len(before), length)
-    spreads, starts = _spread(t, length * value.dtype.itemsize // _np_dtype(t).itemsize)
+        _lead(t, new, cast, len(before))
+    spreads, starts = _spread(t, _elements(t))
     return reader((spreads, (as_strided, (size, stride, None), 1))), (), starts + ints
 
 
-def _lead(t: Tensor, new: Tensor, cast: Steps, before: int, length: int) -> None:
+def _lead(t: Tensor, new: Tensor, cast: Steps, before: int) -> None:
     """Set how ``new``, which reads the storage itself, is reached from the base's value."""
     base = new._diff.base
     lead, depth = ((), ()), 0
     if base._view is not None and base._view.steps:
-        length_in_base = length * t._storage.value.dtype.itemsize // _np_dtype(base).itemsize
-        spreads, starts = _spread(base, length_in_base)
-        lead, depth = ((spreads, *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), before
+        spreads, starts = _spread(base, _elements(base))
+        lead, depth = ((spreads, *_lazy(base), *(cast if _np_dtype(base) != _np_dtype(t) else ())), starts), before
     new._diff.lead, new._diff.depth, new._diff.ints, new._diff.under = lead, depth, 0, base._view
+
+
+def _elements(t: Tensor) -> int:
+    """How many elements of the dtype of ``t`` its storage has."""
+    value = t._storage.value
+    return numel(value.shape) * value.dtype.itemsize // _np_dtype(t).itemsize
+
+
+def _lazy(t: Tensor) -> Steps:
+    """The steps between what the storage of ``t`` holds and its values: conjugate, negative; each undoes itself."""
+    if t._view is None:
+        return ()
+    return tuple([(op, (), 0) for marked, op in ((is_conj, conj), (is_neg, neg_view)) if marked(t)])
 
 
 def _spread(t: Tensor, length: int) -> tuple[tuple[Any, ...], Ints]:

@@ -11,19 +11,10 @@ from torchlike._core.conversion.convert import host
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.rules import COMPOSITES, DISTINCT, INPLACE, RULES, recorded, replaced, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, like, masked, numbers
+from torchlike._core.sparse.structure import as_coo, coalesced, emptied, like, masked, numbers, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, put_on, unsupported, value
 from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike._decl.op import REGISTRY
-
-
-def with_values(t: Tensor, values: Tensor, coalesce: bool = False) -> Tensor:
-    """Other values at the places of ``t``."""
-    v = value(t)
-    if isinstance(v, Compressed):
-        return fresh(Compressed(v.layout, v.compressed, v.plain, values, v.shape, v.within))
-    assert isinstance(v, Coo)
-    return fresh(Coo(v.indices, values, v.shape, v.coalesced or coalesce, v.within))
 
 
 def merged(t: Tensor) -> Tensor:
@@ -306,13 +297,22 @@ def _zero_(self: Tensor) -> Tensor:
         indices = put_on(np.zeros((v.sparse_dim, 0), np.int64), v.indices.device)
         new = Coo(indices, v.values.new_zeros((0, *v.values.shape[1:])), v.shape, True)
     else:
-        new = Compressed(v.layout, v.compressed, v.plain, v.values.new_zeros(v.values.shape), v.shape)
+        assert isinstance(v, Compressed)
+        new = emptied(v)
     return replaced("zero_", self, recorded("ZeroBackward0", lambda ctx, t: _no_gradient(ctx, new), self))
 
 
 def _no_gradient(ctx: Any, new: Any) -> Tensor:
     ctx.saves(lambda grad: [None])
     return fresh(new)
+
+
+def _fill_(self: Tensor, number: Any) -> Tensor:
+    v = value(self)
+    if not isinstance(v, Compressed) or isinstance(number, Tensor):
+        raise unsupported("fill_", self)
+    new = value(with_values(self, v.values.clone().fill_(number)))
+    return replaced("fill_", self, recorded("FillBackward2", lambda ctx, t: _no_gradient(ctx, new), self))
 
 
 def _copy_(self: Tensor, src: Tensor, *rest: Any) -> Tensor:
@@ -332,4 +332,4 @@ def _copy_(self: Tensor, src: Tensor, *rest: Any) -> Tensor:
 
 
 COMPOSITES["linalg_vector_norm"] = _norm
-INPLACE["zero"], INPLACE["copy"] = _zero_, _copy_
+INPLACE["zero"], INPLACE["copy"], INPLACE["fill"] = _zero_, _copy_, _fill_

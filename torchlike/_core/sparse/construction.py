@@ -16,7 +16,7 @@ from torchlike._core.sparse.rules import recorded
 from torchlike._core.sparse.structure import as_coo
 from torchlike._core.sparse.value import Compressed, Coo, check_range, coo_of, put_on, value
 from torchlike._core.tensor.arguments import as_ints
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 
 
 class _Invariants(threading.local):
@@ -167,41 +167,60 @@ def from_compressed(
     layout: Any, compressed: Any, plain: Any, values: Any, size: Sequence[int] | None, dtype: Any, device: Any,
     requires_grad: bool, check: bool | None,
 ) -> Tensor:  # fmt: skip
-    """``torch.sparse_csr_tensor`` and ``torch.sparse_csc_tensor``."""
+    """``torch.sparse_csr_tensor`` and its kind."""
     values = _values(values, dtype, device)
     if requires_grad:
         values = values.detach()
     compressed = _indices(compressed, values.device, "compressed_indices")
     plain = _indices(plain, values.device, "plain_indices")
-    names = ("crow_indices", "col_indices") if layout is sparse_csr else ("ccol_indices", "row_indices")
-    _demand_parts(names, compressed, plain, values)
-    within = False
+    blocked, by_rows = layout in (sparse_bsr, sparse_bsc), layout in (sparse_csr, sparse_bsr)
+    names = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
+    _demand_parts(names, compressed, plain, values, blocked)
+    within, block = False, tuple(values.shape[1:]) if blocked else (1, 1)
     if size is None:
         places = host(plain)
         major, minor = compressed.shape[0] - 1, int(places.max()) + 1 if places.size else 0
-        shape = (major, minor) if layout is sparse_csr else (minor, major)
+        counts = (major, minor) if by_rows else (minor, major)
+        shape = (counts[0] * block[0], counts[1] * block[1])
     else:
         shape = as_ints("sparse_compressed_tensor", "size", size)
     if len(shape) != 2:
         raise NotImplementedError(
             f"batched or hybrid sparse tensors of layout {layout} are not supported: size {shape}"
         )
-    if check if check is not None else INVARIANTS.enabled:
-        check_compressed(names, host(compressed), host(plain), shape if layout is sparse_csr else shape[::-1])
-        within = True
+    _demand_divisible(shape, block)
     v = Compressed(layout, compressed, plain, values, shape, within)
+    if check if check is not None else INVARIANTS.enabled:
+        check_compressed(names, host(compressed), host(plain), v.lengths(), " blocks" if blocked else "s")
+        v.within = True
     return _leaf(assembled_compressed(v, values), requires_grad)
 
 
-def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, values: Tensor) -> None:
+def _demand_divisible(shape: Sequence[int], block: Sequence[int]) -> None:
+    for dim, (length, part) in enumerate(zip(shape, block, strict=True)):
+        if part < 1:
+            raise RuntimeError(f"blocksize needs to be positive, but got {list(block)} as defined by values shape")
+        if length % part:
+            raise RuntimeError(
+                f"tensor shape[{dim}] (={length}) must be divisible with blocksize[{dim}] (={part}) as defined by "
+                "values shape"
+            )
+
+
+def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, values: Tensor, blocked: bool) -> None:
     for name, t in zip(names, (compressed, plain), strict=True):
         if t.dtype not in (dtypes.int32, dtypes.int64):
             raise RuntimeError(f"{names[0]} and {names[1]} must be an int32 or int64 type, but got {t.dtype} as {name}")
     if compressed.dtype is not plain.dtype:
         raise RuntimeError(f"{names[0]} and {names[1]} dtype must match, but got {compressed.dtype} and {plain.dtype}")
-    if compressed.ndim != 1 or plain.ndim != 1 or values.ndim != 1:
+    if blocked and values.ndim < compressed.ndim + 2:
+        raise RuntimeError(
+            "values must have dimensionality > sum of batch and block dimensionalities (="
+            f"{compressed.ndim - 1} + 2) but got {values.ndim}"
+        )
+    if compressed.ndim != 1 or plain.ndim != 1 or values.ndim != (3 if blocked else 1):
         raise NotImplementedError(
-            "batched, blocked or hybrid compressed sparse tensors are not supported: indices and values are of "
+            "batched or hybrid compressed sparse tensors are not supported: indices and values are of "
             f"{compressed.ndim}, {plain.ndim} and {values.ndim} dimensions; use sparse_coo_tensor"
         )
     if plain.shape[0] != values.shape[0]:
@@ -210,10 +229,13 @@ def _demand_parts(names: tuple[str, str], compressed: Tensor, plain: Tensor, val
         )
 
 
-def check_compressed(names: tuple[str, str], compressed: np.ndarray, plain: np.ndarray, shape: Sequence[int]) -> None:
+def check_compressed(
+    names: tuple[str, str], compressed: np.ndarray, plain: np.ndarray, shape: Sequence[int], plural_of: str
+) -> None:
     """RuntimeError for indices that make no sparse matrix of ``shape``, (compressed, plain)."""
     outer, inner = names
-    rows, columns = ("rows", "ncols") if outer == "crow_indices" else ("columns", "nrows")
+    rows, columns = ("row", "ncols") if outer == "crow_indices" else ("column", "nrows")
+    rows += plural_of
     if compressed.shape[-1] != shape[0] + 1:
         raise RuntimeError(
             f"{outer}.shape[-1] must be equal to the number of {rows} + 1 (={shape[0] + 1}), but got "
@@ -246,7 +268,8 @@ def assembled_compressed(v: Compressed, values: Tensor) -> Tensor:
     def f(ctx: Any, values: Tensor) -> Tensor:
         def back(grad: Tensor) -> list[Any]:
             own = as_coo(fresh(v))
-            return [values_at(grad, own.indices, tuple(own.shape))]
+            found = values_at(grad, own.indices, tuple(own.shape))
+            return [found.reshape(v.values.shape) if v.block else found]
 
         ctx.saves(back)
         return fresh(Compressed(v.layout, v.compressed, v.plain, values.detach(), v.shape, v.within))
@@ -259,6 +282,11 @@ def empty(layout: Any, shape: Sequence[int], dtype: Any, device: Any, dense_dim:
     device = devices.default_device() if device is None else devices.as_device(device)
     sparse_dim = len(shape) - dense_dim
     values = put_on(np.zeros((0, *shape[sparse_dim:]), dtype.np), device)
+    if layout in (sparse_bsr, sparse_bsc):
+        raise RuntimeError(
+            f"torch.empty: expected sparse compressed (non-block) tensor layout but got {layout}; make a dense tensor "
+            "and convert it, which says how large its blocks are"
+        )
     if layout in (sparse_csr, sparse_csc):
         if len(shape) != 2:
             raise RuntimeError(

@@ -64,6 +64,27 @@ def rows_of(compressed: Any, plain: Any) -> Any:
 
 
 @_kernel
+def spread(places: Any, blocks: Any) -> Any:
+    """Row and column of each element of ``blocks`` [nnz, height, width], whose rows and columns of blocks are given."""
+    count, height, width = blocks.shape
+    rows = places[0][:, None, None] * height + jnp.arange(height)[:, None]
+    columns = places[1][:, None, None] * width + jnp.arange(width)
+    return jnp.stack([jnp.broadcast_to(x, blocks.shape).reshape(-1) for x in (rows, columns)])
+
+
+@_kernel
+def block_product(base: Any, places: Any, blocks: Any, dense: Any) -> Any:
+    """``base`` plus the matrix of ``blocks`` at ``places`` times ``dense`` [n, k]."""
+    _, height, width = blocks.shape
+    if not blocks.size or not dense.size:
+        return base
+    strips = dense.reshape(-1, width, dense.shape[1])[places[1]]
+    terms = jnp.einsum("nhw,nwk->nhk", blocks, strips, precision="highest").astype(base.dtype)
+    rows = base.reshape(-1, height, base.shape[1])
+    return rows.at[places[0]].add(terms, mode="drop").reshape(base.shape)
+
+
+@_kernel
 def looked_up(keys: Any, values: Any, wanted: Any) -> Any:
     """The values at ``wanted`` among the sorted ``keys``, zeros where there are none."""
     if not keys.shape[0]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.arithmetic import _conjugate, merged, with_values
+from torchlike._core.sparse.arithmetic import _conjugate, merged
 from torchlike._core.sparse.rules import COMPOSITES, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, like, zeros
+from torchlike._core.sparse.structure import as_coo, coalesced, compress, like, places_of, with_values, zeros
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
-from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.tensor import Tensor, fresh
 from torchlike._executor.sparse import refuse
 
 
@@ -41,12 +41,27 @@ def multiplied(base: Tensor | None, left: Tensor, right: Tensor, name: str = "mm
                 f"{name}: computation on CPU is not implemented for {layout_name(left)} @ {layout_name(right)}; "
                 "convert one with .to_sparse_coo() or .to_sparse_csr()"
             )
-        return like(_both_sparse(coalesced(as_coo(left)), coalesced(as_coo(right))), left)
+        product = _both_sparse(coalesced(as_coo(left)), coalesced(as_coo(right)))
+        if isinstance(a, Compressed) and isinstance(b, Compressed) and a.block:
+            return fresh(compress(product, a.layout, (a.block[0], b.block[1])))
+        return like(product, left)
+    if isinstance(a, Compressed) and a.block:
+        return _by_blocks(base, a, right)
     if a is None:
+        if isinstance(b, Compressed) and b.block:
+            other = value(right.t())
+            assert isinstance(other, Compressed)
+            return _by_blocks(None if base is None else base.t(), other, left.t()).t().contiguous()
         turned = as_coo(right)
         turned = Coo(turned.indices.flip(0), turned.values, tuple(right.shape)[::-1], False, turned.within)
         return _by_rows(None if base is None else base.t(), turned, left.t()).t().contiguous()
     return _by_rows(base, as_coo(left), right)
+
+
+def _by_blocks(base: Tensor | None, v: Compressed, right: Tensor) -> Tensor:
+    v.demand_within()
+    base = zeros((v.shape[0], right.shape[1]), right) if base is None else base
+    return kernels.block_product(base, places_of(v), v.values, right)
 
 
 def _by_rows(base: Tensor | None, v: Coo, right: Tensor) -> Tensor:
@@ -98,6 +113,8 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
         return self.mm(other)
     if self.ndim == 2 and other.ndim == 1:
         return self.mv(other)
+    if self.ndim == 1 and other.ndim == 2 and value(self) is None:
+        return self.unsqueeze(0).mm(other).squeeze(0)
     if self.ndim == 3 and other.ndim == 3:
         return self.bmm(other)
     raise unsupported("matmul of these shapes: matmul", self, other)
@@ -160,6 +177,28 @@ def _mv(ctx: Any, self: Tensor, vec: Tensor) -> Tensor:
 
     ctx.saves(back, self if right else None, vec if left else None)
     return multiplied(None, self, vec.unsqueeze(1), "mv").squeeze(1)
+
+
+@rule("addmv")
+def _addmv(ctx: Any, self: Tensor, mat: Tensor, vec: Tensor, beta: Any = None, alpha: Any = None) -> Tensor:
+    _, left, right = ctx.needs_input_grad[:3]
+    beta, alpha = 1 if beta is None else beta, 1 if alpha is None else alpha
+    if value(vec) is not None or value(self) is not None or vec.ndim != 1:
+        raise unsupported("addmv but of a sparse matrix and dense vectors: addmv", self, mat, vec)
+    shape = tuple(self.shape)
+
+    def back(grad: Tensor, mat: Any, vec: Any) -> list[Any]:
+        return [
+            _spread_back(grad, shape) * beta,
+            grad.outer(_conjugate(vec)) * alpha if left else None,
+            adjoint(mat).mv(grad) * alpha if right else None,
+            None,
+            None,
+        ]
+
+    ctx.saves(back, mat if right else None, vec if left else None)
+    column = self.expand(mat.shape[0]).unsqueeze(1)
+    return _scaled_sum(column, mat, vec.unsqueeze(1), beta, alpha, "addmv").squeeze(1)
 
 
 @rule("bmm")

@@ -10,12 +10,14 @@ import numpy as np
 from torchlike._base.dims import wrap_dim
 from torchlike._core.conversion.convert import host
 from torchlike._core.sparse import kernels
-from torchlike._core.sparse.arithmetic import merged, with_values
+from torchlike._core.sparse.arithmetic import merged
 from torchlike._core.sparse.rules import COMPOSITES, recorded, rule
-from torchlike._core.sparse.structure import as_coo, coalesced, masked
+from torchlike._core.sparse.structure import as_coo, coalesced, masked, with_values
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, put_on, unsupported, value
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from torchlike._executor.sparse import LAYER
+
+_TURNED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
 
 def _only_coo(name: str, t: Tensor) -> Coo:
@@ -38,10 +40,10 @@ def _refused(name: str, t: Tensor) -> Any:
 def _permuted(name: str, t: Tensor, dims: Sequence[int]) -> Tensor:
     v = value(t)
     if isinstance(v, Compressed):
-        if tuple(dims) != (1, 0):
-            raise unsupported(name, t)
-        other = sparse_csc if v.layout is sparse_csr else sparse_csr
-        return fresh(Compressed(other, v.compressed, v.plain, v.values, tuple(v.shape)[::-1], v.within))
+        if tuple(dims) == (0, 1):
+            return alias(t)
+        values = v.values.transpose(1, 2) if v.block else v.values
+        return fresh(Compressed(_TURNED[v.layout], v.compressed, v.plain, values, tuple(v.shape)[::-1], v.within))
     assert isinstance(v, Coo)
     n = v.sparse_dim
     if sorted(dims[:n]) != list(range(n)):
@@ -116,6 +118,7 @@ def _chosen(v: Coo, rows: np.ndarray, indices: np.ndarray, shape: Sequence[int],
 def _select(ctx: Any, self: Tensor, dim: int, index: int) -> Tensor:
     coalesce_csr = isinstance(value(self), Compressed)
     v, dim = as_coo(self), wrap_dim(dim, self.ndim)
+    v = coalesced(v) if coalesce_csr else v
     length = v.shape[dim]
     if not -length <= index < length:
         raise IndexError(

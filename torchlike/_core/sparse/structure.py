@@ -10,7 +10,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.convert import host
 from torchlike._core.sparse import kernels
 from torchlike._core.sparse.value import Compressed, Coo, put_on, value
-from torchlike._core.tensor.tensor import Tensor, fresh, sparse_csc, sparse_csr
+from torchlike._core.tensor.tensor import Tensor, fresh, sparse_bsr, sparse_csc, sparse_csr
 from torchlike._executor import immediate
 
 if TYPE_CHECKING:
@@ -72,13 +72,42 @@ def as_coo(t: Tensor) -> Coo:
         return v
     assert isinstance(v, Compressed)
     v.demand_within()
-    rows = kernels.rows_of(v.compressed, v.plain)
-    pair = [rows, v.plain] if v.layout is sparse_csr else [v.plain, rows]
-    return Coo(kernels.stacked(*pair).long(), v.values, v.shape, v.layout is sparse_csr)
+    indices = places_of(v)
+    if v.block:
+        return Coo(kernels.spread(indices, v.values), v.values.reshape(-1), v.shape)
+    return Coo(indices, v.values, v.shape, v.layout is sparse_csr)
 
 
-def compress(v: Coo, layout: Any) -> Compressed:
-    """Coordinates of a matrix as compressed rows or columns."""
+def places_of(v: Compressed) -> Tensor:
+    """Row and column [2, nnz] of each entry, counted in blocks where it is one."""
+    major = kernels.rows_of(v.compressed, v.plain)
+    return kernels.stacked(*((major, v.plain) if v.by_rows else (v.plain, major))).long()
+
+
+def _blocked(v: Coo, layout: Any, block: Sequence[int]) -> Compressed:
+    """Coordinates of a matrix as blocks; those without an entry are left out."""
+    v.demand_within()
+    (height, width), rows_first = block, layout is sparse_bsr
+    row, column = host(v.indices)
+    counts = v.shape[0] // height, v.shape[1] // width
+    major, minor = (row // height, column // width) if rows_first else (column // width, row // height)
+    length, others = counts if rows_first else counts[::-1]
+    found, group = np.unique(major * others + minor, return_inverse=True)
+    places = put_on(np.stack([group.reshape(-1), row % height, column % width]), v.indices.device)
+    base = (len(found), height, width)
+    if v.values.dtype is dtypes.bool:
+        values = kernels.added(zeros(base, v.values.int()), places, v.values.int(), 1).bool()
+    else:
+        values = kernels.added(zeros(base, v.values), places, v.values, 1)
+    starts = np.searchsorted(found, np.arange(length + 1) * others)
+    plain = put_on((found % max(others, 1)).astype(np.int64), values.device)
+    return Compressed(layout, put_on(starts.astype(np.int64), values.device), plain, values, v.shape)
+
+
+def compress(v: Coo, layout: Any, block: Sequence[int] = ()) -> Compressed:
+    """Coordinates of a matrix as compressed rows or columns, of blocks of the size ``block``."""
+    if block:
+        return _blocked(v, layout, block)
     if layout is sparse_csr:
         v = coalesced(v)
         major, minor = v.indices[0], v.indices[1]
@@ -94,7 +123,24 @@ def compress(v: Coo, layout: Any) -> Compressed:
 def like(v: Coo, t: Tensor) -> Tensor:
     """``v`` as a tensor in the layout of ``t``."""
     found = value(t)
-    return fresh(compress(v, found.layout) if isinstance(found, Compressed) else v)
+    return fresh(compress(v, found.layout, found.block) if isinstance(found, Compressed) else v)
+
+
+def with_values(t: Tensor, values: Tensor, coalesce: bool = False) -> Tensor:
+    """Other values, in any shape, at the places of ``t``."""
+    v = value(t)
+    if isinstance(v, Compressed):
+        values = values.reshape(v.values.shape) if v.block else values
+        return fresh(Compressed(v.layout, v.compressed, v.plain, values, v.shape, v.within))
+    assert isinstance(v, Coo)
+    return fresh(Coo(v.indices, values, v.shape, v.coalesced or coalesce, v.within))
+
+
+def emptied(v: Compressed) -> Compressed:
+    """The same matrix without entries."""
+    none = put_on(np.zeros(0, v.plain.dtype.np), v.plain.device)
+    starts = zeros(tuple(v.compressed.shape), v.compressed)
+    return Compressed(v.layout, starts, none, zeros((0, *v.block), v.values), v.shape)
 
 
 def to_sparse(t: Tensor, sparse_dim: int) -> Coo:

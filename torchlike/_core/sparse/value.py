@@ -82,6 +82,8 @@ class Coo(_Parts):
 class Compressed(_Parts):
     """Rows (CSR) or columns (CSC) after one another: where each begins, and the place of each entry within its own.
 
+    The entries of BSR and BSC are blocks, ``values`` [nnz, height, width], and indices count blocks.
+
     ``within``: whether the indices are known to make a matrix of the shape.
     """
 
@@ -98,7 +100,7 @@ class Compressed(_Parts):
         if self.within:
             return
         starts, places = host(self.compressed), host(self.plain)
-        rows, columns = tuple(self.shape) if self.layout is sparse_csr else tuple(self.shape)[::-1]
+        rows, columns = self.lengths()
         ordered = starts.size == rows + 1 and starts[0] == 0 and starts[-1] == places.size
         if (
             not ordered
@@ -115,6 +117,22 @@ class Compressed(_Parts):
     def nnz(self) -> int:
         """How many entries there are."""
         return self.values.shape[0]
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows are compressed, not columns."""
+        return self.layout is sparse_csr or self.layout is sparse_bsr
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Height and width of the blocks; nothing where entries are numbers."""
+        return tuple(self.values.shape[1:])
+
+    def lengths(self) -> tuple[int, int]:
+        """How many rows and columns there are (columns and rows, if these are compressed), of blocks if there are."""
+        height, width = self.block or (1, 1)
+        counts = self.shape[0] // height, self.shape[1] // width
+        return counts if self.by_rows else counts[::-1]
 
 
 def check_range(indices: np.ndarray, lengths: Sequence[int]) -> None:

@@ -124,8 +124,13 @@ def as_number(function: str, name: str, x: Any) -> Any:
     if isinstance(x, np.number | np.bool_):
         return x.item()
     if isinstance(x, Tensor) and x.numel() == 1:
-        return _number(x)
+        return x if stands_for_number(x) else _number(x)
     return _wrong(function, name, "Number", x)
+
+
+def stands_for_number(x: Any) -> bool:
+    """Whether a tensor is a Python number of a function that is captured: its value is weakly typed, as jax says."""
+    return state.capture is not None and isinstance(x, Tensor) and getattr(x._storage.value, "weak_type", False)
 
 
 def as_numbers(function: str, name: str, x: Any) -> tuple[Any, ...]:
@@ -200,4 +205,5 @@ __all__ = [
     "return_type",
     *[n for n in globals() if n.startswith("as_")],
     "named_results",
+    "stands_for_number",
 ]

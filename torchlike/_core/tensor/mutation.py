@@ -51,6 +51,13 @@ def read_by(t: Tensor) -> None:
         capture.read_by(t)
 
 
+def placed(t: Tensor) -> None:
+    """Tell the capture of this thread, if there is one, that the memory around ``t`` is asked for."""
+    capture = state.capture
+    if capture is not None:
+        capture.placed(t)
+
+
 def change(t: Tensor) -> None:
     """Tell the capture of this thread, if there is one, that fields of ``t`` will change."""
     capture = state.capture

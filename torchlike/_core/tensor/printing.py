@@ -297,6 +297,7 @@ PARTS = {
     "torch.sparse_csr": (("crow_indices", "compressed"), ("col_indices", "plain"), ("values", "values")),
     "torch.sparse_csc": (("ccol_indices", "compressed"), ("row_indices", "plain"), ("values", "values")),
 }
+PARTS |= {"torch.sparse_bsr": PARTS["torch.sparse_csr"], "torch.sparse_bsc": PARTS["torch.sparse_csc"]}
 
 
 def parameter_str(p: Tensor, *, contents: str | None = None) -> str:

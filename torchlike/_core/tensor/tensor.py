@@ -14,7 +14,7 @@ from torchlike._core.dispatch.layers import DISPATCH, TRANSFORMS
 from torchlike._core.overrides import torch_function
 from torchlike._core.tensor import views
 from torchlike._core.tensor.host_memory import address
-from torchlike._core.tensor.mutation import become, count_with, enter
+from torchlike._core.tensor.mutation import become, count_with, enter, placed
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
@@ -237,10 +237,14 @@ class Tensor(TensorBase, Methods):
         return self._vc is UNTRACKED
 
     def _is_view(self) -> bool:
+        if CAPTURES and self._diff is None:
+            placed(self)
         return self._diff is not None
 
     @property
     def _base(self) -> Tensor | None:
+        if CAPTURES:
+            placed(self)
         return None if self._diff is None else self._diff.base
 
     def detach(self) -> Tensor:
@@ -380,8 +384,8 @@ def alias(t: Tensor, cls: type = Tensor) -> Tensor:
 
 def carried(t: Tensor) -> tuple[Any, ...]:
     """The class of a tensor and the attributes that go with it, where programs keep them; else ()."""
-    names = type(t)._carried
-    return (type(t), *[(name, t.__dict__.get(name)) for name in names]) if names else ()
+    cls = type(t)
+    return () if cls is Tensor else (cls, *[(name, t.__dict__.get(name)) for name in cls._carried])
 
 
 def carry(t: Tensor, what: tuple[Any, ...]) -> None:

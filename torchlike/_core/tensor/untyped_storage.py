@@ -30,8 +30,8 @@ from torchlike._base.dtypes import (
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
 from torchlike._core.tensor.host_memory import address
-from torchlike._core.tensor.mutation import store
-from torchlike._core.tensor.storage import Freed, Storage
+from torchlike._core.tensor.mutation import placed, store
+from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
 from torchlike._core.tensor.tensor import wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
@@ -454,6 +454,8 @@ def untyped_storage(t: Tensor) -> UntypedStorage:
         raise NotImplementedError(
             "Cannot access storage of SparseTensorImpl: a sparse tensor has none; its parts, as _values(), have"
         )
+    if CAPTURES:
+        placed(t)
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
     if shown is None:

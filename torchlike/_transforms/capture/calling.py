@@ -20,7 +20,7 @@ from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor.pending import Array, Pending
 from torchlike._executor.references import ONE, TWO
-from torchlike._transforms.capture.outputs import Constant, New, OutputSpec, Same
+from torchlike._transforms.capture.outputs import Computed, Constant, New, OutputSpec, Same
 
 if TYPE_CHECKING:
     from torchlike._core.tensor.storage import Storage
@@ -89,8 +89,7 @@ def straight(program: Program, shown: bool) -> Callable[..., Any]:
     ``shown``: whether other threads may look meanwhile, for whom there are tokens.
     """
     w = _writer(program)
-    if program.effects is not None:
-        program.effects.begin(w)
+    _begin(w, program)
     _gather(w, program)
     w.add("kept = []")
     _claim(w, program.fixed[: program.lent] if shown else [])
@@ -131,8 +130,7 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
         w.add(f"if not (hold() and holds(leaves{', True' if lent else ''})):", "    raise Stale")
         if program.errors:
             w.add("if failed:", "    examine()")
-        if program.effects is not None:
-            program.effects.begin(w)
+        _begin(w, program)
         w.add("kept.append(outs)")
         if program.errors:
             w.add(f"failed.append(outs[{program.flags}])")
@@ -140,6 +138,18 @@ def ahead(program: Program, hold: Callable[[], bool], shown: bool) -> Callable[.
     w.add("except BaseException as error:", "    outs = recover(values, error, kept, leaves, True)")
     _give(w, program)
     return w.function("def run(leaves):")
+
+
+def _begin(w: Writer, program: Program) -> None:
+    """What is read before anything changes."""
+    if program.effects is not None:
+        program.effects.begin(w)
+    computed = {id(m): m for m in program.result if isinstance(m, Computed)}
+    w.add(*[f"{_computed(w, m)} = {w.name(m.get)}()" for m in computed.values()])
+
+
+def _computed(w: Writer, m: Computed) -> str:
+    return f"c{w.name(m.get)}"
 
 
 def _writer(program: Program) -> Writer:
@@ -277,9 +287,9 @@ def _give(w: Writer, program: Program) -> None:
     made = list({id(m): m for m in given}.values())  # a tensor that is two results is one object
     slots = Counter([m.slot for m in made if isinstance(m, New)])
     simple = [isinstance(m, New) and m.view is m.strides is None and slots[m.slot] == 1
-              and not m.retains and not m.carried
+              and not m.retains and not m.carried and not m.leaf
               for m in made]  # fmt: skip
-    known = [isinstance(m, Constant | Same) for m in made]
+    known = [isinstance(m, Constant | Same | Computed) for m in made]
     if program.metas:
         w.add("node = history(outs, leaves)")
     if not all(a or b for a, b in zip(simple, known, strict=True)):
@@ -320,6 +330,8 @@ def _made(w: Writer, m: Any, k: int, simple: bool, inference: bool) -> str:
         return w.name(m.value)
     if isinstance(m, Same):
         return _tensor(w, m)
+    if isinstance(m, Computed):
+        return _computed(w, m)
     if not simple:
         return f"make({w.name(m)})"
     t = f"t{k}"

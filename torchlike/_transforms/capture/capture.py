@@ -8,6 +8,7 @@ Note [Captures]). Each call then runs the program and does the writing.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,22 @@ from torchlike._base.layout import is_dense
 from torchlike._base.state import state
 from torchlike._core.autograd import engine
 from torchlike._core.autograd import node as nodes
+from torchlike._core.dispatch.dispatch import refresh
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.storage import Storage
-from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, value_of, wrap
+from torchlike._core.tensor.storage import UNTRACKED, Storage
+from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, device_of, value_of, wrap
+from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.modes import Modes
-from torchlike._transforms.capture.outputs import Alias, Constant, New, Same
+from torchlike._transforms.capture.numbers import Number
+from torchlike._transforms.capture.outputs import Alias, Computed, Constant, New, Same
 from torchlike._transforms.capture.overlay import Abandoned, capturing
 from torchlike._transforms.capture.recording import Capture, Unsupported
 from torchlike._transforms.capture.sharing import Sharing
 from torchlike._transforms.capture.split import with_reads
-from torchlike._transforms.capture.structure import Passed, flatten
+from torchlike._transforms.capture.structure import Outside, Passed, containers, flatten
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import ClosedJaxpr
@@ -42,10 +46,12 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
 
     ``storages``: {id of a storage: the one that stands for it}, to which that of ``t`` is added.
     """
-    if t._view is not None and t._view.steps:
+    if _crops(t):
+        assert t._view is not None
         new = wrap(value_of(t))
         if is_dense(t._view.layout):
             restride(new, t._view.layout.strides)
+        new._view = View((), (), t._view.layout)
     else:
         new, storage = alias(t), t._storage
         if id(storage) not in storages:
@@ -58,6 +64,15 @@ def substitute(t: Tensor, storages: dict[int, Storage]) -> Tensor:
     new.__class__ = type(t)
     carry(new, carried(t))
     return new
+
+
+def _is_meta(t: Tensor) -> bool:
+    return type(t._storage.value) is immediate.Abstract
+
+
+def _crops(t: Tensor) -> bool:
+    """Whether what stands for ``t`` has less memory than it."""
+    return t._view is not None and bool(t._view.steps)
 
 
 class Trace:
@@ -89,15 +104,16 @@ class Trace:
         self.leaves, self.getters, self.storages = list(leaves), [], set()
         self.sharing = sharing = Sharing() if sharing is None else sharing
         abstract = getattr(function, "abstract", False)
-        if not abstract and any(isinstance(x, Tensor) and x.is_meta for x in leaves):
+        if not abstract and any(isinstance(x, Tensor) and _is_meta(x) for x in leaves):
             raise Unsupported("computes on the meta device")
         self.stand_ins = sharing.stand_ins(leaves, substitute)
         self.positions = {id(t): i for i, t in reversed(self.stand_ins.items())}
         self.record = Capture(nodes.next_sequence())
         self.record.abstract = abstract
         self.record.arguments = frozenset([id(t._storage) for t in self.stand_ins.values()])
+        self.record.cropped = frozenset([id(t._storage) for i, t in self.stand_ins.items() if _crops(leaves[i])])
         self.record.argument = self._argument
-        self.record.home = next((x.device.type for x in leaves if isinstance(x, Tensor)), None)
+        self.record.home = next((device_of(x).type for x in leaves if isinstance(x, Tensor)), None)
         listener = getattr(function, "listener", None)
         if listener is not None:
             listener.trace = self
@@ -108,6 +124,8 @@ class Trace:
         self.roots: Any  # edges, while it is traced
         self.root_of: dict[int, int] = {}
         self._specs: dict = {}
+        self.keyed: set[int] = set()
+        self.hidden: list[Tensor] = []
 
         modes = Modes()
 
@@ -138,7 +156,7 @@ class Trace:
         finally:
             self.record.close(failed)
         self._read(closed)
-        self.slots = self.roots = self.stand_ins = None  # type: ignore[assignment]
+        self.slots = self.roots = self.stand_ins = self.hidden = None  # type: ignore[assignment]
 
     def _read(self, closed: ClosedJaxpr) -> None:
         """Sort what the jaxpr reads: constants, and storages."""
@@ -164,7 +182,7 @@ class Trace:
         """What stands for a tensor from outside that ``getter()`` gives in every call; None if it has other readers."""
         storage, record = t._storage, self.record
         readers = {id(x._storage) for x in self.leaves if isinstance(x, Tensor)}
-        if t.is_meta or id(storage) in readers or id(storage) in record.cells or record.owns(t):
+        if _is_meta(t) or id(storage) in readers or id(storage) in record.cells or record.owns(t):
             return None
         before, state.capture = state.capture, None
         try:
@@ -177,6 +195,7 @@ class Trace:
         self.getters.append(getter)
         self.storages.add(id(storage))
         record.arguments |= {id(stand_in._storage)}
+        record.cropped |= {id(stand_in._storage)} if _crops(t) else set()
         return stand_in
 
     # -- inside the trace ------------------------------------------------------------------------
@@ -200,7 +219,10 @@ class Trace:
         self._writes()
         self._fields()
         self.sharing.note(self.record, self.stand_ins.values(), self.leaves, [i for i, _ in self.arg_writes])
-        out_leaves, self.out_tree = flatten(out, {i: Passed(n) for i, n in given.numbers.items()})
+        passed: dict[int, Any] = {i: Passed(n) for i, n in given.numbers.items()}
+        if function is state.interpreter and getattr(function, "listener", None) is None:
+            passed = {id(x): Outside(x) for x in containers(out) if function.was_read(x)} | passed
+        out_leaves, self.out_tree = flatten(out, passed)
         self.effects = function.effects(out, given) if function is state.interpreter else None
         self.passes = any(isinstance(x, Passed) for x in out_leaves) or (
             self.effects is not None and self.effects.passes
@@ -208,7 +230,8 @@ class Trace:
         kept = [] if self.effects is None else self.effects.take()
         if getattr(function, "listener", None) is not None:
             function.listener.leave(out_leaves, kept)
-        self._graph([*out_leaves, *kept])
+        self._share([*out_leaves, *kept])
+        self._graph([*out_leaves, *kept, *self.hidden])
         self.result = [self._made(x) for x in out_leaves]
         self.kept = [self._made(x) for x in kept]
         self.errors = self.record.errors
@@ -257,6 +280,10 @@ class Trace:
     def _made(self, x: Any) -> Any:
         if isinstance(x, Passed):
             return Same(len(self.leaves) + x.number, None)
+        if isinstance(x, Outside):
+            return Constant(x.value)
+        if type(x) is Number:
+            return Computed(x.get)
         if not isinstance(x, Tensor):
             return Constant(x)
         if id(x) not in self._specs:  # a tensor that is two results is one object
@@ -268,18 +295,25 @@ class Trace:
         if arg is not None or not self.record.owns(x):
             return Same(arg, None if arg is not None else x)
         root = self.root_of.get(id(x))
+        leaf = x._rg and x._edge is None
         retains = root is not None and nodes.retained(x)
+        if retains and len(self.roots) > 1:
+            raise Unsupported("keeps the gradient of one of several results (retain_grad)")
+        if x._vc is UNTRACKED and not state.inference:
+            raise Unsupported("returns a tensor that it made in inference mode")
+        if x._grad is not None:
+            raise Unsupported("returns a tensor that it made, with a .grad")
+        if x.__dict__.keys() - set(type(x)._carried):
+            raise Unsupported("sets attributes of a tensor that it returns")
         storage = x._storage
         arg = self.argument_storages.get(id(storage))
         if arg is not None:
-            given = self.leaves[arg]._view
-            if given is not None and given.steps and not is_dense(given.layout):
-                raise Unsupported("returns a view of an argument that does not fill its memory")
-            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains, carried(x))
+            return Alias(arg, None, x._view, root, _tied(x, self.stand_ins[arg]), retains, carried(x), leaf)
         if id(storage) not in self.record.own:
             owner = self._owner(x)
-            return Alias(None, owner, x._view, root, _tied(x, owner), retains, carried(x))
-        return New(self.slot(storage), storage.strides, x._view, root, retains, carried(x))
+            return Alias(None, owner, x._view, root, _tied(x, owner), retains, carried(x), leaf)
+        key = id(x) if id(x) in self.keyed else None
+        return New(self.slot(storage), storage.strides, x._view, root, retains, carried(x), leaf, key, self._of(x))
 
     def _owner(self, x: Tensor) -> Tensor:
         """A tensor from outside over the storage of ``x``, of which ``x`` is a view if it is one of such a tensor."""
@@ -290,8 +324,29 @@ class Trace:
         owner._view = owner._cache = None
         return owner
 
+    def _share(self, out_leaves: list[Any]) -> None:
+        """Find the results over memory that the program makes and several of them show: their bases go with them."""
+        made = {id(t): t for t in out_leaves if isinstance(t, Tensor) and id(t._storage) in self.record.own}
+        shown = Counter([id(t._storage) for t in made.values()])
+        views = [t for t in made.values() if shown[id(t._storage)] > 1 and t._diff is not None]
+        self.keyed = {id(x) for t in views for x in (t, t._diff.base)}
+        hidden = {id(t._diff.base): t._diff.base for t in views if t._diff.creation is None}
+        self.hidden = [t for key, t in hidden.items() if key not in made]
+
+    def _of(self, x: Tensor) -> tuple[Any, ...] | None:
+        """How ``x`` is tied to its base, if both are made in every call."""
+        diff = x._diff
+        if diff is None or id(x) not in self.keyed:
+            return None
+        if diff.base._view is not diff.under:
+            raise Unsupported("returns a view of what has changed its shape in place since")
+        return self._made(diff.base), diff.depth, diff.ints, diff.creation, diff.lead
+
     def _graph(self, out_leaves: list[Any]) -> None:
         tensors = {id(t): t for t in out_leaves if isinstance(t, Tensor) and self.record.owns(t)}.values()
+        for t in tensors:
+            if t._diff is not None:
+                refresh(t)
         roots = [t for t in tensors if t._rg and t._edge is not None and t._edge[0] is not None]
         self.root_of = {id(t): k for k, t in enumerate(roots)}
         self.roots = [t._edge for t in roots]
@@ -318,6 +373,8 @@ class Trace:
                 self.slots.append(value_of(grad))
                 variable = getattr(edge[0], "variable", None)
                 arg = None if variable is None else self.positions.get(id(variable))
+                if variable is not None and id(variable) in self._specs and self.record.owns(variable):
+                    raise Unsupported("returns a leaf that requires grad, and what it computed from that")
                 self.sinks.append((arg, variable if arg is None else None, edge))
 
 

@@ -24,6 +24,7 @@ from torchlike._transforms.capture.capture import Trace
 from torchlike._transforms.capture.given import joints
 from torchlike._transforms.capture.guards import Guards
 from torchlike._transforms.capture.kinds import kind_of, same_kind
+from torchlike._transforms.capture.numbers import NUMBERS, ArgumentNumbers
 from torchlike._transforms.capture.program import Moved, Program
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.sharing import Sharing
@@ -52,10 +53,14 @@ class CompiledFunction:
         programs: {kind of arguments: [(guards, program)]}.
         kinds: {kind: whether arguments are of it, as straight code, or None}. latest: that of the latest call, with its
             programs and the one of them that ran, or None.
+        arguments: gives the numbers among the arguments of the call. live: {structure of the arguments: the positions
+            of numbers that were others in another call, which are inputs of programs from then on}. static: the
+            structures with which the function is no program that way.
         eager: why it is no single program any more, or None. broken: whether it then runs in pieces. lines: where
             they end.
     """
 
+    dynamic: bool | None = None  # whether numbers among the arguments are inputs; None: once they have changed
     _interpreted = "function"  # what a capture of another function runs in place of this object
 
     def __init__(self, function: Any, fullgraph: bool = False, limit: int | None = None) -> None:
@@ -66,7 +71,9 @@ class CompiledFunction:
         _compiled.add(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledFunction:
-        return type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.limit)
+        made = type(self)(copy.deepcopy(self.function, memo), self.fullgraph, self.limit)
+        made.dynamic = self.dynamic
+        return made
 
     def reset(self) -> None:
         """Forget every program."""
@@ -76,6 +83,9 @@ class CompiledFunction:
         self.lines, self.spent = set(), 0
         self.latest: tuple[Any, Any, Any] | None = None
         self.kinds: dict[Any, Any] = {}
+        self.arguments = ArgumentNumbers()
+        self.live: dict[Any, frozenset[int]] = {}
+        self.static: set[Any] = set()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -119,7 +129,21 @@ class CompiledFunction:
             if guards.hold() and program.holds(leaves):
                 self._remember(key, leaves, None if kwargs or not _are(leaves, args) else found, guards, program)
                 return program(leaves, (args, kwargs))
+        arguments = self.arguments
+        before, arguments.leaves = arguments.leaves, leaves
+        try:
+            if tree in self.live:
+                for guards, program in self.programs.get(arguments.live_key(key, self.live[tree]), ()):
+                    if guards.hold() and program.holds(leaves):
+                        return program(leaves, (args, kwargs))
+            return self._find(key, leaves, tree, args, kwargs)
+        finally:
+            arguments.leaves = before
+
+    def _find(self, key: Any, leaves: list[Any], tree: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call with a program that another thread has just made, a new one, or none."""
         with self.compiling:
+            exact, key = key, self._with_numbers(key)
             failed = None
             for guards, program in self.programs.get(key, ()):
                 failed = guards.failed() or (None if program.holds(leaves) else _SHARED)
@@ -127,9 +151,28 @@ class CompiledFunction:
                     return program(leaves, (args, kwargs))
                 self.moving |= guards.moved()
             result, error = self._new(key, leaves, tree, failed, (args, kwargs))
+            if key is not exact and error is not None and error is not _EAGER:  # as it was before there were inputs
+                self.static.add(tree)
+                self.live.pop(tree, None)
+                result, error = self._new(exact, leaves, tree, failed, (args, kwargs))
         if error is None:
             return result
         return self.function(*args, **kwargs) if error is _EAGER else self._break(error, args, kwargs)
+
+    def _with_numbers(self, key: Any) -> Any:
+        """The key of a call whose numbers that change are inputs."""
+        tree, kinds = key[:2]
+        if self.dynamic is not False and tree not in self.static:
+            others = [] if self.dynamic else [k[1] for k in self.programs if k[0] == tree]
+            positions = [i for i, kind in enumerate(kinds) if kind[0] in NUMBERS and self._changes(i, kind, others)]
+            if positions:
+                self.live[tree] = self.live.get(tree, frozenset()).union(positions)
+        return self.arguments.live_key(key, self.live[tree]) if tree in self.live else key
+
+    def _changes(self, position: int, kind: Any, others: list[Any]) -> bool:
+        """Whether a number among the arguments is another one than in a former call."""
+        found = [k[position] for k in others]
+        return bool(self.dynamic) or any([k[0] is kind[0] and k != kind for k in found])
 
     def _remember(self, key: Any, leaves: list[Any], found: Any, guards: Guards, program: Program) -> None:
         """Let the next call look here first."""
@@ -149,7 +192,7 @@ class CompiledFunction:
             self._give_up(f"it was compiled {self.limit} times; last, {failed or 'its arguments'} changed")
             return None, _EAGER
         try:
-            interpreter, trace = self._traced(leaves, tree, key[-1])
+            interpreter, trace = self._traced(self.arguments.standing(key), tree, key[-1])
         except Exception as error:
             return None, error
         try:

@@ -379,6 +379,7 @@ _PARTS: dict[str, Callable[[Read], Any]] = {
     "dict": _part(lambda x, _: object.__getattribute__(x, "__dict__"), "{x}.__dict__"),
     "type": _part(lambda x, _: type(x), "type({x})"),
     "variable": _part(lambda x, given: x.get(*given), "{x}.get(*{k})"),
+    "argument": _part(lambda arguments, i: arguments.leaves[i], "{x}.leaves[{k}]"),
     "number": _part(lambda get, _: type(get()), "type({x}())"),
     "number test": _part(lambda get, _: get(), "{x}()"),
     "code": lambda read: _Code(read, (read.holder.__code__, read.holder.__defaults__, read.holder.__kwdefaults__)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,10 +11,56 @@ import numpy as np
 
 from torchlike._core.conversion.convert import item
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.capture.recording import DynamicInput
+from torchlike._transforms.capture.recording import DynamicInput, Samples
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Values
+
+
+class Number:
+    """A live number: its value now, what gives it in a later call, and the reads that it is made of."""
+
+    __slots__ = ("value", "get", "sources")
+
+    def __init__(self, value: Any, get: Callable[[], Any], sources: Sequence[Any]) -> None:
+        self.value, self.get, self.sources = value, get, sources
+
+
+class ArgumentNumbers(threading.local):
+    """Which numbers among a function's arguments are live, and those of the call that this thread makes.
+
+    Attributes:
+        leaves: the arguments of the call, as a flat list; none while there is no call.
+    """
+
+    leaves: Sequence[Any] = ()
+
+    def live_key(self, key: Any, positions: Collection[int]) -> Any:
+        """``key``, of ``CompiledFunction``, with nothing but the type of the numbers at these positions."""
+        tree, kinds, *rest = key
+        kinds = list(kinds)
+        for i in positions:
+            x = self.leaves[i]
+            if type(x) is float or (type(x) is int and x in INT64):
+                kinds[i] = _LIVE, type(x)
+        return tree, tuple(kinds), *rest
+
+    def standing(self, key: Any) -> list[Any]:
+        """The arguments of the call, with what stands for those that are live."""
+        return [
+            self._number(i) if kind[0] is _LIVE else x
+            for i, (x, kind) in enumerate(zip(self.leaves, key[1], strict=True))
+        ]
+
+    def _number(self, position: int) -> Number:
+        value = self.leaves[position]
+        sources = [("argument", self, position, value, f"argument {position}")]
+        return Number(value, lambda: self.leaves[position], sources)
+
+
+NUMBERS = (float, int)
+_LIVE = "a number of each call"
+INT64 = range(-(1 << 63), 1 << 63)
 
 
 class Numbers:
@@ -22,12 +69,13 @@ class Numbers:
     Args:
         dynamic: (array of the first call, getter) of each. The numbers of optimizers, of one dtype, travel in one
             array, because each input of a program costs a call as much as a small kernel.
+        samples: what each call draws from PyTorch's streams, some of which ``dynamic`` are; None for nothing.
 
     Attributes:
         first: the inputs of the first call. pure: whether to ask for the numbers changes nothing.
     """
 
-    def __init__(self, dynamic: Sequence[Any]) -> None:
+    def __init__(self, dynamic: Sequence[Any], samples: Samples | None = None) -> None:
         self._places = _places(dynamic)
         self._together = {}  # {input: numbers in it}
         for i, (place, within) in enumerate(self._places):
@@ -40,8 +88,10 @@ class Numbers:
                 tables.setdefault(getter.source, []).append((i, getter.key))
             else:
                 self._getters.append((i, getter))
+        self.pure = all([getter is float for _, getter in self._getters]) and samples is None
+        if samples is not None:
+            tables.setdefault(samples, [])  # to be drawn, whether or not the program has use for the numbers
         self._tables = list(tables.items())
-        self.pure = all([getter is float for _, getter in self._getters])
         self._dtypes = [array.dtype for array, _ in dynamic]
         self.first = [None] * len({place for place, _ in self._places})
         for (array, _), (place, within) in zip(dynamic, self._places, strict=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
-from torchlike._core.dispatch.view_calls import tie
+from torchlike._core.dispatch.view_calls import DiffView, tie
 from torchlike._core.tensor.storage import UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, alias, carry, wrap
 from torchlike._core.tensor.views import View
@@ -24,6 +24,9 @@ class New(NamedTuple):
         view: the View of the tensor, or None. root: which root of the graph it is, None if it needs no grad.
         retains: whether it keeps its gradient.
         carried: its class and attributes that go with it, see ``carried`` of ``tensor.py``.
+        leaf: whether it is a leaf that requires grad.
+        key: of a tensor whose memory others share that the program makes. of: if it is a view for autograd, its base
+            and how it is tied to it (the last arguments of ``DiffView``).
     """
 
     slot: int
@@ -32,6 +35,9 @@ class New(NamedTuple):
     root: int | None
     retains: bool = False
     carried: tuple = ()
+    leaf: bool = False
+    key: int | None = None
+    of: tuple | None = None
 
 
 class Alias(NamedTuple):
@@ -48,6 +54,7 @@ class Alias(NamedTuple):
     tied: tuple | None
     retains: bool = False
     carried: tuple = ()
+    leaf: bool = False
 
 
 class Same(NamedTuple):
@@ -63,19 +70,27 @@ class Constant(NamedTuple):
     value: object
 
 
+class Computed(NamedTuple):
+    """A number that ``get()`` gives, before the call changes anything."""
+
+    get: Callable[[], Any]
+
+
 def placed(what: Any, places: Mapping[int, int]) -> Any:
     """``what`` with the output of the program that ``places`` gives for its slot."""
-    return what._replace(slot=places[what.slot]) if isinstance(what, New) else what
+    if not isinstance(what, New):
+        return what
+    of = None if what.of is None else (placed(what.of[0], places), *what.of[1:])
+    return what._replace(slot=places[what.slot], of=of)
 
 
 def _within(outer: View | None, view: View | None) -> View | None:
-    """The view ``view`` of what an argument, itself the view ``outer``, shows; traced as a base of the same strides."""
+    """The view ``view`` of what an argument, itself the view ``outer``, shows; traced as a base of the same layout."""
     if outer is None or not outer.steps:
         return view
     if view is None or not view.steps:
         return outer
-    layout = view.layout._replace(offset=view.layout.offset + outer.layout.offset)
-    return View(outer.steps + view.steps, (*outer.ints, *view.ints), layout, view.dtype or outer.dtype)
+    return View(outer.steps + view.steps, (*outer.ints, *view.ints), view.layout, view.dtype or outer.dtype)
 
 
 class OutputSpec:
@@ -83,9 +98,18 @@ class OutputSpec:
 
     def __init__(self, values: Values, leaves: list[Any], history: Callable[..., Any]) -> None:
         self.values, self.leaves, self.history = values, leaves, history
-        self.storages = {}
+        self.storages: dict[int, Storage] = {}
+        self.made: dict[int, Tensor] = {}  # {key: a tensor whose memory others share}
 
     def make(self, what: Any) -> Any:
+        key = what.key if isinstance(what, New) else None
+        if key is None:
+            return self._make(what)
+        if key not in self.made:
+            self.made[key] = self._make(what)
+        return self.made[key]
+
+    def _make(self, what: Any) -> Any:
         if isinstance(what, Constant):
             return what.value
         if isinstance(what, Same):
@@ -99,10 +123,14 @@ class OutputSpec:
         t._view, t._cache = what.view if own else _within(t._view, what.view), None
         if what.root is not None:
             t._rg, t._edge = True, self.history(what.root)
+        elif what.leaf:
+            t._rg = True
         if what.retains:
             nodes.retain(t)
         if isinstance(what, Alias) and what.tied is not None:
             tie(base, t, *what.tied)
+        if isinstance(what, New) and what.of is not None and not state.inference:
+            t._diff = DiffView(self.make(what.of[0]), t._vc.version, *what.of[1:])
         if what.carried:
             carry(t, what.carried)
         return t

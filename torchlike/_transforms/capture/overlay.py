@@ -315,6 +315,11 @@ class Overlay:
             if known._view is not None and t._view is None:
                 self.readers[id(storage)] = t
 
+    def placed(self, t: Tensor) -> None:
+        """The memory around ``t`` is asked for."""
+        if self.outer is not None:
+            self.outer.placed(t)
+
     def change(self, t: Tensor) -> None:
         """Fields of ``t`` are going to change."""
         key = id(t)

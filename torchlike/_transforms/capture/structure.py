@@ -99,6 +99,15 @@ class Passed:
         self.number = number
 
 
+class Outside:
+    """Stands in a result for a container that was there before the call, which is returned itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 def containers(x: Any) -> list[Any]:
     """The lists, dicts and dataclasses within ``x`` that are no leaves, each before what it holds."""
     found = parts(x)

@@ -39,13 +39,13 @@ def BUILD_LIST(i: Interpreter, f: Frame, n: int) -> None:
 
 @op
 def BUILD_SET(i: Interpreter, f: Frame, n: int) -> None:
-    f.stack.append(i.new(set(_take(f, n))))
+    f.stack.append(i.new(set(i.constants(tuple(_take(f, n))))))
 
 
 @op
 def BUILD_MAP(i: Interpreter, f: Frame, n: int) -> None:
     taken = _take(f, 2 * n)
-    f.stack.append(i.new(dict(zip(taken[::2], taken[1::2], strict=True))))
+    f.stack.append(i.new(dict(zip(i.constants(tuple(taken[::2])), taken[1::2], strict=True))))
 
 
 @op
@@ -61,7 +61,7 @@ def BUILD_STRING(i: Interpreter, f: Frame, n: int) -> None:
 
 @op
 def BUILD_SLICE(i: Interpreter, f: Frame, n: int) -> None:
-    f.stack.append(slice(*_take(f, 2 if n is None else n)))
+    f.stack.append(slice(*i.constants(tuple(_take(f, 2 if n is None else n)))))
 
 
 @op
@@ -77,14 +77,14 @@ def LIST_APPEND(i: Interpreter, f: Frame, n: int) -> None:
 
 @op
 def SET_ADD(i: Interpreter, f: Frame, n: int) -> None:
-    value = f.stack.pop()
+    value = i.constants(f.stack.pop())
     f.stack[-n].add(value)
 
 
 @op
 def MAP_ADD(i: Interpreter, f: Frame, n: int) -> None:
     value, key = f.stack.pop(), f.stack.pop()
-    f.stack[-n][key] = value
+    f.stack[-n][i.constants(key)] = value
 
 
 def _all(i: Interpreter, x: Any) -> Any:

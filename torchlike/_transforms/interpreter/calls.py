@@ -20,9 +20,9 @@ from torchlike._core.autograd.node import Node, next_sequence
 from torchlike._core.overrides.doors import is_door
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
+from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
-from torchlike._transforms.interpreter.live import Number
 from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
@@ -247,6 +247,8 @@ class Calls:
     def native(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], calm: bool = False) -> Any:
         """``f(*args, **kwargs)`` as it is, from the user's line; what nothing else holds then is new."""
         if self.lives:
+            if (made := self.filled(f, args, kwargs)) is not None:
+                return made
             args, kwargs = self.numbers_of(f, args, kwargs)
         listener = self.listener
         if listener is not None:
@@ -262,6 +264,11 @@ class Calls:
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN:
             self.made[id(result)] = result
         return result
+
+    def handed(self, f: Callable[..., Any], *args: Any) -> Any:
+        """``f(*args)`` from the user's line, where ``f`` only hands on what a container holds, live numbers too."""
+        door = self.door()
+        return f(*args) if door is None else door(f, args, {})
 
     # -- classes -------------------------------------------------------------------------------------
     def _construct(self, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -305,7 +312,7 @@ class Calls:
         if self.lives:
             if cls is type and len(args) == 1 and type(args[0]) is Number:
                 return type(args[0].value)  # which is guarded
-            args = tuple(args) if cls is float else tuple([self.constants(a) for a in args])
+            args = tuple(args) if cls in (float, int) else tuple([self.constants(a) for a in args])
         if cls is type and len(args) == 1:
             if not self.is_made(args[0]) and not trusted_class(type(args[0])):
                 self.reads.add("type", args[0], None, type(args[0]), "a class")
@@ -314,8 +321,8 @@ class Calls:
             self.refuse("makes a class")
         if cls is bool and args:
             return self.truth(args[0])
-        if cls is float and args and type(args[0]) is Number:
-            return self.combined(float, args[0])
+        if cls in (float, int) and len(args) == 1 and type(args[0]) is Number:
+            return self.combined(cls, args[0])
         if args and cls in _CONVERSIONS:
             method = self.method(args[0], _CONVERSIONS[cls])
             if method is not None:

@@ -10,6 +10,7 @@ from torchlike._base.state import DISPATCH, LEVELS, REMAT, SELECTIVE, state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.capture.given import Given
 from torchlike._transforms.capture.given import attributes as attributes_of
+from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter.effects import (
     ABSENT,
     BLIND,
@@ -21,7 +22,7 @@ from torchlike._transforms.interpreter.effects import (
     is_key,
     set_cell,
 )  # fmt: skip
-from torchlike._transforms.interpreter.live import Number, may_live
+from torchlike._transforms.interpreter.live import may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, own, trusted_class
 

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import collections
 import functools
+import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from torchlike._base import dtypes
-from torchlike._base.state import state
+from torchlike._base.state import AUTOCAST, DISPATCH, state
 from torchlike._core.tensor.tensor import Tensor, wrap
+from torchlike._ops import power
 from torchlike._transforms.capture.kinds import kind_of
+from torchlike._transforms.capture.numbers import INT64, Number
+from torchlike._transforms.interpreter.number_arguments import live_places
 from torchlike._transforms.interpreter.reads import Read
+from torchlike._transforms.interpreter.trust import own
 
 KINDS = {
     "entry": dict.__getitem__,
@@ -29,20 +36,30 @@ KINDS = {
     "len": lambda x, _: len(x),
     "class": lambda cls, name: vars(cls)[name],
     "slot": lambda x, descriptor: descriptor.__get__(x),
+    "argument": lambda arguments, position: arguments.leaves[position],
 }
 _NUMERIC = (float, int)
 _NEVER = frozenset((bool, str, type(None)))
+_COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
+_MIRRORED = {
+    "<": operator.gt, "<=": operator.ge, ">": operator.lt, ">=": operator.le, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
 _WITH_TENSORS = frozenset(("+", "-", "*", "/", "+=", "-=", "*=", "/="))
+_WEAKLY = _WITH_TENSORS | _COMPARISONS | {"//", "//="}
+_POWERS = frozenset(("pow", "pow_"))
+# How many arguments have functions whose last one may be a tensor without dimensions.
+_LAST = {"lerp": 3, "lerp_": 3, "masked_fill": 3, "masked_fill_": 3, "fill_": 2}
+_FILLED = {"full": 2, "full_like": 2, "new_full": 3, "tensor": 1}  # of functions that make a tensor of their last one
 _METHODS = frozenset(("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "multiply", "divide", "true_divide"))
 
 
-class Number:
-    """A live number: its value now, what gives it in a later call, and the reads that it is made of."""
-
-    __slots__ = ("value", "get", "sources")
-
-    def __init__(self, value: Any, get: Callable[[], Any], sources: Sequence[Any]) -> None:
-        self.value, self.get, self.sources = value, get, sources
+_MOST: float = float(np.finfo(np.float32).max)
+_OF_SOME_TYPE = frozenset((min, max, pow, operator.pow))  # the type of what they give depends on the numbers
+_HOLDS: dict[Any, Callable[[Any], bool]] = {
+    dtypes.float32: lambda x: not math.isfinite(x) or abs(x) <= _MOST,
+    dtypes.float64: lambda x: type(x) is float or abs(x) < 1 << 1023,
+    dtypes.int64: lambda x: type(x) is int and x in INT64,
+}
 
 
 class Live:
@@ -164,6 +181,8 @@ class Live:
         value = function(*[_value(n) for n in numbers])
         if type(value) not in _NUMERIC:
             return function(*[self.constant(n) for n in numbers])
+        if function in _OF_SOME_TYPE:
+            self.outcome(lambda *values: type(function(*values)), *numbers)
         gets = [_getter(n) for n in numbers]
         sources = [source for n in numbers if type(n) is Number for source in n.sources]
         return Number(value, lambda: function(*[g() for g in gets]), sources)
@@ -171,9 +190,19 @@ class Live:
     def of_numbers(self, symbol: str, function: Callable[..., Any], left: Any, right: Any) -> Any:
         """``left + right`` and its like, where at least one is a live number."""
         if _is_number(left) and _is_number(right):
-            if symbol in ("<", "<=", ">", ">=", "==", "!="):
+            if symbol in _COMPARISONS:
                 return self.outcome(function, left, right)
             return self.combined(_plain(function), left, right)
+        if symbol in ("%", "%=") and _fits(left):
+            return self.native(function, (left, self._within(right, left.dtype)), {})
+        if symbol in _WEAKLY and self._weakly() and isinstance(right if type(left) is Number else left, Tensor):
+            if symbol in _COMPARISONS and type(left) is Number:
+                function, left, right = _MIRRORED[symbol], right, left
+            return self.native(function, (self._as_weak(left), self._as_weak(right)), {})
+        if symbol in ("**", "**=") and (_fits(left) or _fits(right)):
+            right = self._exponent(right)
+            left = self._as_weak(left) if self._weakly() and type(right) is not Number else self.constant(left)
+            return self.native(function, (left, right), {})
         if symbol in _WITH_TENSORS:
             if _fits(right):
                 return self.native(function, (self.as_tensor(left, right.dtype), right), {})
@@ -183,22 +212,64 @@ class Live:
 
     def as_tensor(self, number: Number, dtype: Any) -> Tensor:
         """A live number as a tensor without dimensions, which is an input of the program."""
+        made = wrap(lax.convert_element_type(self._array(number), dtype.np))
+        if self.listener is not None:
+            self.listener.number(made, number.get)
+        return made
+
+    def _array(self, number: Number) -> Any:
+        """The input of the program that a live number is."""
         known = id(number.get)
         array = self.inputs.get(known)
         if array is None:
             array = self.inputs[known] = state.capture.input(number.value, number.get)
             self.reads._kept.append(number.get)
-        made = wrap(lax.convert_element_type(array, dtype.np))
-        if self.listener is not None:
-            self.listener.number(made, number.get)
-        return made
+        return array
+
+    def _as_weak(self, x: Any) -> Any:
+        """A live number as the tensor that stands for a Python number: jax marks its value as weakly typed."""
+        return wrap(jnp.positive(self._array(x))) if type(x) is Number else x
+
+    def _weakly(self) -> bool:
+        """Whether nothing looks at calls that would take the tensor for one of the user's."""
+        return self.listener is None and not (state.active & (AUTOCAST | DISPATCH) or state.function_modes)
+
+    def _exponent(self, x: Any) -> Any:
+        """An exponent; those with an operator of their own are constants."""
+        if type(x) is not Number or not self._weakly() or self.outcome(_has_operator, x):
+            return self.constant(x)
+        return self._as_weak(x)
+
+    def _within(self, number: Number, dtype: Any) -> Any:
+        """A number as a tensor of a dtype; a constant where that cannot hold it, which is the operator's error."""
+        return self.as_tensor(number, dtype) if self.outcome(_HOLDS[dtype], number) else self.constant(number)
+
+    def filled(self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What a function gives that makes a tensor of one live number; None for other calls."""
+        given = len(args) == _FILLED.get(getattr(f, "__name__", "")) and type(args[-1]) is Number and own(_module(f))
+        if not given or not kwargs.keys() <= {"dtype"}:
+            return None
+        number = args[-1]
+        made = self.native(f, (*args[:-1], type(number.value)()), kwargs)
+        if made.dtype not in _HOLDS or not self.outcome(_HOLDS[made.dtype], number):
+            return None
+        return self.native(Tensor.fill_, (made, self.as_tensor(number, made.dtype)), {})
 
     def numbers_of(
         self, f: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of something that is not interpreted: operators take live numbers as tensors."""
+        if Number not in map(type, (*args, *kwargs.values())):
+            return tuple([self.constants(a) for a in args]), {k: self.constants(v) for k, v in kwargs.items()}
         name = getattr(f, "__name__", "")
-        if name in _METHODS and args and _fits(args[0]):
+        if self._weakly() and (places := live_places(f)) and any([isinstance(a, Tensor) for a in args]):
+            args = tuple([self._as_weak(a) if i in places else a for i, a in enumerate(args)])
+            kwargs = {k: self._as_weak(v) if k in places else v for k, v in kwargs.items()}
+        elif name in _POWERS and len(args) == 2 and _fits(args[0]):
+            args = args[0], self._exponent(args[1])
+        elif len(args) == _LAST.get(name) and type(args[-1]) is Number and _fits(args[0]) and own(_module(f)):
+            args = (*args[:-1], self._within(args[-1], args[0].dtype))
+        elif name in _METHODS and args and _fits(args[0]):
             x, *rest = args
             if len(rest) == 1 and type(rest[0]) is Number:
                 rest = [self.as_tensor(rest[0], x.dtype)]
@@ -215,6 +286,15 @@ def may_live(value: Any) -> bool:
     if kind is tuple:
         return bool(value) and all([type(t) is Tensor for t in value])
     return kind in _NUMERIC or kind is Tensor
+
+
+def _module(f: Any) -> str:
+    """Where a function is from; that of methods in C is not said."""
+    return getattr(f, "__module__", None) or "torchlike"
+
+
+def _has_operator(exponent: Any) -> bool:
+    return exponent in power.SPECIAL_EXPONENTS
 
 
 def _fits(x: Any) -> bool:

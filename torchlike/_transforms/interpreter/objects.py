@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.effects import ABSENT, MUTATORS, OPEN, base_of
-from torchlike._transforms.interpreter.live import Number, may_live
+from torchlike._transforms.interpreter.live import may_live
 from torchlike._transforms.interpreter.reads import MISSING, entry_name, is_container
 from torchlike._transforms.interpreter.trust import PLAIN, hidden, own, trusted_class
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
 
+_HOLDERS = (tuple, list, dict)
 _SLOT = types.MemberDescriptorType
 _STORED = (_SLOT, types.GetSetDescriptorType)
 _C_DESCRIPTORS = (types.GetSetDescriptorType, types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -346,7 +348,7 @@ class Objects:
             return self.call(get, (key,))
         if self.is_made(x) or not is_container(x):
             self.seen(x)
-            return self.native(subscript, (x, key), {})
+            return self.native(subscript, (x, key), {}) if type(x) not in _HOLDERS else self.handed(subscript, x, key)
         if isinstance(x, dict):
             return self._entry(x, key)
         if self.changed and (value := self.element(x, key)) is not ABSENT:
@@ -402,7 +404,7 @@ class Objects:
         if base_of(x) is not None and not self.is_made(x):
             x = self.contents(x)
         self.seen(x)
-        return self.new(self.native(iter, (x,), {}))
+        return self.new(self.native(iter, (x,), {}) if type(x) not in _HOLDERS else self.handed(iter, x))
 
     def by_index(self, x: Any) -> Iterator[Any]:
         """An iterator over ``x[0]``, ``x[1]``, ..."""

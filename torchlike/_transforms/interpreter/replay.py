@@ -19,7 +19,7 @@ import numpy as np
 from torchlike._base.device import device
 from torchlike._base.dtypes import dtype
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.interpreter.live import Number
+from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter.trust import PLAIN
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor, is_tensor
 from torchlike._transforms.capture.cycles import remembered
 from torchlike._transforms.capture.given import Given
+from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.capture.structure import flatten, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
-from torchlike._transforms.interpreter.live import Live, Number
+from torchlike._transforms.interpreter.live import Live
 from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
 from torchlike._transforms.interpreter.reads import Reads
@@ -64,7 +65,11 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         if self.suspended:
             self.refuse("leaves a generator within try or with, whose end runs when nobody holds it")
         if self.lives:
-            out = jax.tree.map(self.constants, out, is_leaf=lambda x: type(x) is Number or is_tensor(x))
+            live = self.listener is None  # a backend's graph returns tensors and constants
+            out = jax.tree.map(
+                lambda x: x if live and type(x) is Number else self.constants(x), out,
+                is_leaf=lambda x: type(x) is Number or is_tensor(x),
+            )  # fmt: skip
         self._check(out)
         return out
 
@@ -102,6 +107,8 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         """Note containers of the arguments, which were made for this capture, and the tensors in them."""
         if isinstance(x, Tensor):
             self.arguments.add(id(x))
+        elif type(x) is Number:
+            self.lives = True
         elif (found := parts(x)) is not None:
             self.new(x)
             self.given.add(id(x))
@@ -111,12 +118,17 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
             for value in found:
                 self._given(value)
 
+    def was_read(self, x: Any) -> bool:
+        """Whether ``x`` was there before the capture, and is where the function read it, in every call."""
+        return id(x) in self.reads.names and not self.is_made(x)
+
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
         for x in flatten(out)[0]:
             if (
                 isinstance(x, Tensor)
                 or type(x) in PLAIN
+                or type(x) is Number
                 or type(x) in _FIXED
                 or trusted_class(type(x))
                 and own(type(x).__module__)

@@ -273,5 +273,5 @@ def _same_view(whole: Tensor, base: Any, t: Tensor) -> Tensor:
     if whole._layout == base._layout and whole.dtype is t.dtype and not (views.is_conj(t) or views.is_neg(t)):
         shape, strides, offset = t._layout
         return call_view(views.as_strided, (whole,), (shape, strides, offset))
-    steps, ints = t._diff.path(t._view)
+    steps, ints = t._diff.path(t)
     return call(reader(steps), (whole, *ints), ())

@@ -7,6 +7,7 @@ from torchlike._core.conversion.factories import arange
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.tensor import alias
+from torchlike._executor.level import mapped
 from torchlike._ops import embed as ops
 from torchlike._ops.index import embedding as lookup
 
@@ -51,7 +52,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     padding = -1 if padding_idx is None else _padding("embedding", padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
-    return call(lookup, (weight, input), (padding, bool(scale_grad_by_freq), bool(sparse)))
+    sparse = bool(sparse) and not mapped(weight) and not mapped(input)  # of a mapped look-up gradients are dense
+    return call(lookup, (weight, input), (padding, bool(scale_grad_by_freq), sparse))
 
 
 def _bag_layout(input, offsets, per_sample_weights):

@@ -1,0 +1,112 @@
+"""What was once found to differ from PyTorch, by running both: values, strides and errors, a line for each."""
+
+import pytest
+from both import agree, agree_error
+
+NAN = float("nan")
+A = lambda t: t.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 5]])  # noqa: E731
+B = lambda t: t.arange(6.0).reshape(3, 2)  # noqa: E731
+X = lambda t: t.arange(24.0).reshape(2, 3, 4)  # noqa: E731
+VALUES = {
+    "split at negative places": lambda t: [t.tensor_split(t.arange(5), p) for p in ((-2,), (-7, 2), (7,), (2, -1), 2)],
+    "products of elements promote": lambda t: [
+        t.einsum(e, t.ones(2, dtype=t.int32), t.ones(2, dtype=t.int64)) for e in ("i,i->i", "i,j->ij", "i,j", "i,j->i")
+    ],
+    "nothing as another dtype": lambda t: t.zeros((0, 2)).view(t.uint8).logical_not_(),
+    "of bytes, into bools": lambda t: [
+        getattr(t, name)(t.tensor([[0, 2], [0, 3]], dtype=t.uint8), 0, out=t.empty(2, dtype=dtype))
+        for name in ("any", "all") for dtype in (t.bool, t.uint8)
+    ],
+    "a capsule": lambda t: [
+        f(t.utils.dlpack.to_dlpack(t.arange(3))) for f in (t.asarray, t.from_dlpack, t.utils.dlpack.from_dlpack)
+    ],
+    "types by name": lambda t: [
+        t.result_type(tensor=t.ones(1), other=2), t.result_type(scalar=2.0, tensor=t.ones(1, dtype=t.int32)),
+        t.result_type(scalar1=1, scalar2=2.0), t.result_type(t.ones(1), other=1j),
+    ],
+    "a mapped look-up": lambda t: [
+        t.vmap(lambda i: t.nn.functional.embedding(i, X(t)[0], sparse=True))(t.tensor([[0, 1], [1, 2]])),
+        t.vmap(lambda w: t.nn.functional.embedding(t.tensor([0, 2]), w, sparse=True))(X(t)),
+    ],
+    "a real number is its conjugate": lambda t: [
+        (t.conj_physical(x) is x, x.conj_physical().data_ptr() == x.data_ptr(), t.conj_physical(x))
+        for x in (t.ones(2), t.arange(3))
+    ],
+    "a slice of what": lambda t: t.slice_inverse(t.arange(8.0)[2:4], t.arange(8.0), 0, 2, 4, 1).shape,
+}  # fmt: skip
+STRIDES = {
+    "quantile": lambda t: [
+        f(x, q, d, k) for f in (t.quantile, t.nanquantile) for x in (X(t), X(t).transpose(0, 2))
+        for q in (t.tensor([0.1, 0.5]), t.tensor(0.5), 0.5)
+        for d, k in ((None, True), (0, False), (1, True), (-1, False))
+    ],
+    "unique": lambda t: [
+        f(x, dim=d) for f in (t.unique, t.unique_consecutive) for x in (X(t), X(t).mT) for d in range(3)
+    ],
+    "einsum": lambda t: [
+        t.einsum(e, X(t)) for e in ("ijk->kji", "jik", "ijk", "...k->k...", "ij...->j...i", "ijk->ki")
+    ],
+    "kron": lambda t: [
+        t.kron(B(t).t(), B(t).t()), t.kron(X(t).mT, X(t).mT), t.kron(B(t).t(), t.ones(1, 1)), t.kron(B(t), B(t)),
+    ],
+}  # fmt: skip
+ERRORS = {
+    "rows are no list": (lambda t: t.hstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
+    "nor for vstack": (lambda t: t.vstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
+    "nor for dstack": (lambda t: t.dstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
+    "nor for column_stack": (lambda t: t.column_stack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
+    "none in a tuple": (lambda t: t.cat((t.ones(2), None)), "element 1"),
+    "none in a stack": (lambda t: t.stack((None, t.ones(2))), "element 0"),
+    "arange into one place": (lambda t: t.arange(4.0, out=t.zeros(1).expand(4)), "single memory location"),
+    "linspace into one place": (lambda t: t.linspace(0, 1, 4, out=t.zeros(1).expand(4)), "single memory location"),
+    "places as floats": (lambda t: t.nonzero(t.ones(2), out=t.empty(0)), "Long"),
+    "different elements of a list": (lambda t: t.unique([1, 2]), "must be Tensor, not list"),
+    "more bytes than counted": (lambda t: t.ones(3).resize_(1 << 62), "overflowed with sizes=.4611686018427387904"),
+    "more rows than counted": (lambda t: t.empty(1 << 62, 8), "overflowed with sizes"),
+    "more than there is": (lambda t: t.zeros(1 << 50), "can't allocate memory"),
+    "a product of matrices": (lambda t: t.einsum("i,i", t.ones(2), t.ones(2).double()), "expected scalar type"),
+    "one operand": (lambda t: t.result_type(tensor=t.ones(1)), "result_type"),
+    "no quantized tensor": (lambda t: t.q_scale(t.ones(2)), "q_scale"),
+    "no statistics": (lambda t: t.batch_norm_stats(t.ones(2, 2), 1e-5), "batch_norm_stats"),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values(name):
+    agree(VALUES[name])
+
+
+@pytest.mark.parametrize("name", STRIDES)
+def test_strides(name):
+    agree(lambda t: [(x.shape, x.stride()) for x in STRIDES[name](t)])
+
+
+def test_einsum_of_one_is_a_view():
+    def f(t):
+        x = A(t)
+        t.einsum("ij->ji", x)[0, 1] = 7
+        return x
+
+    agree(f)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name):
+    agree_error(*ERRORS[name])
+
+
+def test_a_list_in_itself():
+    def f(t):
+        x = []
+        x.append(x)
+        return t.tensor(x)
+
+    agree_error(f, "too many dimensions 'list'")
+
+
+def test_range_warns():
+    def f(t):
+        with pytest.warns(UserWarning, match=r"torch.range is deprecated"):
+            return t.range(0, 2)
+
+    agree(f)
