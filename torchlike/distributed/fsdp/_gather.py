@@ -16,7 +16,7 @@ from torchlike.autograd.function import Function
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._dtensor import DTensor, _over
-from torchlike.distributed.tensor._layouts import Placements, alone, joined, local_mesh, own_part
+from torchlike.distributed.tensor._layouts import Placements, alone, joined, local_mesh, own_part, sharding_for
 from torchlike.sharding._shard import shard
 
 
@@ -54,7 +54,10 @@ class _Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        how, value = ctx.how, own_part(value_of(grad))
+        how, value = ctx.how, value_of(grad)
+        if how.inner is not None:  # it may come in another layout than the parameter has
+            value = laid(value, sharding_for(how.inner, how.inner_placements, value.shape, "fully_shard"))
+        value = own_part(value)
         value = value if how.reduce_dtype is None else cast(value, how.reduce_dtype.np)
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
         return fresh(cast(laid(value, how.cut), ctx.dtype)), None

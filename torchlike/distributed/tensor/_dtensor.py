@@ -74,7 +74,9 @@ class DTensor(Tensor):
             return _special(func, args)
         found = [*_tensors(args), *_tensors(kwargs.values())]
         mesh = next(t for t in found if isinstance(t, DTensor))._device_mesh
-        _demand_alike(func, found, mesh)
+        allows = getattr(_mixing, "allows", None)
+        if allows is None or not allows(func, args, kwargs):
+            _demand_alike(func, found, mesh)
         before = state.overrides_off
         state.overrides_off = max(before, 1)
         try:
@@ -222,6 +224,17 @@ def mixing() -> Iterator[None]:
         yield
     finally:
         _mixing.on = before
+
+
+@contextlib.contextmanager
+def allowing(allows: Callable[[Any, tuple[Any, ...], dict[str, Any]], bool]) -> Iterator[None]:
+    """In this thread, calls of which ``allows(function, args, kwargs)`` is true take plain tensors as replicated."""
+    before = getattr(_mixing, "allows", None)
+    _mixing.allows = allows
+    try:
+        yield
+    finally:
+        _mixing.allows = before
 
 
 def _value(t: Tensor) -> Any:

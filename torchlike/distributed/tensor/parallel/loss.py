@@ -7,29 +7,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
-from torchlike.distributed.tensor._dtensor import DTensor, mixing
+from torchlike.distributed.tensor._dtensor import DTensor, allowing
 from torchlike.nn import functional as F
-from torchlike.overrides import TorchFunctionMode
 
 _LOSSES: tuple[Callable[..., Any], ...] = (F.cross_entropy, F.nll_loss)
 
 
-class _Mode(TorchFunctionMode):
-    """Plain targets beside logits that are a DTensor are taken as replicated."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func not in _LOSSES or not any(isinstance(x, DTensor) for x in (*args, *kwargs.values())):
-            return func(*args, **kwargs)
-        names = ("input", "target", "weight")
-        given = dict(zip(names, args, strict=False)) | {k: v for k, v in kwargs.items() if k in names}
-        logits, target = given.get("input"), given.get("target")
-        if not isinstance(logits, DTensor):
-            raise RuntimeError("loss_parallel: the logits must be a DTensor where another argument is one")
-        if kwargs.get("label_smoothing", 0.0) or (isinstance(target, Tensor) and target.is_floating_point()):
-            raise RuntimeError("loss_parallel: label smoothing and targets of probabilities are not supported")
-        with mixing():
-            return func(*args, **kwargs)
+def _is_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call may have plain targets beside logits that are a DTensor."""
+    if func not in _LOSSES:
+        return False
+    given = dict(zip(("input", "target"), args, strict=False)) | kwargs
+    target = given.get("target")
+    if not isinstance(given.get("input"), DTensor):
+        raise RuntimeError("loss_parallel: the logits must be a DTensor where another argument is one")
+    if given.get("label_smoothing", 0.0) or (isinstance(target, Tensor) and target.is_floating_point()):
+        raise RuntimeError("loss_parallel: label smoothing and targets of probabilities are not supported")
+    return True
 
 
 @contextmanager
@@ -49,5 +43,5 @@ def loss_parallel() -> Iterator[None]:
     ...     torch.nn.functional.cross_entropy(logits, torch.tensor([0, 3])).full_tensor()
     tensor(1.3863)
     """
-    with _Mode():
+    with allowing(_is_loss):
         yield
