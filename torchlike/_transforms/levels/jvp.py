@@ -69,6 +69,15 @@ class JvpLevel(Level):
         self.own.add(t._storage)
         return t
 
+    def hides(self, storage: Any) -> bool:
+        return self.functional and storage in self.own
+
+    def carries(self, t: Tensor) -> bool:
+        own, base = self.kept(t)[0], base_of(t)
+        if own is None and base is not None:
+            own = self.kept(base)[0]
+        return own is not None and own is not NONE
+
     def derived(self, made: Call) -> Any:
         """The results of a call, with their tangents."""
         op, form, inputs, static = made
