@@ -48,7 +48,7 @@ def ended(process):
 
 
 def results(scripts, folder):
-    """What the cases of scripts gave: {script: {library: [{case: result} of each rank]}}; libraries run side by side."""
+    """What the cases of scripts gave: {script: {library: [{case: result} of each rank]}}."""
     runs = {}
     for t in ("torch", "torchlike"):
         ports = [word for script in scripts for word in (script, free_port())]
