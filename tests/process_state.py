@@ -66,7 +66,7 @@ def process_state() -> dict[str, Any]:
     state = {f"{t.__name__}.{flag}": _flag(t, flag) for t in (torch, torchlike) for flag in FLAGS}
     state |= {f"os.environ[{k}]": v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCH", "_TORCH"))}
     state["directory"] = os.getcwd()
-    state["sys.path"] = sorted(set(sys.path))
+    state["sys.path"] = sorted({p for p in sys.path if not p.endswith("_vendor")})  # setuptools adds its own
     state["threads"] = sorted(t.name for t in threading.enumerate() if not (t.daemon or "Pool" in t.name))
     state["recursion"] = sys.getrecursionlimit()
     return state

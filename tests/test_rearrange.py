@@ -70,3 +70,8 @@ def test_errors(pattern):
             rearrange(m.zeros(2, 3, 4), pattern, **given)
         kinds.append(error.type.__name__)
     assert kinds[0] == kinds[1]
+
+
+def test_it_is_a_name_of_torch_func_too():
+    for m, rearrange in BOTH:
+        assert m.func.rearrange is rearrange

@@ -1,5 +1,5 @@
 """``functorch.einops``: dimensions rearranged by a pattern."""
 
-from torchlike._functorch.rearrange import rearrange as rearrange
+from torchlike.func._rearrange import rearrange as rearrange
 
 __all__ = ["rearrange"]
