@@ -28,7 +28,7 @@ GAPS = [
     ("`as_masked_tensor`", "gradient of data", "a Tensor with 0 where the mask is False; PyTorch's has the mask"),
     ("`masked.mean`, `masked.var`, `masked.std`", "of a MaskedTensor", "under its mask; PyTorch counts all elements"),
     ("`linalg.*`, `qr`, `svd`, `lu*`, `cholesky*`", "strides under vmap, of `numpy()`", "results lie by rows there"),
-    ("`ldexp`, `kron`, `inner`, `unique_consecutive`, `unravel_index`", "strides", "by rows, or as the first input's"),
+    ("`unravel_index`", "strides", "those of one tensor of all coordinates"),
     (
         "`triangular_solve`, `cholesky_inverse`, `cholesky_solve`",
         "jvp, gradgrad",
@@ -50,8 +50,6 @@ GAPS = [
     ),
     ("`special.bessel_*`", "float64", "right to 16 digits; PyTorch's are off by up to 3e-7"),
     ("`ormqr`, `householder_product`", "gradient of empty matrices", "zeros; PyTorch gives None"),
-    ("`conj_physical`", "alias", "a new tensor also of real ones, which PyTorch returns themselves"),
-    ("`native_batch_norm`", "jvp", "running statistics cannot change inside of a transform"),
     ("`addbmm_`", "a tensor of no dimensions", "refused; PyTorch resizes it"),
     ("`narrow`", "start as a tensor", "of integers and one element alone; TypeError for others"),
     ("`cat`, `gather`", "out= that is expanded", "resized; PyTorch refuses a storage of numpy's"),

@@ -159,7 +159,7 @@ def neighbourly() -> Iterator[None]:
     before = process_state()
     yield
     after = process_state()
-    left = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
+    left = {key: (value, after.get(key)) for key, value in before.items() if value != after.get(key)}
     assert not left, f"this file leaves (found, left): {left}"
 
 

@@ -62,11 +62,11 @@ def _flag(library: ModuleType, flag: str) -> Any:
 
 
 def process_state() -> dict[str, Any]:
-    """The flags of both libraries and what Python keeps for a process."""
+    """The flags of both libraries and what Python keeps for a process (variables that a library adds do not count)."""
     state = {f"{t.__name__}.{flag}": _flag(t, flag) for t in (torch, torchlike) for flag in FLAGS}
-    state |= {f"os.environ[{k}]": v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCH"))}
+    state |= {f"os.environ[{k}]": v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCH", "_TORCH"))}
     state["directory"] = os.getcwd()
-    state["sys.path"] = list(sys.path)
-    state["threads"] = sorted(t.name for t in threading.enumerate() if not t.daemon)
+    state["sys.path"] = sorted({p for p in sys.path if not p.endswith("_vendor")})  # setuptools adds its own
+    state["threads"] = sorted(t.name for t in threading.enumerate() if not (t.daemon or "Pool" in t.name))
     state["recursion"] = sys.getrecursionlimit()
     return state

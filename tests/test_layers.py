@@ -36,7 +36,7 @@ distributed.tensor
 distributed.fsdp distributed._tensor
 profiler viz
 nn.attention optim utils utils._python_dispatch utils.data utils.hooks
-_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant
+_api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
 distributed.checkpoint distributed.optim distributed.pipelining

@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike import overrides as overrides
     from torchlike import profiler as profiler
     from torchlike import quantization as quantization
+    from torchlike import quasirandom as quasirandom
     from torchlike import random as random
     from torchlike import return_types as return_types
     from torchlike import serialization as serialization

@@ -498,3 +498,8 @@ def test_every_name_of_pytorch_is_there():
             theirs, ours = getattr(theirs, part), getattr(ours, part)
         names = [n for n in dir(theirs) if "autocast" in n.lower() or n.startswith("custom_")]
         assert not [n for n in names if n not in later and not hasattr(ours, n)], module
+
+
+@pytest.mark.parametrize("given", [3, None, "f"])
+def test_what_is_decorated_can_be_called(given):
+    agree(lambda t: said(lambda: t.autocast("cpu")(given), r"autocast\(\)\(func\) requires a callable, but got \w+"))

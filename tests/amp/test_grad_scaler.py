@@ -279,14 +279,31 @@ def test_factors(options):
     agree(lambda t: said(lambda: scaler_of(t, **options).state_dict(), told))
 
 
-def test_sparse_gradients_are_refused_by_name():
-    class Sparse(torchlike.Tensor):
-        is_sparse = True
+@pytest.mark.parametrize("values", [[8.0, 2.0], [60000.0, 60000.0], [8.0, INF]])
+@pytest.mark.parametrize("indices", [[0, 2], [0, 0]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_sparse_gradients(dtype, indices, values):
+    """In float16 what stands for one element is summed first, which may overflow."""
 
-    scaler, optimizer, (p,) = with_gradients(torchlike, [8.0])
-    p.grad = torchlike.tensor([8.0]).as_subclass(Sparse)
-    with pytest.raises(NotImplementedError, match="GradScaler does not unscale sparse gradients"):
-        scaler.unscale_(optimizer)
+    def run(t):
+        scaler, p = scaler_of(t), t.nn.Parameter(t.ones(3, dtype=getattr(t, dtype)))
+        p.grad = t.sparse_coo_tensor([indices], t.tensor(values, dtype=getattr(t, dtype)), (3,))
+        optimizer = t.optim.SGD([p], lr=0.5)
+        scaler.scale(t.ones(1))
+        refused = said(lambda: scaler.unscale_(optimizer), "Attempting to unscale FP16 gradients")
+        if dtype == "float16":
+            found = scaler._unscale_grads_(optimizer, t.tensor(0.25), t.tensor(0.0), True)
+            return refused, [*found.values()], p.grad.to_dense(), p.grad.is_coalesced()
+        grad = p.grad.to_dense()
+        scaler.step(optimizer)
+        scaler.update()
+        return refused, grad, p, scaler.get_scale()
+
+    agree(run)
+
+
+def test_none_for_a_state():
+    agree(lambda t: said(lambda: scaler_of(t).load_state_dict(None), "TypeError|NoneType"))
 
 
 # -- disabled, absent, deprecated --------------------------------------------------------------------------------------

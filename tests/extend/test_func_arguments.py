@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from both import agree
+from both import agree, agree_error
 from story_kit import said
 
 import torchlike
@@ -207,3 +208,18 @@ def test_linearize_runs_the_function_once():
     _, push = torchlike.func.linearize(lambda v: runs.append(1) or v.sin(), x)
     push(x), push(x)
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    "f", [lambda lib, x: x.numpy(), lambda lib, x: (x * 2).numpy(force=True), lambda lib, x: np.sin(x),
+          lambda lib, x: np.asarray(x[1:]), lambda lib, x: lib.ones(2).numpy(),
+          lambda lib, x: np.from_dlpack(x)]
+)  # fmt: skip
+def test_memory_has_no_tangent(f):
+    """A function of numpy would lose the derivative."""
+    one = lambda lib: (lib.ones(3),)  # noqa: E731
+    agree_error(lambda lib: lib.func.jvp(lambda x: (f(lib, x), x)[1], one(lib), one(lib)), "doesn't have storage")
+
+
+def test_numbers_inside_of_jvp():
+    agree(lambda lib: lib.func.jvp(lambda x: x * x.tolist()[1] * x[0].item(), (lib.arange(3.0),), (lib.ones(3),)))

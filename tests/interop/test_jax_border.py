@@ -332,3 +332,29 @@ def test_a_tracer_is_an_index_and_reads_of_views_leave_no_tracer():
     t = torch.arange(6.0).reshape(2, 3)
     assert jax.jit(lambda i: t[i])(jnp.array([1, 0])).tolist() == [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]]
     assert jax.jit(lambda i: t[:, i])(jnp.array(1)).tolist() == [1.0, 4.0]
+
+
+INSIDE = "inside of a function transform .*from_jax"
+
+
+@pytest.mark.parametrize(
+    "f", [lambda t: array(1.0, 2.0, 3.0)[: len(t)] + t, jnp.sin, lambda t: jnp.sin(t[1:]), lambda t: array(2.0) * t[:1]]
+)
+def test_jax_refuses_what_has_a_tangent(f):
+    x, level = torch.ones(3), torch.autograd.forward_ad.dual_level()
+    with pytest.raises(RuntimeError, match=INSIDE):
+        torch.func.jvp(lambda t: torch.as_tensor(f(t)), (x,), (x,))
+    with level, pytest.raises(RuntimeError, match=INSIDE):
+        f(torch.autograd.forward_ad.make_dual(x, x))
+    torch.func.jvp(lambda t: t * torch.as_tensor(f(torch.ones(3))).sum(), (x,), (x,))  # a constant
+
+
+def test_jax_refuses_one_of_many_examples():
+    with pytest.raises(RuntimeError, match=INSIDE):
+        torch.vmap(lambda t: array(1.0)[0] + t)(torch.ones(3))
+
+
+def test_an_array_on_the_right_keeps_tangents_and_examples():
+    x = torch.tensor([1.0, 2.0])
+    assert torch.func.jvp(lambda t: t * array(2.0, 3.0), (x,), (x,))[1].tolist() == [2, 6]
+    assert torch.vmap(lambda t: t * array(2.0, 3.0))(x).tolist() == [[2, 3], [4, 6]]

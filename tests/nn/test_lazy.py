@@ -252,3 +252,18 @@ def test_a_failed_call_leaves_the_module_lazy():
         m(torchlike.ones(1, 3, 5, 5))
     assert repr(m).startswith("LazyConv2d(0, 4") and m.has_uninitialized_params()
     assert m(torchlike.ones(1, 4, 5, 5)).shape == (1, 4, 4, 4)
+
+
+def test_memory_is_not_shared_before_the_first_call():
+    agree_error(lambda t: t.nn.LazyLinear(2).share_memory(), "Can't share memory on an uninitialized parameter")
+
+
+def test_no_features():
+    def run(t):
+        x = t.ones(2, 3, requires_grad=True)
+        y = t.nn.LazyLinear(0)(x)
+        y.sum().backward()
+        z = t.nn.Linear(0, 2)(t.ones(2, 2, 0))
+        return y, x.grad, z.shape
+
+    agree(run)

@@ -271,6 +271,9 @@ def test_fused_with_the_layer_before(case):
     fused = getattr(torchlike.nn.utils.fusion, name)(layer_.eval(), bn.eval(), **options)
     np.testing.assert_allclose(host(fused(x)), host(bn(layer_(x))), atol=1e-5)
     assert type(fused) is type(layer_) and fused.bias is not None and fused.weight.requires_grad
+    ref_layer, ref_bn = make(torch.nn)
+    ref = getattr(torch.nn.utils.fusion, name)(ref_layer.eval(), ref_bn.eval(), **options)
+    assert fused.bias.requires_grad == ref.bias.requires_grad
 
 
 def test_fusion_is_for_evaluation():

@@ -3,7 +3,7 @@
 import pytest
 from both import agree, agree_error
 
-NAN = float("nan")
+INF = float("inf")
 A = lambda t: t.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 5]])  # noqa: E731
 B = lambda t: t.arange(6.0).reshape(3, 2)  # noqa: E731
 X = lambda t: t.arange(24.0).reshape(2, 3, 4)  # noqa: E731
@@ -31,6 +31,14 @@ VALUES = {
     "a real number is its conjugate": lambda t: [
         (t.conj_physical(x) is x, x.conj_physical().data_ptr() == x.data_ptr(), t.conj_physical(x))
         for x in (t.ones(2), t.arange(3))
+    ],
+    "memory that overlaps": lambda t: [
+        t._debug_has_internal_overlap(x)
+        for x in (t.zeros(1).expand(3), t.ones(3, 2).t(), t.ones(6)[::2], t.ones(3, 3)[:, :2],
+                  t.ones(5).unfold(0, 2, 1), t.tensor(1.0), t.zeros(0), t.ones(2, 1, 3).transpose(0, 1))
+    ],
+    "aten's powers": lambda t: [
+        t.ops.aten.pow.Tensor_Scalar(t.tensor([-INF, -0.0, 4.0]), e) for e in (-0.5, 0.5, 2, 3, -1, -2, 1.5, 0)
     ],
     "a slice of what": lambda t: t.slice_inverse(t.arange(8.0)[2:4], t.arange(8.0), 0, 2, 4, 1).shape,
 }  # fmt: skip
@@ -79,6 +87,40 @@ def test_values(name):
 @pytest.mark.parametrize("name", STRIDES)
 def test_strides(name):
     agree(lambda t: [(x.shape, x.stride()) for x in STRIDES[name](t)])
+
+
+class PassOn:
+    """A context in which a dispatch mode passes every call on."""
+
+    def __init__(self, t):
+        class Mode(t.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                return func(*args, **(kwargs or {}))
+
+        self.mode = Mode()
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 2, 3, 1.5])
+def test_gradients_of_powers_under_a_mode(exponent):
+    def f(t):
+        x = t.tensor([-INF, -0.0, 0.0, 4.0], dtype=t.float64, requires_grad=True)
+        with PassOn(t).mode:
+            (x**exponent).sum().backward()
+        return x.grad
+
+    agree(f)
+
+
+@pytest.mark.parametrize("name", ["native_batch_norm", "_native_batch_norm_legit"])
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_inside_of_transforms(name, training):
+    def f(t):
+        x, mean, var = t.arange(12.0).reshape(4, 3).double(), t.zeros(3).double(), t.ones(3).double()
+        normal = lambda x: getattr(t, name)(x, None, None, mean, var, training, 0.1, 1e-5)[0]  # noqa: E731
+        out = t.func.jvp(normal, (x,), (x.sin(),))
+        return *out, t.func.grad(lambda x: normal(x).sin().sum())(x), mean, var, mean._version
+
+    agree(f)
 
 
 def test_einsum_of_one_is_a_view():

@@ -314,6 +314,17 @@ def test_differentiable_of_a_leaf():
     check_error(f, match="a leaf Variable that requires grad")
 
 
+@pytest.mark.parametrize("name", ["Adam", "RMSprop"])
+def test_a_differentiable_step_is_none_of_foreach(name):
+    def f(t):
+        p = t.ones(2, requires_grad=True) * 2
+        p.retain_grad()
+        p.grad = t.ones(2)
+        getattr(t.optim, name)([p], foreach=True, differentiable=True).step()
+
+    check_error(f, match="_foreach ops don't support autograd")
+
+
 # ----- L-BFGS -----
 
 

@@ -108,7 +108,7 @@ def test_bags(mode):
     same(f)
 
 
-@pytest.mark.parametrize("make", [S, lambda t: S(t).to_sparse_csr()])
+@pytest.mark.parametrize("make", [S, lambda t: S(t).to_sparse_csr(), lambda t: S(t).to_sparse_bsr((2, 3))])
 def test_compiled(make):
     """A compiled function ends the program where it meets a sparse tensor; other tensors give other results."""
     f = torchlike.compile(lambda a, b: (a @ (b * 2)).relu() + a._nnz() if a.is_sparse else (a @ b) * a.shape[0])
@@ -117,6 +117,18 @@ def test_compiled(make):
     for a in (make(torchlike), make(torchlike) * 3, U(torchlike), m.new_ones(2, 3)):
         assert torchlike.equal(f(a, m), eager(a, m))
         assert torchlike.equal(f(a, m + 1), eager(a, m + 1))
+
+
+def test_compiled_alone():
+    """A function whose first argument is sparse, and nothing else happens."""
+    f = torchlike.compile(lambda a, b: a @ b)
+    for a in (S(torchlike), S(torchlike).to_sparse_csr(), S(torchlike).to_sparse_bsr((1, 1))):
+        assert torchlike.equal(f(a, M(torchlike)), a @ M(torchlike))
+
+
+@pytest.mark.parametrize("make", [S, lambda t: S(t).to_sparse_csr(), lambda t: S(t).to_sparse_bsr((2, 3))])
+def test_products_with_numbers(make):
+    agree_error(lambda t: make(t) @ 3, "Tensor.*int")
 
 
 def test_compiled_closure_sees_a_change():

@@ -13,6 +13,7 @@ from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.layers import DISPATCH
+from torchlike._core.tensor.statistics import move_statistic
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import REGISTRY
 
@@ -127,9 +128,8 @@ def _batch_norm(
         return out, _empty(input), _empty(input)
     inputs = input, weight, bias, mean, var, momentum, eps
     *out, new_mean, new_var = _op("native_batch_norm", inputs, (False,))
-    for old, new in ((mean, new_mean), (var, new_var)):
-        if old is not None:
-            old.copy_(new)
+    move_statistic(mean, new_mean, True)
+    move_statistic(var, new_var, True)
     return tuple(out)
 
 

@@ -9,6 +9,7 @@ from torchlike._core.dispatch.front import _compiled
 from torchlike._core.dispatch.out import call_out
 from torchlike._decl.function_schema import parse_schema
 from torchlike._decl.op import REGISTRY, Op
+from torchlike._ops.power import SPECIAL_EXPONENTS, pow_scalar, pow_special
 
 
 class Overload(NamedTuple):
@@ -90,7 +91,7 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
     facts, tail = op.aten, op.aten.schema
     name, overload = op.schema.name, op.schema.overload
     kind = (Tag.pointwise,) if op.pointwise else ()
-    yield op.full_name + tail, lambda: _compiled(op, "method", False, {}), kind
+    yield op.full_name + tail, lambda: _power() if op is pow_scalar else _compiled(op, "method", False, {}), kind
     if op.inplace is not None and tail.startswith("(Tensor self") and facts.inplace is not None:
         changed = _changing(f"{name}_.{facts.inplace}".rstrip("."), tail)
         yield changed, lambda: _compiled(op, "inplace", False, {}), (Tag.inplace, *kind)
@@ -98,6 +99,17 @@ def _forms(op: Op) -> Iterable[tuple[str, Callable[[], Callable], tuple[Tag, ...
         yield f"{name}.{facts.out}{_with_out(op, tail)}", lambda: _out_front(op), (Tag.out, *kind)
     if op.numbers and overload == "Tensor" and "Tensor other" in tail:
         yield from _scalar_forms(op, tail, kind)
+
+
+def _power() -> Callable:
+    """``pow`` of a number, which has a kernel of its own for some numbers."""
+    general, special = (_compiled(op, "method", False, {}) for op in (pow_scalar, pow_special))
+
+    def power(self: Any, exponent: Any) -> Any:
+        floats = self.dtype.is_floating_point or self.dtype.is_complex
+        return (special if floats and exponent in SPECIAL_EXPONENTS else general)(self, exponent)
+
+    return power
 
 
 def _scalar_forms(

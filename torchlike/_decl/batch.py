@@ -16,6 +16,8 @@ import numpy as np
 from torchlike._base import rng
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Derived, Kernel, Plan, as_tuple
+from torchlike._decl.naming import naming
+from torchlike._decl.products import for_each
 
 if TYPE_CHECKING:
     from torchlike._base.jaxprs import Jaxpr
@@ -64,10 +66,12 @@ class Batch(Kernel):
     def _mapped(self, function: Forward, out_dim: int) -> Forward:
         """``function`` of one example's values, over the mapped axes."""
         axes = tuple(0 if d == SPLIT else d for d in self.in_dims)
+        shared = out_dim == 0 and None in axes
 
         def run(*values: Value) -> Any:
             parts = [_parts(v, self.size) if d == SPLIT else v for v, d in zip(values, self.in_dims, strict=True)]
-            return jax.vmap(function, in_axes=axes, out_axes=out_dim, axis_size=self.size)(*parts)
+            whole = jax.vmap(function, in_axes=axes, out_axes=out_dim, axis_size=self.size)
+            return for_each(whole)(*parts) if shared and not naming() else whole(*parts)
 
         return run
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from torchlike._base.jaxprs import ClosedJaxpr, Literal
+from torchlike._base.jaxprs import ClosedJaxpr, Literal, run_equation
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Value
@@ -66,9 +66,8 @@ def _run(closed: ClosedJaxpr, values: tuple[Value, ...]) -> list[Any]:
         inputs = [read(v) for v in equation.invars]
         if _is_narrow(equation):
             x = lax.convert_element_type(inputs[0], np.float32)
-            found = lax.convert_element_type(equation.primitive.bind(x, **equation.params), inputs[0].dtype)
+            found = [lax.convert_element_type(equation.primitive.bind(x, **equation.params), inputs[0].dtype)]
         else:
-            found = equation.primitive.bind(*inputs, **{name: _widened(p) for name, p in equation.params.items()})
-        outputs = found if equation.primitive.multiple_results else [found]
-        known.update(zip(equation.outvars, outputs, strict=True))
+            found = run_equation(equation, inputs, {name: _widened(p) for name, p in equation.params.items()})
+        known.update(zip(equation.outvars, found, strict=True))
     return [read(v) for v in jaxpr.outvars]

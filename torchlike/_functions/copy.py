@@ -10,7 +10,7 @@ import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import give, slots_of, state_of
 from torchlike._base.bits import X64
-from torchlike._base.layout import preserve_strides
+from torchlike._base.layout import contiguous_strides, preserve_strides
 from torchlike._base.once import asked_for
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._base.state import state
@@ -106,6 +106,8 @@ def format_of(t):
 
 
 def _flat(t):
+    if isinstance(t._storage.value, LevelValue):
+        restride(t, contiguous_strides(t.shape))
     t._view = t._storage.strides = None
     return t
 

@@ -2,18 +2,22 @@
 
 import contextlib
 import threading
+from functools import partial
 
 import jax
 import numpy as np
 
 import torchlike._base.device as devices
 from torchlike._base import rng
+from torchlike._base.dtypes import dtype as DType
 from torchlike._base.state import state
 from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.pending import trace_state_clean
+from torchlike._executor.spread import USED
 from torchlike._functions._install import function
+from torchlike._functions.host_samples import Place
 
 
 class Generator(rng.Generator):
@@ -104,7 +108,11 @@ def draw(name, generator, device=None, sample=None):
         target = devices.jax_device(device)
         if target is devices.first():
             target = None
-    if sample is not None and from_torch(source, device):
+    if sample is not None and state.capture is not None:
+        numbers = _of_program(source, device, sample)
+        if numbers is not None:
+            return numbers
+    elif sample is not None and from_torch(source, device):
         with source._lock:
             numbers = sample(source.engine)
         if numbers is not None:
@@ -116,6 +124,32 @@ def draw(name, generator, device=None, sample=None):
     if _KEYS.current is not None or not trace_state_clean():
         return _words_of_key(name, generator)
     return source.draw().view(_Words)
+
+
+def _of_program(source, device, sample):
+    """The numbers that stand for those drawn before each call of the program being captured; None where it draws."""
+    capture = state.capture
+    if source.stream != "torch" or not capture.hosted or USED or not _fixed(sample):
+        return None
+    if _KEYS.current is not None or any(level.maps for level in state.levels):
+        return None
+    kind = capture.home if device is None else device.type
+    if (devices.from_jax(devices.first()).type if kind is None else kind) != "cpu":
+        return None
+    found = capture.sampled(source, sample)
+    return None if found is None else wrap(found)
+
+
+def _fixed(sample):
+    """Whether ``sample`` needs nothing but numbers that are the same in every call."""
+    if type(sample) is not partial:
+        return False
+    for x in (*sample.args, *sample.keywords.values()):
+        if type(x) is Place and not set(map(type, x.shape)) <= {int}:
+            return False
+        if type(x) not in (Place, int, float, bool, DType):
+            return False
+    return True
 
 
 def from_torch(generator, device):

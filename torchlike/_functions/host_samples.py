@@ -143,10 +143,8 @@ def permutation(place: Place, e: Mersenne) -> Numbers:
     return samples.permutation(e, place.shape[0])
 
 
-def multinomial(place: Place, e: Mersenne, n: int, replacement: bool, weights: Callable[[], Any]) -> Numbers:
-    """Indices drawn with replacement; the exponential samples that decide where there is none, and for one index."""
-    if not replacement or n == 1:
-        return exponential(place, e)
+def multinomial(place: Place, e: Mersenne, n: int, weights: Callable[[], Any]) -> Numbers:
+    """Indices drawn with replacement."""
     given = weights()
     if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(-1) > 0).all()):
         return None

@@ -193,14 +193,24 @@ def _shape_as_tensor(self):
     return tensor(self.shape, dtype=int64)
 
 
+_threads = [os.cpu_count() or 1]
+
+
 @function()
 def get_num_threads():
-    """The number of CPU cores; XLA decides by itself how many to use."""
-    return os.cpu_count() or 1
+    """What :func:`set_num_threads` was last given: 1 in a worker of a DataLoader, at first the number of CPU cores.
+
+    XLA decides by itself how many threads to use.
+    """
+    return _threads[-1]
 
 
 @function()
 def set_num_threads(n):
-    """Accepted and ignored: XLA decides how many threads to use."""
+    """Remembered for :func:`get_num_threads`, otherwise ignored: XLA decides how many threads to use.
+
+    RuntimeError unless ``n`` is a positive int.
+    """
     if isinstance(n, bool) or not isinstance(n, int) or n <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {n!r}")
+    _threads[-1] = n

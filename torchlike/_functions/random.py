@@ -320,7 +320,7 @@ def randint_like(
 def _filled(op, name, self, numbers, generator, sample, static=()):
     """``self`` filled; ``sample(place, engine)`` makes the host's numbers."""
     here = place_of(self)
-    words = draw(name, generator, here, lambda engine: sample(host.Place.of(self), engine))
+    words = draw(name, generator, here, partial(sample, host.Place.of(self)))
     return call_inplace(op.inplace, (self, words, *numbers), static)
 
 
@@ -412,14 +412,14 @@ def bernoulli_(self, p=0.5, *, generator=None):
     element).
     """
     if isinstance(p, Tensor):
-        return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator, partial(_units, p))
+        return _filled(ops.bernoulli_tensor, "bernoulli_", self, (p,), generator, partial(_units, p.dtype))
     (p,) = _numbers("bernoulli_", (p,), {}, {"p": 0})
     _demand(0 <= p <= 1, f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return _filled(ops.bernoulli_p, "bernoulli_", self, (p,), generator, partial(host.bernoulli, p=p))
 
 
-def _units(p, place, engine):
-    return host.unit(place._replace(dtype=p.dtype), engine)
+def _units(dtype, place, engine):
+    return host.unit(place._replace(dtype=dtype), engine)
 
 
 @method()
@@ -529,17 +529,17 @@ def normal(
         sample = partial(host.normal, host.Place(mean.shape, mean.dtype), std=std)
         return _sampled(ops.normal_tensor_float, "normal", (mean, std), generator, out, (), sample)
     op = ops.normal_tensor_tensor if tensors[0] else ops.normal_float_tensor
-    sample = partial(_around, mean if tensors[0] else std, std)
+    sample = _around(mean if tensors[0] else std, std)
     return _sampled(op, "normal", (mean, std), generator, out, (), sample)
 
 
-def _around(first, second, engine):
-    """Standard normal samples for two tensors, which are broadcast."""
+def _around(first, second):
+    """What makes standard normal samples for two tensors, which are broadcast."""
     try:
         shape = np.broadcast_shapes(tuple(first.shape), tuple(second.shape))
     except ValueError:  # the operator is going to say so
         return None
-    return host.normal(host.Place(shape, first.dtype), engine)
+    return partial(host.normal, host.Place(shape, first.dtype))
 
 
 @both()
@@ -566,11 +566,9 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
     )
     static = num_samples, bool(replacement)
-    sample = partial(
-        host.multinomial,
-        host.Place.like(input),
-        n=num_samples,
-        replacement=replacement,
-        weights=partial(values_of, input),
-    )
+    place = host.Place.like(input)
+    if replacement and num_samples > 1:
+        sample = partial(host.multinomial, place, n=num_samples, weights=partial(values_of, input))
+    else:
+        sample = partial(host.exponential, place)  # the greatest weights over them
     return _sampled(ops.multinomial, "multinomial", (input,), generator, out, static, sample)

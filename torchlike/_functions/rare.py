@@ -3,7 +3,7 @@
 from typing import Any, NoReturn
 
 import torchlike._base.dtypes as dtypes
-from torchlike._base.layout import memory_order
+from torchlike._base.layout import has_overlap, is_dense, memory_order
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, strided
 from torchlike._functions._install import both, function, method, prop
@@ -101,6 +101,17 @@ def record_stream(self: Tensor, s: Any) -> None:
 def chalf(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """The numbers as complex32, which no tensor can have here: the error of ``to``."""
     return self.to(dtypes.complex32)
+
+
+@function("_debug_has_internal_overlap")
+def _debug_has_internal_overlap(input: Tensor) -> int:
+    """Whether elements share a place in memory: 0 no, 1 yes (it is expanded), 2 unknown: they are not dense.
+
+    >>> import torchlike as torch
+    >>> torch._debug_has_internal_overlap(torch.zeros(1).expand(2))
+    1
+    """
+    return 1 if has_overlap(input._layout) else 0 if is_dense(input._layout) else 2
 
 
 # -- what is refused -------------------------------------------------------------------------------------------

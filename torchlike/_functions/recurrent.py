@@ -46,8 +46,11 @@ def _network(mode: str) -> Callable:
 
 def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, bidirectional, batch_first, steps=None):  # type: ignore[no-untyped-def]
     p = dropout if train and num_layers > 1 else 0.0
-    keep = partial(_kept, x, params, num_layers, bidirectional, batch_first, p, steps)
-    words = draw("rnn", None, place_of(x), keep) if p else None
+    words = None
+    if p:
+        size = _dropped(x, params, num_layers, bidirectional, batch_first)
+        keep = size and (partial(_kept, *size, p) if steps is None else partial(_kept, *size, p, steps=steps))
+        words = draw("rnn", None, place_of(x), keep)
     states = tuple(hx) if mode == "LSTM" else (hx,)
     projection = len(params) % 2 == 1 or len(params) == num_layers * (1 + bidirectional) * (3 + 2 * has_biases)
     static = has_biases, num_layers, bidirectional, projection, batch_first, _mixed(), (len(params),)
@@ -59,18 +62,22 @@ def _mixed() -> bool:
     return bool(state.active & AUTOCAST)
 
 
-def _kept(x, params, num_layers, bidirectional, batch_first, p, steps, engine):  # type: ignore[no-untyped-def]
-    """What dropout keeps of what each layer but the last gives, [layers, T, B, F]; ``steps``: [T, B], the numbers of
-    the steps of a packed sequence, -1 where there is none."""
+def _dropped(x, params, num_layers, bidirectional, batch_first):  # type: ignore[no-untyped-def]
+    """The shape of what all layers but the last give, [layers, T, B, F]; None where the operator is going to refuse."""
     if x.dim() != 3 or not x.dtype.is_floating_point:
         return None
     length, batch = (x.shape[1], x.shape[0]) if batch_first else x.shape[:2]
-    width = params[1].shape[1] * (1 + bool(bidirectional))
+    return num_layers - 1, length, batch, params[1].shape[1] * (1 + bool(bidirectional))
+
+
+def _kept(layers, length, batch, width, p, engine, steps=None):  # type: ignore[no-untyped-def]
+    """What dropout keeps of what all layers but the last give; ``steps``: [T, B], the numbers of the steps of a packed
+    sequence, -1 where there is none."""
     rows = length * batch if steps is None else int((steps >= 0).sum())
-    kept = samples.bernoulli(engine, (num_layers - 1) * rows * width, 1 - p).reshape(num_layers - 1, rows, width)
+    kept = samples.bernoulli(engine, layers * rows * width, 1 - p).reshape(layers, rows, width)
     if steps is not None:
         kept = kept[:, steps.reshape(-1)]
-    return kept.reshape(num_layers - 1, length, batch, width)
+    return kept.reshape(layers, length, batch, width)
 
 
 def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
@@ -84,12 +91,23 @@ def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
     return (call(packed.pack, (out, rows), ()), *last)
 
 
+def two_states(hx: Any) -> tuple:
+    """The hidden state and that of the cell, given as a pair."""
+    if not isinstance(hx, list | tuple):
+        raise TypeError(
+            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {type(hx).__name__}; give (h, c)"
+        )
+    if len(hx) != 2:
+        raise RuntimeError(f"lstm_cell expects two hidden states (h, c), got {len(hx)}")
+    return tuple(hx)
+
+
 def _cell(name: str) -> Callable:
     """One step of a network."""
     op, several = getattr(ops, name), name == "lstm_cell"
 
     def step(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
-        states = tuple(hx) if several else (hx,)
+        states = two_states(hx) if several else (hx,)
         return call(op, (input, *states, w_ih, w_hh, b_ih, b_hh), (_mixed(),))
 
     step.__name__ = step.__qualname__ = name

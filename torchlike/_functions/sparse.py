@@ -80,6 +80,7 @@ def _compressed(name, layout):
         )
 
     by_rows = layout in (sparse_csr, sparse_bsr)
+    make.__name__ = make.__qualname__ = name
     first, second = ("crow_indices", "col_indices") if by_rows else ("ccol_indices", "row_indices")
 
     def front(*args, **kwargs):

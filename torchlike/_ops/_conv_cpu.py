@@ -238,7 +238,7 @@ def input_rule(grad, w, g):
     """The way for ``input_gradient``: a loop would read a large weight for few positions again and again."""
     n, channels, out = grad.shape[0], w.shape[1], w.shape[0]
     positions, work, fits = _sizes(n, channels, out, g)
-    if fits and channels > positions:
+    if fits and (channels > positions or (not work and len(g.size) < 3 and max(g.stride) == 1)):
         return "columns"
     if len(g.size) == 3 and g.taps > 1 and channels >= 16:
         return "planes"

@@ -536,11 +536,16 @@ def _saved_by_linear(input, weight, bias):
     }.get(_last_step_of_linear(input, weight, bias), {})  # fmt: skip
 
 
+def _flat(grad):
+    """A stack of vectors as a matrix, seen by dispatch."""
+    return jnp.reshape(grad, (math.prod(grad.shape[:-1]), grad.shape[-1]))
+
+
 def _linear_input(grad, weight, input_aval, bias_aval):
     shape = input_aval.shape
     if weight.ndim == 1:
         return grad[..., None] * rules.conj(weight)
-    made = aten.mm(jnp.reshape(grad, (-1, weight.shape[0])), aten.t(unseen(lambda w: rules.conj(w).T, weight)))
+    made = aten.mm(_flat(grad), aten.t(unseen(lambda w: rules.conj(w).T, weight)))
     if len(shape) == 2:
         return made if bias_aval is None else later(lambda made: made, made, rank=0)
     return later(lambda made: aten.view(made, list(shape)), made, rank=1 if bias_aval is None else 2)
@@ -550,12 +555,12 @@ def _linear_weight(grad, input, weight_aval, bias_aval):
     if len(weight_aval.shape) == 1:
         return jnp.sum(grad[..., None] * rules.conj(input), tuple(range(input.ndim - 1)))
     rows = _rows_of(input, input.shape[-1])
-    made = aten.t(aten.mm(aten.t(jnp.reshape(grad, (-1, weight_aval.shape[0]))), rules.conj(rows)))
+    made = aten.t(aten.mm(aten.t(_flat(grad)), rules.conj(rows)))
     return later(aten.t, made, rank=2 if bias_aval is None else 1)
 
 
 def _linear_bias(grad, weight_aval):
-    return jnp.reshape(grad, (-1, weight_aval.shape[0])) if len(weight_aval.shape) == 2 else grad
+    return _flat(grad) if len(weight_aval.shape) == 2 else grad
 
 
 _linear_weight.turn = lambda bias_aval: bias_aval is not None  # after that of the input, which addmm has first

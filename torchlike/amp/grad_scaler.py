@@ -35,7 +35,7 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
 
 
 def _by_device(optimizer: Any, allow_fp16: bool = False) -> dict[Any, list[Tensor]]:
-    """The gradients of an optimizer's parameters, by their device."""
+    """The gradients of an optimizer's parameters, by their device; of sparse ones the values."""
     found: dict[Any, list[Tensor]] = {}
     for group in optimizer.param_groups:
         for param in group["params"]:
@@ -48,9 +48,9 @@ def _by_device(optimizer: Any, allow_fp16: bool = False) -> dict[Any, list[Tenso
                     "gradients float32, and only these can be divided by a scale without loss"
                 )
             if grad.is_sparse:
-                raise NotImplementedError(
-                    "GradScaler does not unscale sparse gradients; make them dense, e.g. by Embedding(sparse=False)"
-                )
+                if grad.dtype is dtypes.float16:  # what stands for one element may overflow as it is summed
+                    grad = param.grad = grad.coalesce()
+                grad = grad._values()
             found.setdefault(grad.device, []).append(grad)
     return found
 
@@ -168,7 +168,7 @@ class GradScaler:
         Raises:
             RuntimeError: it was called before, or ``step`` was, since the last ``update``.
             AssertionError: nothing has been scaled yet. ValueError: gradients in float16.
-            NotImplementedError: sparse or complex gradients.
+            NotImplementedError: complex gradients.
         """
         if not self._enabled:
             return
@@ -381,7 +381,7 @@ class GradScaler:
         """Take over what ``state_dict()`` of another scaler gave. RuntimeError for that of a disabled one."""
         if not self._enabled:
             return
-        if not state_dict:
+        if not len(state_dict):
             raise RuntimeError(
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
             )

@@ -2,12 +2,13 @@
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlike.compiler._backends import check, function_of
 from torchlike.compiler._bucket import bucketed
-from torchlike.compiler._function import Compiled
+from torchlike.compiler._function import Compiled, awaited
 from torchlike.compiler._module import OptimizedModule
 from torchlike.nn.modules.module import Module
 
@@ -110,14 +111,17 @@ class _Wrapper(NamedTuple):
     dynamic: bool | None
 
     def __call__(self, function: Callable) -> Any:
+        compiled = self._made(function)
+        compiled.dynamic = self.dynamic
+        if inspect.iscoroutinefunction(function):
+            return awaited(compiled)
+        return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
+
+    def _made(self, function: Callable) -> Compiled:
         if self.backend is not None:
             graphs = importlib.import_module("torchlike._dynamo._graphs")  # torch.fx takes time to import
-            graphed = graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
-            graphed.dynamic = self.dynamic
-            return graphed
-        compiled = KIND[0](function, self.fullgraph, self.limit)
-        compiled.dynamic = self.dynamic
-        return compiled if self.bucket is None else bucketed(function, compiled, self.bucket)
+            return graphs.Graphed(function, self.fullgraph, self.limit, self.backend, self.given)
+        return KIND[0](function, self.fullgraph, self.limit)
 
 
 def _compiled(model: Any, wrap: _Wrapper) -> Any:

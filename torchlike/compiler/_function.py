@@ -2,6 +2,8 @@
 
 import collections
 import copy
+import functools
+import inspect
 import logging
 import time
 import traceback
@@ -152,6 +154,18 @@ class Compiled(CompiledFunction):
         return f"{self._name()} ({code.co_filename}:{code.co_firstlineno})" if code else self._name()
 
 
+def awaited(compiled: Compiled) -> Callable:
+    """The compiled form of an ``async`` function: the program gives what it returns; in pieces it is awaited."""
+
+    @functools.wraps(compiled.function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        result = compiled(*args, **kwargs)
+        return await result if inspect.iscoroutine(result) else result
+
+    run._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]
+    return run
+
+
 def called_module(function: Callable) -> Module | None:
     """The module whose call ``function`` is, if it is that."""
     owner = getattr(function, "__self__", None)
@@ -197,7 +211,7 @@ def _text(x: Any) -> str:
     if not isinstance(x, Tensor):
         shown = repr(x)
         return shown if len(shown) < 60 else f"{shown[:57]}..."
-    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(x._layout.shape)}"]
+    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(x.shape)}"]
     parts += [word for word, holds in (
         ("requires_grad", x._rg), ("with grad_fn", x._edge is not None), ("with .grad", x._grad is not None),
         ("a view", x._view is not None), (type(x).__name__, type(x) is not Tensor),

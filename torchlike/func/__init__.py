@@ -15,9 +15,11 @@ from torchlike.func._linearize import linearize as linearize
 from torchlike.func._vmap import vmap as vmap
 from torchlike.interop.lazy import on_first_use
 
-__getattr__, __dir__ = on_first_use(__name__, {"replace_all_batch_norm_modules_": "_batch_norm"})
+__getattr__, __dir__ = on_first_use(
+    __name__, {"rearrange": "_rearrange", "replace_all_batch_norm_modules_": "_batch_norm"}
+)
 
 __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+    "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

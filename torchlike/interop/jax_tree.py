@@ -27,6 +27,7 @@ from torchlike._core.tensor.mutation import extras_of
 from torchlike._core.tensor.storage import Stand
 from torchlike._core.tensor.tensor import Tensor, alias, array_of, wrap
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.level import LevelValue
 
 _OUTSIDE = "history outside of jax"  # in the extras of a tensor or node: its history ends at a border that jax put up
 _PROGRAMS = ("DynamicJaxprTracer", "BatchTracer")  # jax's classes of values in jit and vmap; the others have tangents
@@ -46,6 +47,7 @@ def register(cls: type[Tensor], make: Callable[[Tensor, bool], Tensor]) -> None:
     """
 
     def flatten(t: Tensor) -> tuple[tuple[jax.Array], tuple[bool, bool, bool]]:
+        _demand_no_tangent(t)
         follows = t.requires_grad and bool(state.grad)
         if type(t._storage.value) is Stand:
             return (t._storage.value.leaf,), t._storage.value.kind
@@ -105,8 +107,12 @@ def _operand(t: Tensor) -> jax.Array:
     """What jax's own functions and operators take for a tensor among their arguments: its array.
 
     Raises:
-        RuntimeError: the tensor is part of a graph, which the result would silently not be.
+        RuntimeError: the tensor is part of a graph, has a tangent, or stands for many examples, all of which the
+            result would silently not be.
     """
+    if isinstance(t._storage.value, LevelValue):
+        raise _inside(t)
+    _demand_no_tangent(t)
     if t.requires_grad and state.grad and _is_outside(t):
         raise RuntimeError(
             f"a function of jax was given a tensor of shape {list(t.shape)} that requires grad, and its result would "
@@ -115,6 +121,20 @@ def _operand(t: Tensor) -> jax.Array:
             "tensor on the left"
         )
     return array_of(t)
+
+
+def _demand_no_tangent(t: Tensor) -> None:
+    """Refuse a tensor with a tangent, which a result of jax would silently not have."""
+    if any([level.carries(t) for level in state.levels]):
+        raise _inside(t)
+
+
+def _inside(t: Tensor) -> RuntimeError:
+    return RuntimeError(
+        f"a function of jax was given a tensor of shape {list(t.shape)} inside of a function transform (vmap, jvp, a "
+        "dual level), which its result would not be part of. Use torchlike.interop.from_jax(function) for a function "
+        "that is, or `tensor + array` with the tensor on the left"
+    )
 
 
 def _plain(t: Tensor, requires_grad: bool) -> Tensor:

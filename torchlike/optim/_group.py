@@ -259,6 +259,8 @@ class GroupOptimizer(Optimizer):
 
     def _advance_apart(self, group, params, states, numbers) -> None:
         if group.get("differentiable"):
+            if group.get("foreach") and self._counts:
+                raise AssertionError("_foreach ops don't support autograd: choose foreach or differentiable")
             with enable_grad():
                 self._advance_recorded(group, params, states, numbers)
             return

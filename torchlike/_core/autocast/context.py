@@ -114,6 +114,11 @@ class autocast:
 
 def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
     """``func``, each call of which is in the given context."""
+    if not callable(func):
+        raise TypeError(
+            f"autocast()(func) requires a callable, but got {type(func).__name__}. To use autocast as a context: "
+            "with torch.autocast(device_type=...): output = model(input)"
+        )
 
     @functools.wraps(func)
     def decorated(*args: Any, **kwargs: Any) -> Any:

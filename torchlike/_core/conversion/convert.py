@@ -186,6 +186,19 @@ def host(t: Tensor) -> np.ndarray:
     return np.asarray(value)
 
 
+def _demand_memory(t: Tensor) -> None:
+    """Refuse a tensor with a tangent: what reads its memory would lose that."""
+    if any([level.hides(t._storage) for level in state.levels]):
+        raise RuntimeError(
+            "Cannot access data pointer of Tensor that doesn't have storage: inside of jvp() use .tolist() instead"
+        )
+
+
+def _dlpack(t: Tensor, **kwargs: Any) -> Any:
+    _demand_memory(t)
+    return array_of(t).__dlpack__(**kwargs)
+
+
 def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
     """A numpy array with a writable copy of the values.
 
@@ -200,6 +213,7 @@ def numpy(t: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError(
             "Cannot access data pointer of Tensor that doesn't have storage: inside of grad() use .tolist() instead"
         )
+    _demand_memory(t)
     if t.requires_grad and state.grad and not force:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if is_conj(t) and not force:
@@ -341,6 +355,6 @@ def install() -> None:
     Tensor.__int__ = lambda t: _python_number(t, int)  # type: ignore[arg-type]
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc
     Tensor.__format__ = formatted  # type: ignore[assignment]
-    Tensor.__dlpack__ = lambda t, **kwargs: array_of(t).__dlpack__(**kwargs)
+    Tensor.__dlpack__ = _dlpack
     Tensor.__dlpack_device__ = lambda t: array_of(t).__dlpack_device__()
     Tensor.__array_priority__ = 1000

@@ -109,6 +109,11 @@ def _mm(ctx: Any, self: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    if not isinstance(self, Tensor) or not isinstance(other, Tensor):
+        raise TypeError(
+            f"matmul(): both operands must be Tensor, got {type(self).__name__} and {type(other).__name__}; numbers "
+            "multiply by *"
+        )
     if self.ndim == 2 and other.ndim == 2:
         return self.mm(other)
     if self.ndim == 2 and other.ndim == 1:

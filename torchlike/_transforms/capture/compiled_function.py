@@ -113,7 +113,10 @@ class CompiledFunction:
                         return program([*args], (args, kwargs))
             except Moved:
                 return self(*args, **kwargs)
-        leaves, tree = flatten_call(args, kwargs)
+        try:
+            leaves, tree = flatten_call(args, kwargs)
+        except RecursionError:
+            return self._endless(args, kwargs)
         aliases = _aliases(leaves)
         modes = state.grad, state.inference, get_default_dtype(), state.autocast, state.active & AUTOCAST
         joined = None if not kwargs and _are(leaves, args) else joints(args, kwargs)
@@ -122,6 +125,12 @@ class CompiledFunction:
             return self._run(key, leaves, tree, args, kwargs)
         except Moved:
             return self(*args, **kwargs)
+
+    def _endless(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call whose arguments have no flat form: in pieces, and the next one is looked at again."""
+        if self.fullgraph:
+            return self._break(Unsupported("is given a container that holds itself"), args, kwargs)
+        return graph_breaks.run(self.function, args, kwargs, self.lines)
 
     def _run(self, key: Any, leaves: list[Any], tree: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         found = self.programs.get(key, ())

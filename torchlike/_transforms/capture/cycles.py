@@ -21,23 +21,27 @@ from torchlike._executor.references import ONE
 if TYPE_CHECKING:
     from torchlike._transforms.capture.recording import Capture
 
-_INNER = (dict, list, tuple, set, types.CellType, types.MethodType, types.FunctionType, types.GeneratorType)
+_INNER = (
+    dict, list, tuple, set, types.CellType, types.MethodType, types.FunctionType, types.GeneratorType,
+    types.CoroutineType, property, staticmethod, classmethod, types.GetSetDescriptorType, types.MemberDescriptorType,
+)  # fmt: skip
 _FRAMES = "torchlike._transforms.interpreter.loop"  # whose objects generators hold
 _LARGE = 10_000  # a container of so many elements is none of a cycle's
 
 
 def remembered(objects: Iterable[Any]) -> list[Any]:
-    """Weak references to those of the objects that cycles can begin with: functions, and instances of classes."""
+    """Weak references to those of the objects that cycles can begin with: functions, classes and their instances."""
     found = []
     for x in objects:
         kind = type(x)
-        if kind is types.FunctionType or (kind.__flags__ & 1 << 9 and kind.__weakrefoffset__ and not _is_ours(x)):
+        refers = kind.__flags__ & 1 << 9 and kind.__weakrefoffset__ and not _is_ours(x)
+        if refers or kind is types.FunctionType or isinstance(x, type):
             found.append(weakref.ref(x))
     return found
 
 
 def _is_ours(x: object) -> bool:
-    return isinstance(x, Tensor | Storage | Node | type)
+    return isinstance(x, Tensor | Storage | Node)
 
 
 def unreachable(record: Capture, left: list[Any]) -> set[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from torchlike._core.conversion.convert import item
 from torchlike._core.tensor.tensor import Tensor
-from torchlike._transforms.capture.recording import DynamicInput
+from torchlike._transforms.capture.recording import DynamicInput, Samples
 
 if TYPE_CHECKING:
     from torchlike._decl.typed import Values
@@ -69,12 +69,13 @@ class Numbers:
     Args:
         dynamic: (array of the first call, getter) of each. The numbers of optimizers, of one dtype, travel in one
             array, because each input of a program costs a call as much as a small kernel.
+        samples: what each call draws from PyTorch's streams, some of which ``dynamic`` are; None for nothing.
 
     Attributes:
         first: the inputs of the first call. pure: whether to ask for the numbers changes nothing.
     """
 
-    def __init__(self, dynamic: Sequence[Any]) -> None:
+    def __init__(self, dynamic: Sequence[Any], samples: Samples | None = None) -> None:
         self._places = _places(dynamic)
         self._together = {}  # {input: numbers in it}
         for i, (place, within) in enumerate(self._places):
@@ -87,8 +88,10 @@ class Numbers:
                 tables.setdefault(getter.source, []).append((i, getter.key))
             else:
                 self._getters.append((i, getter))
+        self.pure = all([getter is float for _, getter in self._getters]) and samples is None
+        if samples is not None:
+            tables.setdefault(samples, [])  # to be drawn, whether or not the program has use for the numbers
         self._tables = list(tables.items())
-        self.pure = all([getter is float for _, getter in self._getters])
         self._dtypes = [array.dtype for array, _ in dynamic]
         self.first = [None] * len({place for place, _ in self._places})
         for (array, _), (place, within) in zip(dynamic, self._places, strict=True):

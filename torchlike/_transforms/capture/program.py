@@ -92,6 +92,7 @@ class Program:
     """
 
     def __init__(self, trace: Trace) -> None:
+        self.samples = trace.record.samples if trace.record.samples.draws else None
         alive, held = _alive(trace)
         self.again = not held
         kept = [*range(trace.n_kept), *[slot for _, slot in alive]]
@@ -186,7 +187,7 @@ class Program:
         run = jaxpr_as_fun(closed) if axis is None else together.anchored(closed)
         run = constrained(run, self._layouts())
         self.fixed, self.arguments, self.with_grad, dynamic = ([left[i][1] for i in places[name]] for name in _ORDER)
-        self.numbers = numbers = Numbers(dynamic)
+        self.numbers = numbers = Numbers(dynamic, self.samples)
         others = len(left) - len(dynamic)
 
         def program(*values: Value) -> Any:

@@ -35,7 +35,7 @@ class DynamicInput(NamedTuple):
     """A getter of one entry of the dict that ``source()`` makes; entries of one source share a call of it."""
 
     source: Callable[[], dict]
-    key: str
+    key: Any
 
     def __call__(self) -> Any:
         return self.source()[self.key]
@@ -46,27 +46,49 @@ class Draws:
 
     Attributes:
         seed, start: as it was before. end: the count after the last draw. moved: None, or where the function has set
-            the generator, -1 with another seed. place: where PyTorch's stream was before the function set it; a program
-            does not draw from that.
+            the generator, -1 with another seed. place: where PyTorch's stream was before the function first drew from
+            it or set it; reached: after the last new draw. sampled: {where the stream was: (the array that stands
+            for the numbers, where it was then)}.
     """
 
-    __slots__ = ("source", "seed", "start", "end", "moved", "place")
+    __slots__ = ("source", "seed", "start", "end", "moved", "place", "reached", "sampled")
 
     def __init__(self, source: Any, seed: int, counter: int) -> None:
         self.source, self.seed, self.start, self.end = source, seed, counter, counter
         self.moved: int | None = None
         self.place: bytes | None = None
+        self.reached: bytes | None = None
+        self.sampled: dict[bytes, tuple[Any, bytes]] = {}
 
     def left(self) -> bool:
         """Whether the generator was set and is elsewhere than the draws would have left it."""
-        return self.moved not in (None, self.end) or (self.place is not None and self.place != self.source._position())
+        return self.moved is not None and (self.moved != self.end or self.reached != self.source._position())
 
     def rewind(self) -> None:
         """Put the generator back."""
-        if self.place is not None:
+        if self.place is not None and (self.moved is not None or self.reached == self.source._position()):
             self.source._back(self.seed, self.start, self.place)
         elif self.source.counter == self.end or self.moved is not None:
             self.source._restart(self.seed, self.start)
+
+
+class Samples:
+    """What a program draws from PyTorch's streams: the numbers are made before each call, in the function's order.
+
+    Attributes:
+        draws: (generator, ``sample(engine)``) of each.
+    """
+
+    def __init__(self) -> None:
+        self.draws: list[tuple[Generator, Callable[[Any], Any]]] = []
+
+    def __call__(self) -> dict[int, Any]:
+        """{number of a draw: its numbers}, of the next call."""
+        found = {}
+        for number, (source, sample) in enumerate(self.draws):
+            with source._lock:
+                found[number] = sample(source.engine)
+        return found
 
 
 class Capture(Overlay):
@@ -84,7 +106,10 @@ class Capture(Overlay):
         start: nodes with a lower number existed before.
         argument: makes a tensor from outside, which a getter gives in every call, an argument of the program: gives
             what stands for it, None where that cannot be. None where programs have no such arguments.
+        hosted: whether calls can draw from PyTorch's streams. samples: what they draw.
     """
+
+    hosted = True
 
     def __init__(self, start: int) -> None:
         super().__init__()
@@ -96,6 +121,7 @@ class Capture(Overlay):
         self.start = start
         self.drawn, self.generators, source = {}, {}, default_generator
         self._draws(source, source.initial_seed(), source.counter)
+        self.samples = Samples()
 
     def input(self, value: Any, getter: Any) -> Any:
         """An array that stands for a number or array which ``getter`` gives anew in every later call."""
@@ -119,6 +145,31 @@ class Capture(Overlay):
         found = self.drawn[id(source), seed, counter] = self._input(words, source.draw)
         return found
 
+    def sampled(self, source: Generator, sample: Callable[[Any], Any]) -> Any:
+        """An array that stands for the numbers which ``sample(engine)`` makes anew in every later call, None for none.
+
+        Drawn again from the same place, as a checkpoint does, they are the same input.
+        """
+        draws = self._draws(source, source.initial_seed(), source.counter)
+        with source._lock:
+            before = source._position()
+            numbers = sample(source.engine)
+            after = source._position()
+        if numbers is None:
+            return None
+        if draws.place is None:
+            draws.place = draws.reached = before
+        known = draws.sampled.get(before)
+        if known is not None and known[1] == after and known[0].shape == numbers.shape:
+            return known[0]
+        if known is not None or (draws.moved is not None and before != draws.reached):
+            self.refuse(_RESEEDS)
+        draws.reached = after
+        array = self._input(numbers, DynamicInput(self.samples, len(self.samples.draws)))
+        self.samples.draws.append((source, sample))
+        draws.sampled[before] = array, after
+        return array
+
     def _draws(self, source: Any, seed: int, counter: int) -> Draws:
         if id(source) not in self.generators:
             self.generators[id(source)] = Draws(source, seed, counter)
@@ -129,7 +180,7 @@ class Capture(Overlay):
         draws = self._draws(source, source.initial_seed(), source.counter)
         draws.moved = counter if seed == draws.seed else -1
         if draws.place is None:
-            draws.place = source._position()
+            draws.place = draws.reached = source._position()
 
     def settle(self) -> None:
         """Refuse what leaves a random generator elsewhere than the draws of a later call would."""

@@ -48,7 +48,7 @@ class BodyCapture(Capture):
         sources: the storages and views that were read, in order.
     """
 
-    repeats = True
+    repeats, hosted = True, False
 
     def __init__(self, title: str, random: bool) -> None:
         super().__init__(nodes.next_sequence())

@@ -233,11 +233,6 @@ def RETURN_VALUE(i: Interpreter, f: Frame, arg: Any) -> tuple[Any, ...]:
     return RETURN, f.stack.pop()
 
 
-@op
-def LOAD_BUILD_CLASS(i: Interpreter, f: Frame, arg: Any) -> None:
-    i.refuse("defines a class")
-
-
 # -- generators --------------------------------------------------------------------------------------------------
 @op
 def RETURN_GENERATOR(i: Interpreter, f: Frame, arg: Any) -> None:
@@ -252,6 +247,18 @@ def YIELD_VALUE(i: Interpreter, f: Frame, arg: Any) -> tuple[Any, ...]:
 @op
 def GET_YIELD_FROM_ITER(i: Interpreter, f: Frame, arg: Any) -> None:
     f.stack.append(i.iterate(f.stack.pop()))
+
+
+@op
+def GET_AWAITABLE(i: Interpreter, f: Frame, arg: Any) -> None:
+    x = f.stack.pop()
+    if type(x) is not types.CoroutineType:
+        x = _of_type(i, x, "__await__", "'{}' object can't be awaited")
+        f.stack.append(i.call(x))
+    else:
+        if not i.is_made(x):
+            i.refuse("awaits a coroutine that was made outside")
+        f.stack.append(x)
 
 
 @op
@@ -342,13 +349,16 @@ def RERAISE(i: Interpreter, f: Frame, depth: int) -> None:
     raise f.stack.pop()
 
 
-def _of_type(i: Interpreter, x: Any, name: str) -> Any:
+_NO_CONTEXT = "'{}' object does not support the context manager protocol"
+
+
+def _of_type(i: Interpreter, x: Any, name: str, otherwise: str = _NO_CONTEXT) -> Any:
     cls = type(x)
     if i.method(x, name) is not None:
         return i.method(x, name)
     found = getattr(cls, name, None)
     if found is None:
-        raise TypeError(f"{cls.__name__!r} object does not support the context manager protocol")
+        raise TypeError(otherwise.format(cls.__name__))
     return getattr(x, name)
 
 

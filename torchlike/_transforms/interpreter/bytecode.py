@@ -197,16 +197,14 @@ MEANINGS = {  # those whose argument says more than one thing, or another one th
     "WITH_EXCEPT_START": lambda i, code: [("WITH_EXCEPT_START", FACTS.leave)],
 }  # fmt: skip
 _REFUSED = {  # what cannot be part of a program, or stands in no function
-    "a coroutine": (
-        "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "GET_AITER", "GET_ANEXT", "GET_AWAITABLE"),
+    "an asynchronous loop or context": (
+        "ASYNC_GEN_WRAP", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "GET_AITER", "GET_ANEXT"),
     "except*": ("CHECK_EG_MATCH", "PREP_RERAISE_STAR"),
     "a template string": ("BUILD_INTERPOLATION", "BUILD_TEMPLATE"),
     "a type parameter": (
         "PARAMSPEC", "SET_FUNCTION_TYPE_PARAMS", "SET_TYPEPARAM_DEFAULT", "SUBSCRIPT_GENERIC", "TYPEALIAS", "TYPEVAR",
         "TYPEVARTUPLE", "TYPEVAR_WITH_BOUND", "TYPEVAR_WITH_CONSTRAINTS"),
-    "the body of a class or module": (
-        "DELETE_NAME", "IMPORT_STAR", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS",
-        "LOAD_LOCALS", "LOAD_NAME", "PRINT", "PRINT_EXPR", "SETUP_ANNOTATIONS", "STORE_NAME"),
+    "the body of a module": ("IMPORT_STAR", "PRINT", "PRINT_EXPR"),
     "what no compiler writes": (
         "CACHE", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "EXTENDED_ARG", "INTERPRETER_EXIT", "INVALID", "RESERVED"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextvars
 import functools
@@ -22,7 +23,9 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.references import VARIABLE
 from torchlike._transforms.capture.numbers import Number
 from torchlike._transforms.interpreter import trust
+from torchlike._transforms.interpreter.classes import MAKERS
 from torchlike._transforms.interpreter.effects import MUTATORS, base_of
+from torchlike._transforms.interpreter.loop import coroutine_of
 from torchlike._transforms.interpreter.native import Net, open_net
 from torchlike._transforms.interpreter.objects import IN_PLACE, OPERATORS, UNARY, subscript
 from torchlike._transforms.interpreter.reads import MISSING, is_container
@@ -84,9 +87,8 @@ class Calls:
         if kind in _GETTERS:
             return self._getter(f, args[0])
         if isinstance(f, weakref.ref):
-            if self.function is not None:
-                self.refuse("reads a weak reference, which a program would keep alive")
-            return f()  # no program remembers what this body reads
+            # no program remembers what the body of a loop or branch reads
+            return f() if self.function is None or self.is_made(f()) else self.reads.referent(f)
         inner = getattr(kind, "_interpreted", None)
         if inner is not None:
             return self.call(getattr(f, inner), args, kwargs)
@@ -127,7 +129,7 @@ class Calls:
             known = args and hasattr(type(args[0]), "_unguarded")
             if known and (f.__name__ in _OF_GRADIENTS or self._steps_itself(type(args[0]))):
                 return self._optimizer(f, args, kwargs)
-        return self.interpret(f, args, kwargs)
+        return self.class_of(f, args, kwargs) if f in MAKERS else self.interpret(f, args, kwargs)
 
     def _users(self, cell: Any) -> bool:
         """Whether a closure's cell holds functions or objects whose code is interpreted."""
@@ -164,11 +166,16 @@ class Calls:
         if not self.is_made(f):
             self.reads.add("code", f, None, None, f.__qualname__)
         flags = f.__code__.co_flags
-        if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-            self.refuse(f"calls the coroutine function {f.__qualname__}")
+        if flags & inspect.CO_ASYNC_GENERATOR:
+            self.refuse(f"calls the asynchronous generator {f.__qualname__}")
         frame = self.frame_of(f, self._bound(f, args, kwargs))
-        if flags & inspect.CO_GENERATOR:
-            return self.new(self.generator(frame))
+        if flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+            made = self.generators[id(frame)] = self.generator(frame)
+            if not flags & inspect.CO_COROUTINE:
+                return self.new(made)
+            coroutine = coroutine_of(made)
+            coroutine.__name__, coroutine.__qualname__ = f.__name__, f.__qualname__
+            return self.new(coroutine)
         door = self.door()
         return self.run(frame) if door is None else door(self.run, (frame,), _NONE)
 
@@ -254,11 +261,15 @@ class Calls:
         if listener is not None:
             listener.before(f, args, kwargs)
         door = self.door()
-        if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
-            result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
-        else:
-            net = Net()
-            result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        try:
+            if calm or PLAIN.issuperset(map(type, args)) or (f in _OPERATORS and self.is_calm(args)):
+                result = f(*args, **kwargs) if door is None else door(f, args, kwargs)
+            else:
+                net = Net()
+                result = net.call(f, args, kwargs) if door is None else net.call(door, (f, args, kwargs), _NONE)
+        except StopIteration as stop:  # of a generator or coroutine of the function, with what that returned
+            self.new(stop)
+            raise
         if listener is not None:
             result = listener.after(f, args, kwargs, result)
         if getrefcount(result) == VARIABLE and type(result) not in PLAIN:
@@ -318,7 +329,7 @@ class Calls:
                 self.reads.add("type", args[0], None, type(args[0]), "a class")
             return type(args[0])
         if cls is type:
-            self.refuse("makes a class")
+            return self.made_class(type, *args, kwargs)
         if cls is bool and args:
             return self.truth(args[0])
         if cls in (float, int) and len(args) == 1 and type(args[0]) is Number:
@@ -552,6 +563,7 @@ _C_KINDS = frozenset((types.BuiltinFunctionType, types.MethodWrapperType, *_DESC
 _SPECIAL: dict[Any, Any] = {
     getattr: Calls.get, hasattr: Calls.has, setattr: lambda i, *a: i.set_attribute(*a), len: lambda i, x: i.length(x),
     delattr: lambda i, *a: i.delete_attribute(*a), iter: Calls.iterate_from, next: Calls.next_or, vars: Calls.variables,
+    builtins.__build_class__: lambda i, *a, **k: i.build_class(*a, **k),
     operator.getitem: lambda i, *a: i.item(*a), operator.setitem: lambda i, *a: i.set_item(*a),
     operator.contains: lambda i, *a: i.contains(*a), operator.truth: lambda i, x: i.truth(x),
 }  # fmt: skip

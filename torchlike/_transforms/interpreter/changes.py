@@ -454,7 +454,10 @@ class Changes:
         if name != "_opt_called":
             self.change(x, f"sets the attribute {name}")
         value = self.constant(value)
-        return object.__setattr__(x, name, value) if not isinstance(x, type) else setattr(x, name, value)
+        if isinstance(x, type):
+            self.classes.clear()
+            return setattr(x, name, value)
+        return object.__setattr__(x, name, value)
 
     def _set_attribute_outside(self, x: Any, name: str, value: Any, found: Any) -> Any:
         if isinstance(x, type):
@@ -499,15 +502,20 @@ class Changes:
         if isinstance(x, Tensor) and hasattr(type(x), name):
             return self.native(delattr, (x, name), {})
         if self.is_made(x):
-            self.change(x, f"deletes the attribute {name}")
-            return object.__delattr__(x, name)
+            return self._delete_made(x, name)
         return self.delete_generic(x, name)
+
+    def _delete_made(self, x: Any, name: str) -> None:
+        self.change(x, f"deletes the attribute {name}")
+        if isinstance(x, type):
+            self.classes.clear()
+            return delattr(x, name)
+        return object.__delattr__(x, name)
 
     def delete_generic(self, x: Any, name: str) -> Any:
         """``object.__delattr__(x, name)``."""
         if self.is_made(x):
-            self.change(x, f"deletes the attribute {name}")
-            return object.__delattr__(x, name)
+            return self._delete_made(x, name)
         what = f"deletes {self.reads.name(x)}.{name}"
         simple = not isinstance(x, type | Tensor) and not trusted_class(type(x))
         found = self.in_class(type(x), name) if simple else MISSING

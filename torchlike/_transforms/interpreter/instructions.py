@@ -124,13 +124,14 @@ def LOAD_GLOBAL(i: Interpreter, f: Frame, arg: tuple[str, int]) -> None:
     name, null = arg
     if null:
         f.stack.append(NULL)
-    value = _global(i, f, name)
+    value = global_of(i, f, name)
     if value is MISSING:
         raise NameError(f"name {name!r} is not defined")
     f.stack.append(value)
 
 
-def _global(i: Interpreter, f: Frame, name: str) -> Any:
+def global_of(i: Interpreter, f: Frame, name: str) -> Any:
+    """The global or built-in of this name, or MISSING."""
     if not f.watched:
         value = f.globals.get(name, MISSING)
         return f.builtins.get(name, MISSING) if value is MISSING else value

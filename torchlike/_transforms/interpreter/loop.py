@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,17 +16,20 @@ from torchlike._transforms.interpreter.native import door
 from torchlike._transforms.interpreter.trust import own
 
 if TYPE_CHECKING:
-    import types
     from types import FunctionType
 
 _ENDS = (Unsupported, jax.errors.JAXTypeError)  # never shown to the function's own handlers
 
 
 class Frame:
-    """One call of a Python function."""
+    """One call of a Python function.
+
+    Attributes:
+        space: the namespace of a class whose body this is, or None.
+    """
 
     __slots__ = ("decoded", "code", "ops", "stack", "local", "globals", "builtins", "pc", "handled", "names",
-                 "watched", "thrown")  # fmt: skip
+                 "watched", "thrown", "space")  # fmt: skip
 
     def __init__(self, function: FunctionType, local: dict[str, Any], ops: list[Any]) -> None:
         self.code, self.decoded, self.ops = function.__code__, decoded(function.__code__), ops
@@ -34,6 +38,7 @@ class Frame:
         self.names: tuple[str, ...] = ()
         self.handled: Any = None
         self.thrown: Any = None
+        self.space: Any = None
         self.watched = not own(self.globals.get("__name__") or "")
 
     def line(self) -> int:
@@ -74,9 +79,11 @@ class Loop:
 
     Attributes:
         frame: the one that runs, or None. suspended: {id: frame} of generators that wait within ``try`` or ``with``.
+        generators: {id of its frame: generator}.
     """
 
     frame: Frame | None
+    sealed: str | None
 
     def door(self) -> Callable[..., Any] | None:
         """What calls from the user's line, or None."""
@@ -120,6 +127,32 @@ class Loop:
                 frame.stack.append(sent)
             finally:
                 self.suspended.pop(id(frame), None)
+
+    def close_generators(self) -> None:
+        """Close the generators that nobody will go on with, as happens to them when the function has returned.
+
+        What their code then does to others is refused: when it happens depends on who holds them.
+        """
+        for key in [*self.suspended]:
+            with self.body():
+                self.sealed = "as a generator is closed"
+                try:
+                    self.generators[key].close()
+                except Unsupported as error:
+                    self.refuse(f"leaves a generator within try or with, whose end {error}")
+                except RuntimeError:
+                    self.refuse("leaves a generator that cannot be closed")
+                finally:
+                    self.sealed = None
+
+    def finished(self, coroutine: Any) -> Any:
+        """What a coroutine returns, which waits for nothing but others that the function made."""
+        try:
+            self.native(coroutine.send, (None,), {})
+        except StopIteration as stop:
+            return stop.value
+        coroutine.close()
+        return self.refuse("waits for something that is not ready")
 
     def advance(self, frame: Frame) -> tuple[Any, ...]:
         """Run up to a return or yield: (which, value)."""
@@ -180,6 +213,16 @@ class Loop:
         frame.stack.append(error)
         frame.pc = handler.target
         return True
+
+
+@types.coroutine
+def _steps(generator: Any) -> Any:
+    return (yield from generator)
+
+
+async def coroutine_of(generator: Any) -> Any:
+    """A coroutine that takes the steps of a generator."""
+    return await _steps(generator)
 
 
 def _raised_while(error: BaseException, handled: BaseException) -> None:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._transforms.capture.recording import Unsupported
 from torchlike._transforms.interpreter.trust import PLAIN
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<nothing>"})()
+WEAK = frozenset(("type", "dict", "slot", "attr"))  # the parts of an object that are read through a weak reference
 _CONTAINERS = (dict, list, set, collections.deque, bytearray, array.array)
 
 
@@ -35,9 +37,11 @@ class Reads:
     Attributes:
         found: {what was read: Read}. names: {id of an object: how the user's code reaches it}.
         optimizers: those that took a step.
+        weak: {id of an object that only weak references lead to: one of these}: no program may keep it alive.
     """
 
     def __init__(self) -> None:
+        self.weak: dict[int, Any] = {}
         self.found: dict[tuple, Read] = {}
         self.names: dict[int, str] = {}
         self.optimizers: list = []
@@ -53,6 +57,8 @@ class Reads:
 
     def add(self, kind: str, holder: Any, key: Any, value: Any, name: str) -> Any:
         """Note that a part of ``holder`` was ``value``, and what its value is called; returns it."""
+        if self.weak and id(holder) in self.weak:
+            kind, holder = self._weakly(kind, name), self.weak[id(holder)]
         known = self.key(kind, holder, key)
         if known not in self.found:
             self.found[known] = Read(kind, holder, key, value, name)
@@ -61,6 +67,22 @@ class Reads:
                 self.names.setdefault(id(value), name)
                 if isinstance(value, Tensor):
                     self.tensor(value, name)
+        return value
+
+    def _weakly(self, kind: str, name: str) -> str:
+        """The kind of a read through a weak reference."""
+        if kind not in WEAK:
+            raise Unsupported(f"reads {name} through a weak reference, which a program would keep alive")
+        return f"weak {kind}"
+
+    def referent(self, reference: Any) -> Any:
+        """What a weak reference from outside refers to: that it is alive is noted, and it is not kept so."""
+        value = reference()
+        if value is None or id(value) in self.weak:
+            return value
+        if not any([read.holder is value or read.value is value for read in self.found.values()]):
+            self.add("alive", reference, None, True, "the life of what a weak reference refers to")
+            self.weak[id(value)] = reference
         return value
 
     def tensor(self, t: Tensor, name: str) -> None:

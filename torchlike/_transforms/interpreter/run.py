@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from torchlike._transforms.capture.structure import flatten, parts
 from torchlike._transforms.interpreter.bytecode import KNOWN
 from torchlike._transforms.interpreter.calls import Calls
 from torchlike._transforms.interpreter.changes import Again, Changes
+from torchlike._transforms.interpreter.classes import Classes
 from torchlike._transforms.interpreter.live import Live
 from torchlike._transforms.interpreter.loop import Loop
 from torchlike._transforms.interpreter.objects import Objects, is_iterator
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from torchlike._transforms.interpreter.loop import Frame
 
 
-class Interpreter(Loop, Calls, Objects, Changes, Live):
+class Interpreter(Loop, Calls, Classes, Objects, Changes, Live):
     """One capture of a function.
 
     Attributes:
@@ -53,7 +56,7 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.around = []
         self.made, self.arguments, self.classes, self.wrappers, self.looking = {}, set(), {}, {}, set()
         self.frame: Frame | None = None
-        self.reads, self.lives, self.suspended = Reads(), False, {}
+        self.reads, self.lives, self.suspended, self.generators = Reads(), False, {}, {}
         self.fixed, self.inputs, self.tensors = set(fixed), {}, {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,8 +65,9 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
             raise Unsupported("runs on a version of Python whose instructions are not known here")
         self._given((args, kwargs))
         out = self.call(self.function, args, self.new(kwargs))
-        if self.suspended:
-            self.refuse("leaves a generator within try or with, whose end runs when nobody holds it")
+        if type(out) is types.CoroutineType and inspect.iscoroutinefunction(self.function):
+            out = self.finished(out)
+        self.close_generators()
         if self.lives:
             live = self.listener is None  # a backend's graph returns tensors and constants
             out = jax.tree.map(
@@ -82,6 +86,8 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
         self.active, state.interpreter = False, self._before
         self.left = remembered(self.made.values())
         self.made.clear()
+        self.generators.clear()
+        self.classes.clear()
         self.tensors.clear()
         self._start_changes()
 
@@ -124,7 +130,10 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
 
     def _check(self, out: Any) -> None:
         """Refuse results that a program would have to make anew in every call."""
+        self._demand_known(out)
         for x in flatten(out)[0]:
+            if id(x) in self.reads.weak:
+                raise Unsupported(f"returns a {type(x).__name__} of a weak reference, which a program would keep alive")
             if (
                 isinstance(x, Tensor)
                 or type(x) in PLAIN
@@ -138,6 +147,13 @@ class Interpreter(Loop, Calls, Objects, Changes, Live):
                 if isinstance(x, Coroutine):
                     x.close()
                 raise Unsupported(f"returns a {type(x).__name__}, which a program does not make anew")
+
+    def _demand_known(self, x: Any) -> None:
+        """Refuse containers of a class that the function has made, which is another one in every call."""
+        if self.is_made(type(x)):
+            raise Unsupported(f"returns a {type(x).__name__}, whose class it has made")
+        for part in parts(x) or ():
+            self._demand_known(part)
 
 
 _FIXED = (tuple, frozenset, slice)

@@ -80,6 +80,7 @@ _NUMPY_NAMES = frozenset(("fromfile", "save", "savez", "savetxt", "load", "loadt
 _CHANGING = frozenset(("initial_seed", "seed", "get_rng_state", "set_rng_state", "_version", "data_ptr"))
 
 
+@lru_cache(8192)
 def _below(name: str, roots: Iterable[str]) -> bool:
     name = home(name)
     return any(name == root or name.startswith(root + ".") for root in roots)
@@ -106,15 +107,18 @@ def trusted_name(name: str) -> bool:
     return _below(name, _TRUSTED) and not _below(name, _WATCHED)
 
 
-@lru_cache(4096)
 def trusted_class(cls: type) -> bool:
     """Whether instances of a class hold nothing that a guard must watch: built in, or this library's."""
     if not cls.__flags__ & 1 << 9:  # Py_TPFLAGS_HEAPTYPE
         return True
-    return trusted_name(cls.__module__) or cls.__module__ in ("functools", "_thread", "re", "_weakref")
+    return _trusted_module(cls.__module__)
 
 
 @lru_cache(4096)
+def _trusted_module(name: str) -> bool:
+    return trusted_name(name) or name in ("functools", "_thread", "re", "_weakref")
+
+
 def settled_class(cls: type) -> bool:
     """Whether a class written in C makes its instances of their arguments alone."""
     if cls in PURE_TYPES or issubclass(cls, BaseException) or trusted_name(cls.__module__):
@@ -151,15 +155,19 @@ _CONSTANT = frozenset((
 ))  # fmt: skip
 
 
-@lru_cache(4096)
 def hidden(cls: type) -> bool:
     """Whether instances of a class hold, in C, what can change and what no guard can compare."""
     if cls in PLAIN or cls in _CONSTANT or _below(cls.__module__, _TRUSTED) or issubclass(cls, type | BaseException):
         return False
     if not cls.__flags__ & 1 << 9:
         return True
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    return cls.__module__ in sys.builtin_module_names or (file or "").endswith((".so", ".pyd"))
+    return _written_in_c(cls.__module__)
+
+
+@lru_cache(4096)
+def _written_in_c(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return name in sys.builtin_module_names or (file or "").endswith((".so", ".pyd"))
 
 
 @lru_cache(4096)

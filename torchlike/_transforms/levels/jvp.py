@@ -69,6 +69,15 @@ class JvpLevel(Level):
         self.own.add(t._storage)
         return t
 
+    def hides(self, storage: Any) -> bool:
+        return self.functional and storage in self.own
+
+    def carries(self, t: Tensor) -> bool:
+        own, base = self.kept(t)[0], base_of(t)
+        if own is None and base is not None:
+            own = self.kept(base)[0]
+        return own is not None and own is not NONE
+
     def derived(self, made: Call) -> Any:
         """The results of a call, with their tangents."""
         op, form, inputs, static = made
@@ -79,9 +88,11 @@ class JvpLevel(Level):
             return self.inplace(op, inputs, static, tangents)
         out = made.run()
         if not form.fresh:
-            dots = made.run((self.alike(inputs[0], tangents[0]),))
+            same = self.alike(inputs[0], tangents[0])
+            dots = made.run((same,))
             for o, dot in zip(_tuple(out), _tuple(dots), strict=True):
-                self.put(o, dot)
+                base = base_of(o) if same is tangents[0] else None
+                self.put(o, dot, None if base is None else self.kept(base)[0])
             return out
         if smooth(op):
             self.after(op, inputs, static, tangents, _tuple(out))

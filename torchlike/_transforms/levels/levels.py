@@ -56,6 +56,14 @@ class Level:
         """What ``t`` is at the level below, where new tensors are not of this level."""
         return t
 
+    def hides(self, storage: Any) -> bool:
+        """Whether the memory of a tensor of this level cannot be had as memory, which has no derivative."""
+        return False
+
+    def carries(self, t: Tensor) -> bool:
+        """Whether ``t`` has a derivative at this level that its value does not show."""
+        return False
+
     def adopt(self, t: Tensor) -> Tensor:
         """Let the new tensor ``t`` be of this level, which owns it."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ from functools import partial
 
 from torchlike._base import dtypes
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
@@ -49,19 +50,17 @@ def scaled_dot_product_attention(
             raise RuntimeError(
                 f"dropout probability has to be between 0 and 1, but got {dropout_p} (scaled_dot_product_attention)"
             )
-        words = draw(
-            "scaled_dot_product_attention", None, place_of(query), partial(_kept_shares, query, key, dropout_p)
-        )
+        words = draw("scaled_dot_product_attention", None, place_of(query), _kept_shares(query, key, dropout_p))
     inputs = (query, key, value, attn_mask, words, dropout_p, scale)
     return call(ops.scaled_dot_product_attention, inputs, (bool(is_causal), bool(enable_gqa)))
 
 
-def _kept_shares(query, key, p, engine):
-    """Which weights dropout keeps."""
+def _kept_shares(query, key, p):
+    """What makes the host's choice of the weights that dropout keeps."""
     if query.dim() < 2 or key.dim() < 2:
         return None
     batch = query.shape[:-2] if query.dim() >= key.dim() else key.shape[:-2]
-    return host.kept(host.Place((*batch, query.shape[-2], key.shape[-2]), query.dtype), engine, p)
+    return partial(host.kept, host.Place((*batch, query.shape[-2], key.shape[-2]), query.dtype), p=p)
 
 
 def _both(query, key, value, attn_mask, dropout_p):
@@ -85,6 +84,9 @@ def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
             f"{text}, expected `key` and `value` to be {n}-D but found {key.dim()}-D and {value.dim()}-D "
             "tensors respectively"
         )
+    for mask in (key_padding_mask, attn_mask):
+        if mask is not None and not isinstance(mask, Tensor):
+            raise TypeError(f"a mask of attention must be Tensor, not {type(mask).__name__}")
     if key_padding_mask is not None and key_padding_mask.dim() != n - 1:
         raise AssertionError(
             f"{text}, expected `key_padding_mask` to be `None` or {n - 1}-D but found "
@@ -211,7 +213,7 @@ def multi_head_attention_forward(
         return out, shares
     more = (bias_k is not None) + bool(add_zero_attn)
     words = (
-        draw("multi_head_attention", None, place_of(query), partial(_kept_in_heads, projected, num_heads, more, p))
+        draw("multi_head_attention", None, place_of(query), _kept_in_heads(projected, num_heads, more, p))
         if p
         else None
     )
@@ -224,11 +226,12 @@ def multi_head_attention_forward(
     return out, shares if need_weights else None
 
 
-def _kept_in_heads(projected, heads, more, p, engine):
-    """Which weights dropout keeps; ``more``: how many positions are appended to the keys."""
+def _kept_in_heads(projected, heads, more, p):
+    """What makes the host's choice of the weights that dropout keeps; ``more``: how many positions are appended to the
+    keys."""
     query, key = projected[0], projected[min(1, len(projected) - 1)]
     place = host.Place((query.shape[1], heads, query.shape[0], key.shape[0] + more), query.dtype)
-    return host.kept(place, engine, p)
+    return partial(host.kept, place, p=p)
 
 
 def _fixed(projected, static_k, static_v, num_heads, batch, bias_k):

@@ -2,13 +2,10 @@
 
 import math
 
-from torchlike._base.state import no_grad
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.mutation import write, write_silently
-from torchlike._core.tensor.tensor import value_of
-from torchlike._executor.level import LevelValue
+from torchlike._core.tensor.statistics import move_statistic
 from torchlike._functions._install import function
 from torchlike._ops import norm as ops
 
@@ -23,26 +20,11 @@ __all__ = [
 ]
 
 
-def _move(running, new, silent):
-    """Write a running statistic; as in PyTorch that of a batch does not count as a change of version."""
-    if running is not None:
-        if isinstance(running._storage.value, LevelValue):
-            with no_grad():
-                running.copy_(new)
-            return
-        if isinstance(value_of(new), LevelValue):
-            raise RuntimeError(
-                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
-                "in place, were not batched: inside of vmap use track_running_stats=False, or eval mode"
-            )
-        (write_silently if silent else write)(running, value_of(new))
-
-
 def _normalized_by_itself(input, weight, bias, running_mean, running_var, momentum, eps, instances):
     inputs = (input, weight, bias, running_mean, running_var, momentum, eps)
     out, _, _, mean, variance = call(ops.batch_norm_training, inputs, (instances,))
-    _move(running_mean, mean, not instances)
-    _move(running_var, variance, not instances)
+    move_statistic(running_mean, mean, not instances)
+    move_statistic(running_var, variance, not instances)
     return out
 
 

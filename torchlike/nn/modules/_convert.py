@@ -128,7 +128,12 @@ class ConvertMethods:
         return self._apply(lambda t: t.to(device))
 
     def share_memory(self):
-        """Does nothing: arrays are immutable, so processes cannot write to shared ones. Returns self."""
+        """Does nothing: arrays are immutable, so processes cannot write to shared ones. Returns self.
+
+        RuntimeError for a lazy module that has not been called yet.
+        """
+        for held in (*self.parameters(), *self.buffers()):
+            held.share_memory_()
         return self
 
 

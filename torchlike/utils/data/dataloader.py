@@ -3,6 +3,7 @@
 import itertools
 import math
 import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -179,6 +180,20 @@ def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, co
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     _check_context(context)
+    _check_number(num_workers)
+
+
+def _check_number(num_workers: int) -> None:
+    """Warn about more workers than there are cores for."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if cores is not None and num_workers > cores:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
+            f"in current system is {cores}, which is smaller than what this DataLoader is going to create. Please be "
+            "aware that excessive worker creation might get DataLoader running slow or even freeze, lower the worker "
+            "number to avoid potential slowness/freeze if necessary.",
+            stacklevel=4,
+        )
 
 
 def _check_context(context: Any) -> None:

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from torchlike._functions.generator import manual_seed
+from torchlike._functions.info import set_num_threads
 from torchlike.utils.data._utils import transport
 from torchlike.utils.data._utils.fetch import DatasetKind, Fetcher
 
@@ -134,6 +135,7 @@ def work(_: OnCPU | None, link: Connection, number: int, plan: Plan, close: tupl
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it, which ends it
     asked: queue.SimpleQueue = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(link, asked, os.getppid()), daemon=True).start()
+    set_num_threads(1)
     _seeded(number, plan.base_seed)
     _info = WorkerInfo(number, plan.num_workers, plan.base_seed + number, plan.dataset)
     broken: Failure | None = None
