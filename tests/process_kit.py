@@ -47,9 +47,15 @@ def ended(process):
     process.stderr.close()
 
 
-def results(script, folder):
-    """What the cases of a script gave: {library: [{case: result} of each rank]}. Both libraries run at once."""
-    runs = {t: started(script, t, folder / f"{t}.RANK") for t in ("torch", "torchlike")}
+def results(scripts, folder):
+    """What the cases of scripts gave: {script: {library: [{case: result} of each rank]}}."""
+    runs = {}
+    for t in ("torch", "torchlike"):
+        ports = [word for script in scripts for word in (script, free_port())]
+        runs[t] = started("all_scripts.py", t, folder / f"{t}.RANK", *ports)
     for status, out, err in finished([p for processes in runs.values() for p in processes]):
         assert status == 0, f"{out[-2000:]}{err[-4000:]}"
-    return {t: [json.loads((folder / f"{t}.{rank}").read_text()) for rank in range(SIZE)] for t in runs}
+    return {
+        script: {t: [json.loads((folder / f"{t}.{i}.{script}").read_text()) for i in range(SIZE)] for t in runs}
+        for script in scripts
+    }

@@ -83,6 +83,19 @@ torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore un
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
 torch accelerator xpu onnx fx hub multiprocessing distributions quasirandom
 torch.quasirandom SobolEngine
+torch legacy_contiguous_format TensorType
+torch.nn.modules.module _EXTRA_STATE_KEY_SUFFIX
+torch.nn.init _no_grad_uniform_ _no_grad_normal_ _no_grad_trunc_normal_ _no_grad_fill_ _no_grad_zero_
+torch.utils._pytree _is_leaf Context
+torch._tensor_str printoptions
+torch._higher_order_ops.associative_scan associative_scan
+torch.utils.data IterDataPipe MapDataPipe functional_datapipe DataChunk
+torch.utils.data.datapipes.iter IterableWrapper Mapper Filter Batcher Concater Zipper
+torch.utils.data.datapipes.map SequenceWrapper Mapper
+torch.utils.data._utils.collate collate_tensor_fn collate_numpy_array_fn collate_float_fn np_str_obj_array_pattern
+torch.profiler.profiler _default_schedule_fn
+torch._C _jit_set_profiling_mode _jit_set_profiling_executor _jit_set_texpr_fuser_enabled _jit_can_fuse_on_cpu
+torch._C _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_can_fuse_on_gpu _jit_set_nvfuser_enabled
 torch.fx Proxy Tracer Graph Node GraphModule Interpreter Transformer symbolic_trace wrap replace_pattern map_arg
 torch.fx.node Node map_arg map_aggregate has_side_effect Target Argument
 torch.fx.graph Graph CodeGen PythonCode

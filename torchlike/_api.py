@@ -130,6 +130,7 @@ _autograd.install()
 prints_as_tensor(Tensor)
 Tensor.__repr__ = represented  # type: ignore[assignment]
 newaxis = None
+legacy_contiguous_format = contiguous_format
 subclass.install()
 bind.FUNCTIONS.update(publish("torch", bind.FUNCTIONS))
 _NAMES = {name: kind for name, kind in ALIASES.items() if name not in WIDE_NAMES}
@@ -146,6 +147,7 @@ __all__ = [
     "inf", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled", "is_autocast_enabled", "is_autocast_ipu_enabled", "is_autocast_xla_enabled",
     "is_grad_enabled", "is_inference", "is_inference_mode_enabled", "is_warn_always_enabled", "layout",
+    "legacy_contiguous_format",
     "memory_format", "nan", "newaxis", "no_grad", "ones", "ops", "pi", "preserve_format", "promote_types",
     "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype",
     "set_autocast_enabled", "set_autocast_gpu_dtype", "set_autocast_ipu_dtype", "set_autocast_ipu_enabled",

@@ -3,6 +3,7 @@
 from typing import Any
 
 from torchlike._core.tensor.printing import _append, _body, get_printoptions
+from torchlike._core.tensor.printing import printoptions as printoptions
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.interop.alias import missing_names
 

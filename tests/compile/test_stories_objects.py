@@ -261,6 +261,8 @@ def class_of_many_members(t, c):
     def f(x):
         class Q:
             __slots__ = ("_v",)
+            gone = 3
+            del gone
             products: typing.ClassVar = [x * i for i in range(3)]
 
             class Inner:

@@ -190,6 +190,13 @@ def test_lists():
     assert not ignored & set(OVERRIDES)
 
 
+def test_lists_need_no_import(monkeypatch):
+    """Of modules that are loaded when they are used."""
+    monkeypatch.setattr(torchlike, "functional", torchlike.functional)
+    monkeypatch.delitem(sys.modules, "torchlike.functional")
+    assert any(torchlike.einsum in found for found in torchlike.overrides.get_overridable_functions().values())
+
+
 def test_the_stand_ins():
     assert torchlike.overrides.get_testing_overrides()[torchlike.matmul](1, other=2) == -1
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'other'"):

@@ -10,9 +10,29 @@ CALLS = {
     "local_response_norm": (lambda t: t.nn.functional.local_response_norm(t.ones(1, 3, 5), 0), "greater than zero"),
     "clip_grad_norm_": (lambda t: t.nn.utils.clip_grad_norm_(t.nn.Linear(2, 2).parameters(), "a"), "string to float"),
     "clip_grad_value_": (lambda t: t.nn.utils.clip_grad_value_(t.nn.Linear(2, 2).parameters(), "a"), "string to float"),
+    "max of bags, sparse": (
+        lambda t: t.nn.EmbeddingBag(3, 4, mode="max", sparse=True)(t.tensor([[1]])),
+        "max mode does not support sparse weights",
+    ),
+    "ctc_loss": (lambda t: t.nn.functional.ctc_loss(1, 2, 3, 4), "invalid combination of arguments"),
+    "ctc_loss without targets": (
+        lambda t: t.nn.functional.ctc_loss(t.zeros(3, 1, 2), 2, 3, 4), "invalid combination of arguments",
+    ),
+    "one state of an LSTM": (lambda t: t.nn.LSTMCell(2, 3)(t.ones(2, 2), t.ones(2, 3)), "tuple of Tensors, not Tensor"),
+    "a tuple of one state": (lambda t: t.nn.LSTMCell(2, 3)(t.ones(2, 2), (t.ones(2, 3),)), "expects two hidden states"),
+    "lstm_cell": (lambda t: t.lstm_cell(t.ones(1, 2), 3, t.ones(12, 2), t.ones(12, 3)), "tuple of Tensors, not int"),
+    "mask of a transformer": (
+        lambda t: t.nn.TransformerEncoderLayer(4, 2)(t.ones(1, 2, 4), src_mask=3), "must be None or torch.Tensor",
+    ),
+    "mask of attention": (
+        lambda t: t.nn.MultiheadAttention(4, 2)(*[t.ones(2, 1, 4)] * 3, attn_mask=3), "must be Tensor, not int",
+    ),
+    "padding mask": (
+        lambda t: t.nn.MultiheadAttention(4, 2)(*[t.ones(2, 1, 4)] * 3, key_padding_mask=3), "must be Tensor, not int",
+    ),
     "Unflatten": (lambda t: t.nn.Unflatten("a", 3), "tuple of ints"),
     "SparseAdam": (lambda t: t.optim.SparseAdam([t.eye(2).to_sparse()]), r"Sparse params at indices \[\[0, 0\]\]"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -20,6 +20,14 @@ from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasW
 from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard
+from torchlike._C._switches import _jit_can_fuse_on_cpu as _jit_can_fuse_on_cpu
+from torchlike._C._switches import _jit_can_fuse_on_gpu as _jit_can_fuse_on_gpu
+from torchlike._C._switches import _jit_override_can_fuse_on_cpu as _jit_override_can_fuse_on_cpu
+from torchlike._C._switches import _jit_override_can_fuse_on_gpu as _jit_override_can_fuse_on_gpu
+from torchlike._C._switches import _jit_set_nvfuser_enabled as _jit_set_nvfuser_enabled
+from torchlike._C._switches import _jit_set_profiling_executor as _jit_set_profiling_executor
+from torchlike._C._switches import _jit_set_profiling_mode as _jit_set_profiling_mode
+from torchlike._C._switches import _jit_set_texpr_fuser_enabled as _jit_set_texpr_fuser_enabled
 from torchlike._C._switches import _set_grad_enabled as _set_grad_enabled
 from torchlike._C._switches import _set_multithreading_enabled as _set_multithreading_enabled
 from torchlike._C._torch_function import *  # noqa: F403

@@ -55,3 +55,47 @@ class _ExcludeDispatchKeyGuard:
 
     def __exit__(self, *exc: Any) -> None:
         self._undo.close()
+
+
+_jit_flags = {"profiling mode": True, "profiling executor": True}
+
+
+def _flag(name: str, value: bool) -> bool:
+    before, _jit_flags[name] = _jit_flags[name], bool(value)
+    return before
+
+
+def _jit_set_profiling_mode(mode: bool) -> bool:
+    """Remembered, and without meaning: scripts run as Python. Returns what was set before."""
+    return _flag("profiling mode", mode)
+
+
+def _jit_set_profiling_executor(mode: bool) -> bool:
+    """Remembered, and without meaning. Returns what was set before."""
+    return _flag("profiling executor", mode)
+
+
+def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
+    """Accepted: XLA fuses."""
+
+
+def _jit_set_nvfuser_enabled(enabled: bool) -> None:
+    """Accepted: XLA fuses."""
+
+
+def _jit_override_can_fuse_on_cpu(enabled: bool) -> None:
+    """Accepted: XLA fuses."""
+
+
+def _jit_override_can_fuse_on_gpu(enabled: bool) -> None:
+    """Accepted: XLA fuses."""
+
+
+def _jit_can_fuse_on_cpu() -> bool:
+    """False, as in PyTorch: the fuser of scripts is meant."""
+    return False
+
+
+def _jit_can_fuse_on_gpu() -> bool:
+    """False, as in PyTorch: the fuser of scripts is meant."""
+    return False

@@ -91,12 +91,23 @@ def _packed(mode, data, batch_sizes, hx, *rest):  # type: ignore[no-untyped-def]
     return (call(packed.pack, (out, rows), ()), *last)
 
 
+def two_states(hx: Any) -> tuple:
+    """The hidden state and that of the cell, given as a pair."""
+    if not isinstance(hx, list | tuple):
+        raise TypeError(
+            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {type(hx).__name__}; give (h, c)"
+        )
+    if len(hx) != 2:
+        raise RuntimeError(f"lstm_cell expects two hidden states (h, c), got {len(hx)}")
+    return tuple(hx)
+
+
 def _cell(name: str) -> Callable:
     """One step of a network."""
     op, several = getattr(ops, name), name == "lstm_cell"
 
     def step(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
-        states = tuple(hx) if several else (hx,)
+        states = two_states(hx) if several else (hx,)
         return call(op, (input, *states, w_ih, w_hh, b_ih, b_hh), (_mixed(),))
 
     step.__name__ = step.__qualname__ = name

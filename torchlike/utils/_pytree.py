@@ -404,6 +404,10 @@ def tree_is_leaf(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) 
     return (is_leaf is not None and is_leaf(tree)) or _kind_of(tree) is None
 
 
+_is_leaf = tree_is_leaf
+Context = Any  # what a kind of container keeps beside its children
+
+
 def tree_map(func: Callable, tree: PyTree, *rests: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> PyTree:
     """A container of the same structure with ``func`` of every leaf (and of the parts of ``rests`` at its place).
 

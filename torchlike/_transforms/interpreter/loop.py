@@ -138,6 +138,8 @@ class Loop:
                 self.sealed = "as a generator is closed"
                 try:
                     self.generators[key].close()
+                except Unsupported as error:
+                    self.refuse(f"leaves a generator within try or with, whose end {error}")
                 except RuntimeError:
                     self.refuse("leaves a generator that cannot be closed")
                 finally:

@@ -5,6 +5,7 @@ from functools import partial
 
 from torchlike._base import dtypes
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions.generator import draw, place_of
 from torchlike._ops import attention as ops
@@ -83,6 +84,9 @@ def _check_batching(query, key, value, key_padding_mask, attn_mask, num_heads):
             f"{text}, expected `key` and `value` to be {n}-D but found {key.dim()}-D and {value.dim()}-D "
             "tensors respectively"
         )
+    for mask in (key_padding_mask, attn_mask):
+        if mask is not None and not isinstance(mask, Tensor):
+            raise TypeError(f"a mask of attention must be Tensor, not {type(mask).__name__}")
     if key_padding_mask is not None and key_padding_mask.dim() != n - 1:
         raise AssertionError(
             f"{text}, expected `key_padding_mask` to be `None` or {n - 1}-D but found "

@@ -111,6 +111,8 @@ def embedding_bag(
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if scale_grad_by_freq:
         raise NotImplementedError("embedding_bag(): scale_grad_by_freq=True is not supported by torchlike")
     if sparse and padding_idx is not None:

@@ -221,9 +221,15 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         zero_infinity: losses of sequences that cannot be aligned are 0, and so are their gradients.
 
     Raises:
-        RuntimeError: lengths that do not fit, a blank outside the classes.
+        RuntimeError: lengths that do not fit, a blank outside the classes. TypeError: no tensors.
     """
     mode = _reduction(reduction)
+    for name, given in (("log_probs", log_probs), ("targets", targets)):
+        if not isinstance(given, Tensor):
+            raise TypeError(
+                f"ctc_loss() received an invalid combination of arguments: {name} must be Tensor, not "
+                f"{type(given).__name__}"
+            )
     single = log_probs.dim() == 2
     if single:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)

@@ -23,6 +23,7 @@ from torchlike.nn.modules._hooks import (
     registered,
 )
 from torchlike.nn.modules._hooks import _WrappedHook as _WrappedHook
+from torchlike.nn.modules._state_dict import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from torchlike.nn.modules._state_dict import StateMethods
 from torchlike.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from torchlike.nn.parameter import Buffer, Parameter

@@ -7,6 +7,7 @@ import warnings
 from torchlike._core.conversion.factories import empty, zeros
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions.recurrent import two_states
 from torchlike.nn.modules._start import uniform
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parameter import Parameter
@@ -434,6 +435,8 @@ class LSTMCell(RNNCellBase):
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         states = (self._zeros(input),) * 2 if hx is None else tuple(hx)
         x, states, batched = self._batch(input, states)
+        if hx is not None:
+            two_states(hx)  # refuses a tensor of two rows
         states = tuple(h.unsqueeze(0) if h.dim() == 1 else h for h in states)
         h, c = FUNCTIONS["lstm_cell"](x, states, *self._weights())
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))

@@ -113,6 +113,7 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
         x, masks = src, (src_mask, src_key_padding_mask)
+        F._none_or_dtype(src_mask)  # refuses what is no tensor
         if self.norm_first:
             x = x + self._sa_block(self.norm1(x), *masks, is_causal=is_causal)
             return x + self._ff_block(self.norm2(x))

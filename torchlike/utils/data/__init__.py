@@ -10,6 +10,12 @@ from torchlike.utils.data._utils.collate import default_convert as default_conve
 from torchlike.utils.data._utils.worker import get_worker_info as get_worker_info
 from torchlike.utils.data.dataloader import DataLoader as DataLoader
 from torchlike.utils.data.dataloader import _DatasetKind as _DatasetKind
+from torchlike.utils.data.datapipes import iter as _pipes_of_items  # noqa: F401  (their methods)
+from torchlike.utils.data.datapipes import map as _pipes_of_indices  # noqa: F401
+from torchlike.utils.data.datapipes.datapipe import DataChunk as DataChunk
+from torchlike.utils.data.datapipes.datapipe import IterDataPipe as IterDataPipe
+from torchlike.utils.data.datapipes.datapipe import MapDataPipe as MapDataPipe
+from torchlike.utils.data.datapipes.datapipe import functional_datapipe as functional_datapipe
 from torchlike.utils.data.dataset import ChainDataset as ChainDataset
 from torchlike.utils.data.dataset import ConcatDataset as ConcatDataset
 from torchlike.utils.data.dataset import Dataset as Dataset

@@ -1,6 +1,7 @@
 """From a list of samples to a batch."""
 
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
@@ -147,3 +148,12 @@ default_collate_fn_map: dict[Any, Callable] = {
     str: _collate_text,
     bytes: _collate_text,
 }
+
+# The names under which programs call them, each with the batch and ``collate_fn_map``.
+collate_tensor_fn, collate_numpy_array_fn, collate_numpy_scalar_fn = (
+    _collate_tensors,
+    _collate_arrays,
+    _collate_numpy_numbers,
+)
+collate_float_fn, collate_int_fn, collate_str_fn = _collate_floats, _collate_ints, _collate_text
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
