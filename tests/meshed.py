@@ -1,6 +1,8 @@
 """DeviceMesh, DTensor, plans and FSDP in one process over eight CPUs: a script, run by ``test_sharding``."""
 
 import copy
+import io
+import pickle
 import warnings
 
 import jax
@@ -20,6 +22,7 @@ from torchlike.distributed.tensor.parallel import ColwiseParallel, RowwiseParall
 warnings.simplefilter("error")
 CHECKS = check = Checks()
 NAMES = ("dp", "tp")
+OFFLOAD = fsdp.CPUOffloadPolicy()
 
 
 def line():
@@ -94,7 +97,6 @@ def what_a_dtensor_refuses():
         (lambda: DTensor(numbers(2)), TypeError, "make one with"),
         (lambda: DTensor.from_local(x, m), RuntimeError, "expected a plain torch.Tensor"),
         (x.tolist, RuntimeError, r"tolist\(\) is not supported.*full_tensor"),
-        (lambda: torch.save(x, "unused"), NotImplementedError, "cannot be pickled"),
         (
             lambda: parallelize_module(torch.nn.Linear(2, 2), grid(), ColwiseParallel()),
             ValueError,
@@ -102,7 +104,11 @@ def what_a_dtensor_refuses():
         ),
         (lambda: fully_shard(torch.nn.ModuleList()), ValueError, "do not implement forward"),
         (lambda: fully_shard(torch.nn.ReLU(), dp_mesh_dims=1), NotImplementedError, "dp_mesh_dims"),
-        (lambda: fsdp.CPUOffloadPolicy(), NotImplementedError, "stay on the devices"),
+        (
+            lambda: fully_shard(torch.nn.Linear(8, 8), mesh=init_device_mesh("xla", (8,)), offload_policy=OFFLOAD),
+            NotImplementedError,
+            "CPUOffloadPolicy on xla is not supported: parameters stay on the devices",
+        ),
         (lambda: fsdp.StateDictType(), NotImplementedError, "torch.distributed.fsdp.StateDictType"),
     ):
         with pytest.raises(error, match=message):
@@ -110,6 +116,27 @@ def what_a_dtensor_refuses():
     with implicit_replication():
         close((x + numbers(8, 2)).full_tensor(), numbers(8, 2) * 2)
     assert (x * torch.tensor(2.0)).placements == (Shard(0),)
+
+
+@check
+def dtensors_in_files():
+    m, whole = grid(), numbers(8, 4)
+    slices = [m["tp"], m["dp"], m._flatten("all")]
+    for mesh in (m, *slices):
+        assert pickle.loads(pickle.dumps(mesh)) == mesh
+    x = torch.nn.Parameter(distribute_tensor(whole, m, [Shard(0), Shard(1)]))
+    tensors = [x, distribute_tensor(whole, slices[0], [Shard(0)]), (x * 2).detach()]
+    file = io.BytesIO()
+    torch.save({"all": tensors, "again": x}, file)
+    file.seek(0)
+    found = torch.load(file)
+    assert found["again"] is found["all"][0] and isinstance(found["again"], torch.nn.Parameter)
+    for old, new in zip(tensors, found["all"], strict=True):
+        assert type(new) is DTensor and new.device_mesh == old.device_mesh and new.placements == old.placements
+        close(new.full_tensor().detach(), old.full_tensor().detach())
+    make, (part, *facts) = x.__reduce_ex__(2)
+    with pytest.raises(RuntimeError, match=r"shape \[8, 4\] was saved, and the parts here make \[4, 4\]"):
+        make(part[:4], *facts)
 
 
 @check

@@ -8,6 +8,8 @@ gave on this rank, as JSON.
 
 import copy
 import importlib
+import io
+import pickle
 import sys
 import warnings
 
@@ -198,6 +200,50 @@ def local_maps(rank):
     return rounded(f(x, w).full_tensor()), said(lambda: f(w, w))[:10]
 
 
+@case
+def copies(rank):
+    x = dt.distribute_tensor(numbers(4, 2), line(), [Shard(0)])
+    p, found = nn.Parameter(x), []
+    for make in (copy.copy, copy.deepcopy, lambda y: pickle.loads(pickle.dumps(y)), saved_and_loaded):
+        for y in (x.clone(), p, x * 2):
+            z = make(y)
+            found.append([repr(z.detach()), z.requires_grad, isinstance(z, nn.Parameter)])
+            z.detach().add_(1)
+            found.append(rounded(y.full_tensor()))
+    m = grid()
+    meshes = [
+        make(y) == y for y in (m, m["dp"]) for make in (lambda y: pickle.loads(pickle.dumps(y)), saved_and_loaded)
+    ]
+    shared = saved_and_loaded({"a": p, "b": [p]})
+    return found, meshes, shared["a"] is shared["b"][0]
+
+
+def saved_and_loaded(x):
+    file = io.BytesIO()
+    t.save(x, file)
+    file.seek(0)
+    return t.load(file)
+
+
+@case
+def parallel_losses(rank):
+    m, found = line(), []
+    targets, weight = t.arange(4) * 3 % 6, numbers(6).abs() + 0.5
+    for options in ({}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": weight}, {"ignore_index": 3}):
+        logits = dt.distribute_tensor(numbers(4, 6), m, [Shard(1)]).requires_grad_()
+        with tp.loss_parallel():
+            loss = nn.functional.cross_entropy(logits, targets, **options)
+            loss.sum().backward()
+        found += [rounded(loss.full_tensor()), rounded(logits.grad.full_tensor()), type(loss) is DTensor]
+    with tp.loss_parallel():
+        found += [said(f)[:12] for f in (
+            lambda: nn.functional.cross_entropy(logits, targets, label_smoothing=0.1), lambda: logits + numbers(4, 6),
+            lambda: nn.functional.cross_entropy(logits, numbers(4, 6)),
+        )]  # fmt: skip
+    found.append(said(lambda: nn.functional.cross_entropy(logits, targets))[:12])
+    return found
+
+
 def trained(model, step, steps=3):
     optimizer = t.optim.AdamW(model.parameters(), 0.05)
     losses = []
@@ -258,7 +304,8 @@ def batch(rank, k):
 @case
 def fully_sharded(rank):
     found = []
-    for options in ({}, {"reshard_after_forward": False}, {"mesh": line()}):
+    offload = fsdp.CPUOffloadPolicy(pin_memory=False)
+    for options in ({}, {"reshard_after_forward": False}, {"mesh": line()}, {"offload_policy": offload}):
         model = fully(net(), **options)
         losses = trained(model, lambda k, model=model: (model(batch(rank, k)) ** 2).mean())
         found += [losses, [rounded(p.full_tensor()) for p in model.parameters()]]

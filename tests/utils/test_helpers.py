@@ -20,7 +20,7 @@ def module(t, name):
 
 REFUSING = [
     "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
-    "quantization.quantize_dynamic", "nested.nested_tensor", "distributed.tensor.parallel.loss_parallel",
+    "quantization.quantize_dynamic", "nested.nested_tensor",
     "distributed.algorithms.join.Join", "distributed.fsdp.StateDictType",
     "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
 ]  # fmt: skip

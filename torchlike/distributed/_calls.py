@@ -84,8 +84,22 @@ def concluded(work: Work, async_op: bool) -> Work | None:
     return None
 
 
+def demand_processes(name: str) -> None:
+    """NotImplementedError where what is done now is written down for later, by one process."""
+    maker = next((m.writes for m in state.dispatch_modes if hasattr(m, "writes")), None)
+    capture = state.capture
+    while capture is not None:
+        maker, capture = "torch.export" if capture.portable else maker, capture.outer
+    if maker is not None:
+        raise NotImplementedError(
+            f"{name} between processes under {maker}: what it makes runs in one process and would keep this process's "
+            "result; keep the collective outside, or use torch.compile, whose programs have collectives"
+        )
+
+
 def demand_eager(name: str) -> None:
     """End a program that is being traced, before anything has changed."""
+    demand_processes(name)
     if state.capture is not None:
         raise Unsupported(f"uses {name} between processes, which is no part of a program")
 
@@ -121,6 +135,8 @@ def start(
     note: str = "",
 ) -> Work:  # fmt: skip
     """Begin a collective of XLA; ``finish(arrays)`` takes its results where it is waited for."""
+    if state.capture is not None or state.dispatch_modes:
+        demand_processes(name)
     if state.capture is not None:
         return _part_of_a_program(group, name, kind, static, arrays, finish)
     facts = [f"{kind}{static}", note, *(_kind(a) for a in arrays)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ class DeviceMesh:
         places = np.empty(ranks.shape, object)
         places.flat[:] = [found[r] for r in ranks.flat]
         self._jax_mesh = Mesh(places, axes)
+        _roots.setdefault((self.device_type, ranks.shape, ranks.tobytes(), names), self)
 
     @property
     def jax_mesh(self) -> Mesh:
@@ -98,11 +100,15 @@ class DeviceMesh:
         if self is root or jax.process_count() == 1:
             return root._jax_mesh
         if self._part is None:
-            names = [a for axes in self._axes for a in axes]
-            ranks = self._own_ranks().reshape([root._jax_mesh.shape[a] for a in names])
-            found, places = _devices(self.device_type), np.empty(ranks.shape, object)
-            places.flat[:] = [found[r] for r in ranks.flat]
-            self._part = Mesh(places, tuple(names))
+            names, grid = [a for axes in self._axes for a in axes], root._jax_mesh
+            mine = np.vectorize(lambda d: d.process_index == jax.process_index(), otypes=[bool])(grid.devices)
+            places = {  # where this process has devices of several slices, all of those
+                a: range(n) if a in names else sorted({*own})
+                for (a, n), own in zip(grid.shape.items(), np.nonzero(mine), strict=True)
+            }
+            block = grid.devices[np.ix_(*places.values())]
+            kept = [a for a, p in places.items() if a in names or len(p) > 1]
+            self._part = Mesh(block.reshape([len(places[a]) for a in kept]), tuple(kept))
         return self._part
 
     @property
@@ -257,7 +263,12 @@ class DeviceMesh:
         return self
 
     def __reduce__(self) -> Any:
-        raise NotImplementedError("a DeviceMesh cannot be pickled: it is made of this process's devices; make it again")
+        return remade, self.facts()
+
+    def facts(self) -> tuple[Any, ...]:
+        """What :func:`remade` makes an equal mesh of, as numbers and text."""
+        root = self._root
+        return root.device_type, root._ranks.tolist(), root.mesh_dim_names, self.mesh_dim_names, self._axes
 
     def __repr__(self) -> str:
         grid, names = self._root._jax_mesh, self.mesh_dim_names
@@ -270,6 +281,21 @@ class DeviceMesh:
         shape += "," * (names is None and self.ndim == 1)
         stride = tuple(strides[axes[-1]] for axes in self._axes)
         return f"DeviceMesh(({shape}), '{self.device_type}', stride={stride})"
+
+
+_roots: weakref.WeakValueDictionary[Any, DeviceMesh] = weakref.WeakValueDictionary()
+
+
+def remade(device_type: str, ranks: Any, root_names: Any, names: Any, axes: Any) -> DeviceMesh:
+    """The mesh of a pickle: the one of this process that is equal, if there is one, with its groups."""
+    places = np.asarray(ranks, np.int64)
+    root = _roots.get((device_type, places.shape, places.tobytes(), root_names))
+    root = DeviceMesh(device_type, ranks, mesh_dim_names=root_names) if root is None else root
+    if tuple(axes) == root._axes:
+        return root
+    if all(len(own) == 1 for own in axes):
+        return root[names]
+    return DeviceMesh(device_type, mesh_dim_names=names, _root=root, _axes=axes)
 
 
 def _stack() -> list[DeviceMesh]:

@@ -272,10 +272,11 @@ class Overlay:
         readers: {id of a storage: a tensor by which it was read}. together: pairs of storages that are one input.
         repeats: whether something else decides if the function runs, and how often.
         home: the type of the device of what the function reads, once known; tracers have none.
+        portable: whether its program may be run elsewhere, by one process.
         abstract: whether tensors on meta from outside stand for others of their shapes, as inputs of a program.
     """
 
-    repeats = abstract = False
+    repeats = abstract = portable = False
     home: str | None = None
 
     def __init__(self) -> None:

@@ -51,6 +51,7 @@ class Wanted:
 class ExportCapture(Capture):
     """A capture whose value checks raise what eager code would raise, by type if not in the very words."""
 
+    portable = True
     hosted = False  # its program draws from the counter's stream, wherever it is loaded
 
     def reads(self, t: Tensor) -> None:

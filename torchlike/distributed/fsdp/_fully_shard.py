@@ -37,11 +37,14 @@ class OffloadPolicy:
     """Where cut parameters are kept: on the devices."""
 
 
+@dataclass(frozen=True)
 class CPUOffloadPolicy(OffloadPolicy):
-    """NotImplementedError: parameters stay on the devices."""
+    """Cut parameters are kept in the memory of the host: on CPUs they are; NotImplementedError on other devices.
 
-    def __init__(self, pin_memory: bool = True) -> None:
-        raise NotImplementedError("CPUOffloadPolicy is not supported: parameters stay on the devices of the mesh")
+    ``pin_memory``: without effect.
+    """
+
+    pin_memory: bool = True
 
 
 class UnshardHandle:
@@ -161,10 +164,16 @@ def fully_shard(
     Raises:
         AssertionError: it was applied to the module before.
         ValueError: a mesh of more than two dimensions; a module that has no forward.
-        NotImplementedError: ``dp_mesh_dims``; a dimension of ``shard_placement_fn`` that is not cut into equal parts.
+        NotImplementedError: ``dp_mesh_dims``; CPUOffloadPolicy on other devices than CPUs; a dimension of
+            ``shard_placement_fn`` that is not cut into equal parts.
     """
     if dp_mesh_dims is not None:
         raise NotImplementedError("fully_shard(): dp_mesh_dims is not supported; pass mesh[names]")
+    kind = default_type() if mesh is None else mesh.device_type
+    if isinstance(offload_policy, CPUOffloadPolicy) and kind != "cpu":
+        raise NotImplementedError(
+            f"fully_shard(): CPUOffloadPolicy on {kind} is not supported: parameters stay on the devices of the mesh"
+        )
     if isinstance(module, list | tuple):
         for m in module:
             fully_shard(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from torchlike.autograd.function import Function
 from torchlike.autograd.graph import saved_tensors_hooks
 from torchlike.distributed.device_mesh import DeviceMesh
 from torchlike.distributed.tensor._dtensor import DTensor, _over
-from torchlike.distributed.tensor._layouts import Placements, alone, joined, own_part
+from torchlike.distributed.tensor._layouts import Placements, alone, joined, local_mesh, own_part, sharding_for
 from torchlike.sharding._shard import shard
 
 
@@ -53,7 +54,10 @@ class _Gather(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        how, value = ctx.how, own_part(value_of(grad))
+        how, value = ctx.how, value_of(grad)
+        if how.inner is not None:  # it may come in another layout than the parameter has
+            value = laid(value, sharding_for(how.inner, how.inner_placements, value.shape, "fully_shard"))
+        value = own_part(value)
         value = value if how.reduce_dtype is None else cast(value, how.reduce_dtype.np)
         value = joined(value, how.mesh, how.back, "fully_shard", how.cut)
         return fresh(cast(laid(value, how.cut), ctx.dtype)), None
@@ -150,12 +154,13 @@ def prepared(x: Any, dtype: Any, mesh: DeviceMesh | None = None) -> Any:
 def _spread(x: Tensor, mesh: DeviceMesh) -> Tensor:
     """An input, cut over the devices of data parallelism along its first dimension.
 
-    As it is in several processes, each of which has a batch of its own; where it lies over devices already, is a
-    DTensor, or cannot be cut into equal parts.
+    Of several processes each has a batch of its own, which is cut over its devices. As it is where it lies over devices
+    already, is a DTensor, or cannot be cut into equal parts.
     """
-    if isinstance(x, DTensor) or not alone() or x.ndim == 0 or mesh.size() == 1 or x.shape[0] % mesh.size():
+    if isinstance(x, DTensor) or x.ndim == 0:
         return x
-    value = value_of(x)
-    if layout_of(value) is not None:
+    grid, axes = mesh.jax_mesh if alone() else local_mesh(mesh.jax_mesh), [a for own in mesh.axes for a in own]
+    parts = math.prod([grid.shape[a] for a in axes])
+    if parts == 1 or x.shape[0] % parts or layout_of(value_of(x)) is not None:
         return x
-    return shard(x, mesh, (tuple(a for own in mesh.axes for a in own),))
+    return shard(x, grid, (tuple(axes),))

@@ -28,7 +28,7 @@ from torchlike._executor.spread import layout_of
 from torchlike.autograd.function import Function
 from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed._collectives import broadcast
-from torchlike.distributed.device_mesh import DeviceMesh, current_mesh
+from torchlike.distributed.device_mesh import DeviceMesh, current_mesh, remade
 from torchlike.distributed.tensor._layouts import (
     Placements,
     alone,
@@ -39,7 +39,7 @@ from torchlike.distributed.tensor._layouts import (
     sharding_for,
     whole,
 )
-from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate
+from torchlike.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 from torchlike.sharding._shard import relaid
 
 _mixing = threading.local()
@@ -74,7 +74,9 @@ class DTensor(Tensor):
             return _special(func, args)
         found = [*_tensors(args), *_tensors(kwargs.values())]
         mesh = next(t for t in found if isinstance(t, DTensor))._device_mesh
-        _demand_alike(func, found, mesh)
+        allows = getattr(_mixing, "allows", None)
+        if allows is None or not allows(func, args, kwargs):
+            _demand_alike(func, found, mesh)
         before = state.overrides_off
         state.overrides_off = max(before, 1)
         try:
@@ -174,16 +176,24 @@ class DTensor(Tensor):
         if id(self) in memo:
             return memo[id(self)]
         with torch_functions_off():
-            new = as_leaf(alias(self).clone(), self._device_mesh, self.requires_grad)
-        if getattr(self, "_is_param", False):
-            new._is_param = True
+            new = self._marked(as_leaf(alias(self).clone(), self._device_mesh, self.requires_grad))
         memo[id(self)] = new
         return new
 
+    def __copy__(self) -> DTensor:
+        return self._marked(as_leaf(self, self._device_mesh, self.requires_grad) if self.is_leaf else alias(self))
+
+    def _marked(self, new: Any) -> Any:
+        if getattr(self, "_is_param", False):
+            new._is_param = True
+        return new
+
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise NotImplementedError(
-            "a DTensor cannot be pickled: it lies over this process's devices; save its .full_tensor()"
-        )
+        with torch_functions_off():
+            part = fresh(own_part(_value(self)))
+        kinds = tuple(("shard", p.dim) if isinstance(p, Shard) else ("replicate", 0) for p in self.placements)
+        marked = bool(getattr(self, "_is_param", False))
+        return rebuilt, (part, self._device_mesh.facts(), kinds, tuple(self.shape), self.requires_grad, marked)
 
     def __repr__(self) -> str:  # type: ignore[override]
         value = _value(self)
@@ -214,6 +224,17 @@ def mixing() -> Iterator[None]:
         yield
     finally:
         _mixing.on = before
+
+
+@contextlib.contextmanager
+def allowing(allows: Callable[[Any, tuple[Any, ...], dict[str, Any]], bool]) -> Iterator[None]:
+    """In this thread, calls of which ``allows(function, args, kwargs)`` is true take plain tensors as replicated."""
+    before = getattr(_mixing, "allows", None)
+    _mixing.allows = allows
+    try:
+        yield
+    finally:
+        _mixing.allows = before
 
 
 def _value(t: Tensor) -> Any:
@@ -397,6 +418,24 @@ def distribute_tensor(
         value = value_of(copy)
     new = as_leaf(fresh(whole(value, sharding)), mesh, tensor.requires_grad)
     if getattr(tensor, "_is_param", False):
+        new._is_param = True
+    return new
+
+
+def rebuilt(
+    part: Tensor, facts: tuple[Any, ...], kinds: Any, shape: Any, requires_grad: bool, parameter: bool
+) -> DTensor:
+    """The DTensor of a pickle, of which this process has a part; RuntimeError where that is none of ``shape``."""
+    mesh = remade(*facts)
+    placements = tuple(Shard(dim) if kind == "shard" else Replicate() for kind, dim in kinds)
+    value = joined(value_of(part), mesh, checked(placements, mesh, part.ndim, "load"), "load")
+    if tuple(value.shape) != tuple(shape):
+        raise RuntimeError(
+            f"load(): a DTensor of shape {list(shape)} was saved, and the parts here make {list(value.shape)}: load it "
+            "in as many processes, each its own file, or use torch.distributed.checkpoint"
+        )
+    new = as_leaf(fresh(value), mesh, requires_grad)
+    if parameter:
         new._is_param = True
     return new
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from torchlike._executor.pending import settled
 from torchlike._executor.spread import laid
@@ -107,28 +108,47 @@ def joined(
 
 
 def _joined(value: Any, mesh: DeviceMesh, placements: Placements, function: str, out: NamedSharding | None) -> Any:
-    here = [d for d in mesh.jax_mesh.devices.flat if d.process_index == jax.process_index()]
-    if len(here) > 1:
-        raise NotImplementedError(
-            f"{function}(): parts of processes with several devices each are not supported; make the whole tensor in "
-            "each process and use distribute_tensor()"
-        )
+    here = local_mesh(mesh.jax_mesh)
     partial = [i for i, p in enumerate(placements) if isinstance(p, Partial)]
     ops = {p.reduce_op for p in placements if isinstance(p, Partial)}
     op = _checked_op(ops, function)
     shape = list(value.shape)
-    for p, n in zip(placements, mesh.shape, strict=True):
+    for p, axes in zip(placements, mesh.axes, strict=True):
         if isinstance(p, Shard):
-            shape[p.dim] *= n
+            shape[p.dim] *= _processes(mesh.jax_mesh, here, axes)
     kept = tuple(Replicate() if i in partial else p for i, p in enumerate(placements))
     sharding = sharding_for(mesh, kept, shape, function)
     lead = [a for i in partial for a in mesh.axes[i]]
     spec = PartitionSpec(*([tuple(lead)] if partial else []), *sharding.spec)
-    n = int(np.prod([mesh.shape[i] for i in partial])) if partial else 1
-    part = jax.device_put(value[None] if partial else value, here[0])
-    full = ([n] if partial else []) + shape
-    whole = jax.make_array_from_single_device_arrays(tuple(full), NamedSharding(mesh.jax_mesh, spec), [part])
-    return _reduction(op, out or sharding)(whole) if partial else whole
+    if partial:  # each device has a copy of what its process has
+        own = math.prod([here.shape[a] for a in lead])
+        value = jax.numpy.broadcast_to(value, (own, *value.shape))
+        shape = [own * _processes(mesh.jax_mesh, here, lead), *shape]
+    part = jax.device_put(value, NamedSharding(here, spec))
+    whole = _over_all(part, tuple(shape), NamedSharding(mesh.jax_mesh, spec))
+    return _reduction(op, out or sharding, own if op == "sum" else 1)(whole) if partial else whole
+
+
+def _over_all(part: Any, shape: tuple[int, ...], sharding: NamedSharding) -> Any:
+    """The array of all processes, of ``shape``, whose part here lies over this process's devices as the whole does."""
+    pieces = {piece.device: piece.data for piece in part.addressable_shards}
+    here = [d for d in sharding.mesh.devices.flat if d in pieces]
+    return jax.make_array_from_single_device_arrays(shape, sharding, [pieces[d] for d in here])
+
+
+@functools.cache
+def local_mesh(mesh: Mesh) -> Mesh:
+    """The part of a mesh that this process has. NotImplementedError where that is no block of it."""
+    mine = np.vectorize(lambda d: d.process_index == jax.process_index(), otypes=[bool])(mesh.devices)
+    block = mesh.devices[np.ix_(*[sorted({*places}) for places in np.nonzero(mine)])]
+    if block.size != mine.sum():
+        raise NotImplementedError(f"DTensor: the devices of a process must be a block of the mesh {dict(mesh.shape)}")
+    return Mesh(block, mesh.axis_names)
+
+
+def _processes(mesh: Mesh, here: Mesh, axes: Sequence[str]) -> int:
+    """Of how many processes' parts a dimension consists that these axes cut."""
+    return math.prod([mesh.shape[a] // here.shape[a] for a in axes])
 
 
 _REDUCTIONS = {"sum": jax.numpy.sum, "avg": jax.numpy.mean, "max": jax.numpy.max, "min": jax.numpy.min}
@@ -143,22 +163,34 @@ def _checked_op(ops: set[str], function: str) -> str:
 
 
 @functools.cache
-def _reduction(op: str, sharding: NamedSharding) -> Any:
-    """The compiled reduction over the first dimension, one slice of which each process has."""
+def _reduction(op: str, sharding: NamedSharding, copies: int) -> Any:
+    """The compiled reduction over the first dimension, a slice of which each device has; sums count ``copies`` once."""
     found = _REDUCTIONS[op]
-    return jax.jit(lambda x: found(x, 0).astype(x.dtype), out_shardings=sharding)
+
+    def reduced(x: Any) -> Any:
+        y = found(x, 0)
+        return (y if copies == 1 else y // copies if y.dtype.kind in "iu" else y / copies).astype(x.dtype)
+
+    return jax.jit(reduced, out_shardings=sharding)
 
 
 def own_part(value: Any) -> Any:
-    """This process's part of an array of all, on its device; in one process the array itself."""
+    """This process's part of an array of all, over its devices; in one process the array itself."""
     value = settled(value)
     if alone() or (not isinstance(value, jax.core.Tracer) and value.is_fully_addressable):
         return value
     if isinstance(value, jax.core.Tracer):
         raise NotImplementedError("to_local(): a compiled program of several processes has no parts of its own")
     parts = value.addressable_shards
-    if len(parts) > 1:
-        raise NotImplementedError(
-            "to_local(): parts of processes with several devices each are not supported; use full_tensor()"
-        )
-    return parts[0].data
+    if len(parts) == 1:
+        return parts[0].data
+    sharding = value.sharding
+    if not isinstance(sharding, NamedSharding):
+        raise NotImplementedError(f"to_local(): this process has no part of a tensor that lies as {sharding}")
+    mesh: Any = sharding.mesh
+    here, shape = local_mesh(mesh), [*value.shape]
+    for dim, entry in enumerate(sharding.spec):
+        shape[dim] //= _processes(mesh, here, (entry,) if isinstance(entry, str) else entry or ())
+    pieces = {piece.device: piece.data for piece in parts}
+    own = NamedSharding(here, sharding.spec)
+    return jax.make_array_from_single_device_arrays(tuple(shape), own, [pieces[d] for d in here.devices.flat])

@@ -70,6 +70,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         decompositions: functions by operator that are run, and traced, in its place.
     """
 
+    writes = "make_fx"  # what a collective of several processes refuses
+
     def __init__(self, tracer: PythonKeyTracer, tracing_mode: str = "real", decompositions: dict | None = None) -> None:
         super().__init__()
         self.tracer, self.tracing_mode, self.decompositions = tracer, tracing_mode, decompositions or {}

@@ -6,6 +6,7 @@ tables give are fresh wrappers, so that no instruction can reach, or change, any
 
 import collections
 import contextlib
+import importlib
 import pickle
 import pickletools
 from collections.abc import Callable
@@ -85,6 +86,11 @@ class _Permitted:
         raise pickle.UnpicklingError("the file tries to change what it may only call")
 
 
+# Functions of modules that take time to import.
+_PACKAGE = __name__.partition(".")[0]
+_LATER = {"distributed.tensor._dtensor.rebuilt", "distributed.device_mesh.remade"}
+
+
 class SafeUnpickler(pickle.Unpickler):
     """An unpickler of the names in its tables and of those that the user allows."""
 
@@ -95,6 +101,8 @@ class SafeUnpickler(pickle.Unpickler):
             return constant
         if full in _CALLS:
             return _Permitted(_CALLS[full])
+        if (later := full.removeprefix("torchlike.").removeprefix("torch.")) in _LATER:
+            return _Permitted(getattr(importlib.import_module(f"{_PACKAGE}.{later.rpartition('.')[0]}"), name))
         allowed = _allowed_names()
         if full in allowed:
             return allowed[full]

@@ -1,6 +1,7 @@
 """torch.distributed.tensor.parallel: plans of tensor parallelism."""
 
 from torchlike.distributed.tensor.parallel.api import parallelize_module as parallelize_module
+from torchlike.distributed.tensor.parallel.loss import loss_parallel as loss_parallel
 from torchlike.distributed.tensor.parallel.style import ColwiseParallel as ColwiseParallel
 from torchlike.distributed.tensor.parallel.style import ParallelStyle as ParallelStyle
 from torchlike.distributed.tensor.parallel.style import PrepareModuleInput as PrepareModuleInput
