@@ -83,7 +83,7 @@ torch._jit_internal List Optional Tuple Dict Final Future is_scripting ignore un
 torch._jit_internal FunctionModifiers _qualified_name _get_fn_overloads boolean_dispatched is_ignored_fn
 torch accelerator xpu onnx fx hub multiprocessing distributions quasirandom
 torch.quasirandom SobolEngine
-torch legacy_contiguous_format
+torch legacy_contiguous_format TensorType
 torch.nn.modules.module _EXTRA_STATE_KEY_SUFFIX
 torch.nn.init _no_grad_uniform_ _no_grad_normal_ _no_grad_trunc_normal_ _no_grad_fill_ _no_grad_zero_
 torch.utils._pytree _is_leaf Context

@@ -102,3 +102,13 @@ def test_what_is_missing_is_told_from_what_is_misspelt(name):
         getattr(module, last)
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         module.nonsense  # noqa: B018
+
+
+def test_the_type_of_tensors_in_schemas():
+    for m in (torchlike, torch):
+        found = m.TensorType.get()
+        assert (str(found), found.kind()) == ("Tensor", "TensorType")
+        kinds = [isinstance(a.type, m.TensorType) for a in m.ops.aten.add.Tensor._schema.arguments]
+        assert kinds == [True, True, False]
+        with pytest.raises(TypeError, match="No constructor defined"):
+            m.TensorType()

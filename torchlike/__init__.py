@@ -104,6 +104,7 @@ __getattr__, __dir__ = on_first_use(
         "OutOfMemoryError": "cuda",
         "PyTorchFileReader": "_C",
         "Stream": "_streams",
+        "TensorType": "_decl.schema_types",
         "classes": "_classes",
         "get_device_module": "_streams",
         "while_loop": "_higher_order_ops",

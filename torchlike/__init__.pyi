@@ -52,6 +52,7 @@ from torchlike._checks import SymBool as SymBool
 from torchlike._checks import SymFloat as SymFloat
 from torchlike._checks import SymInt as SymInt
 from torchlike._aten.tags import Tag as Tag
+from torchlike._decl.schema_types import TensorType as TensorType
 from torchlike._core.tensor.untyped_storage import TypedStorage as TypedStorage
 from torchlike._core.tensor.untyped_storage import UntypedStorage as UntypedStorage
 def abs(input: _Tensor, *, out: _Any = None) -> _Tensor: ...

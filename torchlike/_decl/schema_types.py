@@ -55,6 +55,23 @@ _KINDS = {
 }  # fmt: skip
 
 
+class _OfTensors(type):
+    def __instancecheck__(cls, x: object) -> bool:
+        return isinstance(x, SchemaType) and x.kind() == "TensorType"
+
+
+class TensorType(metaclass=_OfTensors):
+    """What the type of a tensor in a schema is an instance of. TypeError when called: ``get()`` gives the type."""
+
+    def __new__(cls) -> "TensorType":
+        raise TypeError("torch._C.TensorType: No constructor defined! use TensorType.get()")
+
+    @staticmethod
+    def get() -> SchemaType:
+        """The type."""
+        return SchemaType("Tensor")
+
+
 class AliasInfo:
     """Which values an argument may share memory with, and whether the operator writes to it."""
 
