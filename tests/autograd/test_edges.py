@@ -388,3 +388,56 @@ def test_signatures(f):
         return [(p.name, p.default is inspect.Parameter.empty or p.default) for p in parameters]
 
     agree(names)
+
+
+NUMBERS = {
+    "alpha": lambda t, x, w: x.add(x, alpha=w),
+    "value": lambda t, x, w: t.addcmul(x, x, x, value=w),
+    "a slope": lambda t, x, w: t.nn.functional.leaky_relu(x, w),
+    "beta of softplus": lambda t, x, w: t.nn.functional.softplus(x, w),
+    "beta of a loss": lambda t, x, w: t.nn.functional.smooth_l1_loss(x, x, beta=w),
+    "a margin": lambda t, x, w: t.nn.functional.margin_ranking_loss(x, x, x, margin=w),
+    "the order of a norm": lambda t, x, w: t.linalg.vector_norm(x, w),
+    "fill_value": lambda t, x, w: t.full((2,), w),
+    "the end of a range": lambda t, x, w: t.arange(w),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_tensor_that_requires_grad_is_no_number(name):
+    def script(t):
+        x, w = leaf(t), t.tensor(1.5, dtype=t.float64, requires_grad=True)
+        numbers = [said(lambda: NUMBERS[name](t, x, w), "must be Number|must be float")]
+        with t.no_grad():
+            numbers.append(said(lambda: NUMBERS[name](t, x, w), "must be Number|must be float"))
+        return [n.replace("float", "Number") for n in numbers], NUMBERS[name](t, x, w.detach())
+
+    agree(script)
+
+
+@story
+def test_asarray_keeps_history(t):
+    x = leaf(t)
+    y, z = t.asarray(x * 2), t.asarray(x, copy=True)
+    (y + z).sum().backward()
+    off = t.asarray(x, requires_grad=False)
+    return x.grad, t.asarray(x) is x, off.requires_grad, t.asarray(x.detach(), requires_grad=True).is_leaf
+
+
+UNDEFINED = {
+    "unique": lambda t, x: t.unique(x, return_counts=True)[0],
+    "slices": lambda t, x: t.unique(x.expand(2, 3), dim=0),
+    "consecutive": lambda t, x: x.unique_consecutive(),
+    "weights": lambda t, x: t.bincount(t.tensor([0, 1, 1]), x),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_has_no_derivative_says_so_in_backward(name):
+    def script(t):
+        y = UNDEFINED[name](t, leaf(t))
+        with t.no_grad():
+            off = UNDEFINED[name](t, leaf(t)).requires_grad
+        return y, off, said(lambda: y.sum().backward(), "derivative for .* is not implemented")
+
+    agree(script)

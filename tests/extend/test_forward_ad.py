@@ -154,3 +154,13 @@ def test_a_level_inside_of_vmap():
         return fw.unpack_dual(fw.make_dual(x, v).sin()).tangent
 
     torchlike.testing.assert_close(torchlike.vmap(directional)(torchlike.eye(3)), torchlike.diag(x.cos()))
+
+
+def test_detach_in_place_drops_the_tangent():
+    def script(t):
+        with t.autograd.forward_ad.dual_level():
+            x = t.autograd.forward_ad.make_dual(t.ones(2), t.ones(2)) * 3
+            before = t.autograd.forward_ad.unpack_dual(x).tangent
+            return before, x.detach_() is x, t.autograd.forward_ad.unpack_dual(x).tangent, x * 2
+
+    agree(script)

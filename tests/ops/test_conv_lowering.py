@@ -83,7 +83,8 @@ CHOSEN = {
     "3d": ((1, 16, 8, 8, 8), (16, 16, 3, 3, 3), 1, 1, ("planes", "planes", "planes")),
     "3d, stride": ((1, 16, 8, 8, 8), (16, 16, 3, 3, 3), 2, 1, ("planes", "planes", "images")),
     "3d, few channels": ((1, 2, 8, 8, 8), (16, 2, 3, 3, 3), 1, 1, ("images", "images", "planes")),
-    "small": ((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, ("xla", "xla", "xla")),
+    "small": ((2, 3, 6, 6), (4, 3, 3, 3), 1, 1, ("xla", "columns", "xla")),
+    "small, stride": ((2, 3, 7, 7), (4, 3, 3, 3), 2, 1, ("xla", "xla", "xla")),
     "empty": ((0, 3, 32, 32), (32, 3, 3, 3), 1, 1, ("xla", "xla", "xla")),
 }
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from torchlike._base.dims import wrap_dim
 from torchlike._base.layout import contiguous_strides
+from torchlike._base.state import state
+from torchlike._core.autograd import node as nodes
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -87,14 +89,51 @@ def _known(name, t):
     return np.asarray(value)
 
 
-def _packed(results, wanted, dim=None):
-    """The first result, in memory by slices of ``dim``, with the wanted others."""
+class _Undefined(nodes.Node):
+    """The history of what has no derivative: it says so when it is asked for one."""
+
+    __slots__ = ("meta",)
+    operator = ""
+
+    def __init__(self, t, out):
+        self.meta = Abstract(tuple(out.shape), out.dtype.np)
+        self._edges, self._seq, self._ex = [nodes.edge_of(t)], nodes.next_sequence(), None
+
+    def _outs(self):
+        return (self.meta,)
+
+    def _release(self):
+        """Nothing is saved."""
+
+    def apply(self, grads):
+        raise NotImplementedError(f"the derivative for '{self.operator}' is not implemented.")
+
+    def _apply_tensors(self, grads, call):
+        return self.apply(grads)
+
+
+class Unique2Backward0(_Undefined):
+    operator = "_unique2"
+
+
+class UniqueDimBackward0(_Undefined):
+    operator = "unique_dim"
+
+
+class UniqueConsecutiveBackward0(_Undefined):
+    operator = "unique_consecutive"
+
+
+def _packed(results, wanted, dim, input, node):
+    """The first result, in memory by slices of ``dim``, with the wanted others; its history is a ``node``."""
     chosen = [results[0], *[r for r, yes in zip(results[1:], wanted, strict=True) if yes]]
     tensors = tuple(fresh(uploaded(r)) for r in chosen)
     if dim:
         shape = [*results[0].shape]
         strides = [*contiguous_strides((shape.pop(dim), *shape))]
         restride(tensors[0], (*strides[1 : dim + 1], strides[0], *strides[dim + 1 :]))
+    if input._rg and state.grad:
+        tensors[0]._edge, tensors[0]._rg = (node(input, tensors[0]), 0), True
     return tensors if len(tensors) > 1 else tensors[0]
 
 
@@ -161,7 +200,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     else:
         dim = wrap_dim(dim, values.ndim)
         found = _unique_slices(values, dim)
-    return _packed(found, (return_inverse, return_counts), dim)
+    node = Unique2Backward0 if dim is None else UniqueDimBackward0
+    return _packed(found, (return_inverse, return_counts), dim, input, node)
 
 
 @both()
@@ -188,7 +228,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
         found = _grouped(values, dim or 0, rows, np.arange(len(rows)))
     if dim is None:
         found = found[0], found[1].reshape(shape), found[2]
-    return _packed(found, (return_inverse, return_counts), dim)
+    return _packed(found, (return_inverse, return_counts), dim, input, UniqueConsecutiveBackward0)
 
 
 @both()

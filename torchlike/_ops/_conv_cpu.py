@@ -235,7 +235,10 @@ def forward_rule(x, w, g):
 
 
 def input_rule(grad, w, g):
-    """The way for ``input_gradient``: a loop would read a large weight for few positions again and again."""
+    """The way for ``input_gradient``: a loop would read a large weight for few positions again and again.
+
+    Many small images are one product: XLA's own convolution takes two to four times as long for them.
+    """
     n, channels, out = grad.shape[0], w.shape[1], w.shape[0]
     positions, work, fits = _sizes(n, channels, out, g)
     if fits and (channels > positions or (not work and len(g.size) < 3 and max(g.stride) == 1)):

@@ -7,6 +7,7 @@ from jax import lax
 
 from torchlike._base.dtypes import from_np, int64
 from torchlike._base.result_layouts import first_last, like_first
+from torchlike._decl import rules
 from torchlike._decl.op import op, reduction
 from torchlike._decl.words import aten, spelled
 from torchlike._ops._axes import axis_of, is_floating, put_along, refuse
@@ -263,7 +264,11 @@ def bucketize_scalar(self, boundaries, out_int32, right):
 # -- counts ------------------------------------------------------------------------------------------
 
 
-@op("_bincount(Tensor self, Tensor? weights, int length) -> Tensor", vjp={}, variants="")
+@op(
+    "_bincount(Tensor self, Tensor? weights, int length) -> Tensor",
+    vjp={"weights": rules.undefined(RuntimeError("derivative for aten::bincount is not implemented"))},
+    variants="",
+)
 def bincount(self, weights, length):
     """How often each of 0 to ``length`` - 1 occurs, or the sums of their weights."""
     if weights is None:

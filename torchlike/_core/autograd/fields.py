@@ -189,6 +189,8 @@ def detach_(t: Tensor) -> Tensor:
         )
     if not nodes.is_leaf(t):
         extras_of(t)["detached"] = nodes.next_sequence()
+    if t._ex is not None and "tangents" in t._ex:
+        del extras_of(t)["tangents"]
     set_history(t, None, False)
     return t
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy: bool | None = None,
-       requires_grad: bool = False) -> Tensor:  # fmt: skip
+       requires_grad: bool | None = None) -> Tensor:  # fmt: skip
     """``obj`` (a tensor, array, buffer, number or nested sequence) as a tensor.
 
-    A tensor is returned as it is (detached, if ``requires_grad`` is false) where nothing changes, unless
+    A tensor is returned as it is (detached, if ``requires_grad`` is False) where nothing changes, unless
     ``copy``; other data are always copied. ``copy=False`` raises ValueError where a copy is needed.
     """
     kind = None if dtype is None else arguments.as_dtype("asarray", "dtype", dtype)
@@ -31,16 +31,16 @@ def asarray(obj: Any, *, dtype: OptDtype = None, device: DeviceLike = None, copy
     if copy is False and not isinstance(obj, np.ndarray | np.generic):
         raise ValueError("can't alias arbitrary sequence into a tensor.")
     if type(obj).__name__ == "PyCapsule":
-        return _as_tensor(from_dlpack(obj), kind, device, None, requires_grad)
+        return _as_tensor(from_dlpack(obj), kind, device, None, bool(requires_grad))
     if isinstance(obj, bytes | bytearray | memoryview):
         t = frombuffer(obj, dtype=kind or dtypes.get_default_dtype())
-        return finish(t._storage.value, None, device, requires_grad)
-    return tensor(obj, dtype=kind, device=device, requires_grad=requires_grad)
+        return finish(t._storage.value, None, device, bool(requires_grad))
+    return tensor(obj, dtype=kind, device=device, requires_grad=bool(requires_grad))
 
 
 @unseen
 def _as_tensor(
-    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool
+    t: Tensor, kind: dtypes.dtype | None, device: DeviceLike, copy: bool | None, requires_grad: bool | None
 ) -> Tensor:
     moved = device is not None and devices.as_device(device) != t.device
     if copy is False and kind is not None and kind is not t.dtype:
@@ -48,7 +48,7 @@ def _as_tensor(
     if copy is False and moved:
         raise ValueError(f"can't alias tensor from device '{t.device}' to '{device}'.")
     out = t.to(device=device if moved else None, dtype=kind, copy=bool(copy))
-    if out.requires_grad and not requires_grad:
+    if out.requires_grad and requires_grad is False:
         return out.detach()
     if requires_grad and not out.requires_grad:
         out = out.detach() if out is t else out

@@ -415,7 +415,8 @@ def _endpoints(
     steps = steps.__index__()
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate((("start", start), ("end", end)), 1)]
+    ends = [x.detach() if isinstance(x, Tensor) else x for x in (start, end)]
+    numbers = [number_of(function, n, v, i) for i, (n, v) in enumerate(zip(("start", "end"), ends, strict=True), 1)]
     complex_ = any(isinstance(n, complex) for n in numbers)
     default = dtypes.get_default_dtype().to_complex() if complex_ else dtypes.get_default_dtype()
     kind = out.dtype if out is not None else _dtype(function, dtype, default)

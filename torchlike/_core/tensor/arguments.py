@@ -118,13 +118,21 @@ def as_str(function: str, name: str, x: Any) -> str:
 
 
 def as_number(function: str, name: str, x: Any) -> Any:
-    """A Python number, from 0-dim tensors and numpy numbers too."""
+    """A Python number, from numpy numbers and 0-dim tensors too; not where that would lose a gradient."""
     if isinstance(x, bool | int | float | complex):
         return x
     if isinstance(x, np.number | np.bool_):
         return x.item()
-    if isinstance(x, Tensor) and x.numel() == 1:
-        return x if stands_for_number(x) else _number(x)
+    if isinstance(x, Tensor):
+        if stands_for_number(x):
+            return x
+        if x._rg:
+            raise TypeError(
+                f"{function}(): argument '{name}' must be Number, not Tensor that requires grad, whose gradient would "
+                "be lost: use operators of tensors to differentiate, or .item()"
+            )
+        if x.numel() == 1:
+            return _number(x)
     return _wrong(function, name, "Number", x)
 
 

@@ -5,6 +5,7 @@ import warnings
 
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import as_float
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import cross_entropy as classes
@@ -96,7 +97,7 @@ def cross_entropy(
     mode = _reduction(reduction, size_average, reduce)
     if label_smoothing > 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    smoothing = max(float(label_smoothing), 0.0)
+    smoothing = max(as_float("cross_entropy", "label_smoothing", label_smoothing), 0.0)
     ignore_index = arguments.as_int("cross_entropy", "ignore_index", ignore_index)
     if input._layout.shape == target._layout.shape:
         return _with_probabilities(input, target, weight, mode, ignore_index, smoothing)
@@ -240,7 +241,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
         return call(ops.l1_loss[mode], (input, target), ())
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
-    return call(ops.smooth_l1_loss, (input, target, float(beta)), (mode,))
+    return call(ops.smooth_l1_loss, (input, target, as_float("smooth_l1_loss", "beta", beta)), (mode,))
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
@@ -255,8 +256,10 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if delta <= 0:
         raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if weight is None:
-        return call(ops.huber_loss, (input, target, float(delta)), (mode,))
-    return _weighted(call(ops.huber_loss, (input, target, float(delta)), (0,)), weight, input, mode, False)
+        return call(ops.huber_loss, (input, target, as_float("huber_loss", "delta", delta)), (mode,))
+    return _weighted(
+        call(ops.huber_loss, (input, target, as_float("huber_loss", "delta", delta)), (0,)), weight, input, mode, False
+    )
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -344,7 +347,11 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
         log_input: whether ``input`` is the logarithm of the rate. eps: added to a rate before its logarithm.
     """
     mode = _reduction(reduction, size_average, reduce)
-    return call(ops.poisson_nll_loss[bool(log_input), bool(full)][mode], (input, target, float(eps)), ())
+    return call(
+        ops.poisson_nll_loss[bool(log_input), bool(full)][mode],
+        (input, target, as_float("poisson_nll_loss", "eps", eps)),
+        (),
+    )
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
@@ -366,8 +373,10 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     var = _variances(input, var)
     mode = NUMBERS[reduction]
     if not full:
-        return call(ops.gaussian_nll_loss[mode], (input, target, var, float(eps)), ())
-    found = call(ops.gaussian_nll_loss[0], (input, target, var, float(eps)), ()) + 0.5 * math.log(2 * math.pi)
+        return call(ops.gaussian_nll_loss[mode], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ())
+    found = call(
+        ops.gaussian_nll_loss[0], (input, target, var, as_float("gaussian_nll_loss", "eps", eps)), ()
+    ) + 0.5 * math.log(2 * math.pi)
     return found.mean() if mode == 1 else found.sum() if mode == 2 else found
 
 
@@ -409,4 +418,8 @@ def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=Non
 def _poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """:func:`torch.nn.functional.poisson_nll_loss` by the number of its reduction."""
     mode = _mode("poisson_nll_loss", reduction)
-    return call(ops.poisson_nll_loss[bool(log_input), bool(full)][mode], (input, target, float(eps)), ())
+    return call(
+        ops.poisson_nll_loss[bool(log_input), bool(full)][mode],
+        (input, target, as_float("poisson_nll_loss", "eps", eps)),
+        (),
+    )

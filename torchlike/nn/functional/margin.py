@@ -3,6 +3,7 @@
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import as_float
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import ctc, similarity
@@ -36,7 +37,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """
     return call(
         similarity.cosine_similarity,
-        (x1, x2, float(eps)),
+        (x1, x2, as_float("cosine_similarity", "eps", eps)),
         (arguments.as_int("cosine_similarity", "dim", dim),),
     )
 
@@ -44,7 +45,11 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of ``x1 - x2 + eps`` over the last dimension."""
     op = similarity.pairwise_distance
-    return call(op, (x1, x2, float(eps)), op.exactly((float(p), bool(keepdim))))
+    return call(
+        op,
+        (x1, x2, as_float("pairwise_distance", "eps", eps)),
+        op.exactly((as_float("pairwise_distance", "p", p), bool(keepdim))),
+    )
 
 
 def _plain(target):
@@ -54,12 +59,16 @@ def _plain(target):
 
 def pdist(input, p=2):
     """The p-norm distances of all pairs of rows of [N, M]: [N * (N - 1) / 2]."""
-    return call(similarity.pdist, (input,), similarity.pdist.exactly((float(p),)))
+    return call(similarity.pdist, (input,), similarity.pdist.exactly((as_float("pdist", "p", p),)))
 
 
 @function("margin_ranking_loss")
 def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
-    return call(ops.margin_ranking_loss[reduction], (input1, input2, target, float(margin)), ())
+    return call(
+        ops.margin_ranking_loss[reduction],
+        (input1, input2, target, as_float("margin_ranking_loss", "margin", margin)),
+        (),
+    )
 
 
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
@@ -74,7 +83,11 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 @function("hinge_embedding_loss")
 def _hinge_embedding_loss(input, target, margin=1.0, reduction=0):
-    return call(ops.hinge_embedding_loss[reduction], (input, _plain(target), float(margin)), ())
+    return call(
+        ops.hinge_embedding_loss[reduction],
+        (input, _plain(target), as_float("hinge_embedding_loss", "margin", margin)),
+        (),
+    )
 
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
@@ -84,7 +97,11 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 @function("cosine_embedding_loss")
 def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
-    return call(ops.cosine_embedding_loss[reduction], (input1, input2, _plain(target), float(margin)), ())
+    return call(
+        ops.cosine_embedding_loss[reduction],
+        (input1, input2, _plain(target), as_float("cosine_embedding_loss", "margin", margin)),
+        (),
+    )
 
 
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
@@ -98,7 +115,17 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @function("triplet_margin_loss")
 def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
     op = similarity.triplet_margin_loss[bool(swap)][reduction]
-    return call(op, (anchor, positive, negative, float(margin), float(eps)), op.exactly((float(p),)))
+    return call(
+        op,
+        (
+            anchor,
+            positive,
+            negative,
+            as_float("triplet_margin_loss", "margin", margin),
+            as_float("triplet_margin_loss", "eps", eps),
+        ),
+        op.exactly((as_float("triplet_margin_loss", "p", p),)),
+    )
 
 
 def triplet_margin_loss(
