@@ -245,7 +245,9 @@ def test_results_that_are_views_of_an_argument_are_changed_in_place(name, of_a_v
         (y * y).sum().backward()
         return seen, y.tolist(), x.grad.tolist()
 
-    assert story(torch.compile(RESULTS[name], fullgraph=True)) == story(RESULTS[name])
+    # what lies around a view is not in the program
+    whole = not (of_a_view and name == "strided")
+    assert story(torch.compile(RESULTS[name], fullgraph=whole)) == story(RESULTS[name])
 
 
 def test_the_collector_may_call_python_code_while_a_function_is_captured():

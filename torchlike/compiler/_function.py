@@ -7,14 +7,13 @@ import inspect
 import logging
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from torchlike._base.dtypes import get_default_dtype
-from torchlike._base.frames import user_frames
+from torchlike._base.frames import user_frames, warn
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.autocast.settings import current
@@ -140,8 +139,7 @@ class Compiled(CompiledFunction):
             why = "fullgraph=True" if self.fullgraph else "fail_on_recompile_limit_hit"
             raise FailOnRecompileLimitHit(f"Hard failure due to {why}: {self._described()}: {reason}")
         self.eager = reason
-        message = f"torch.compile: {self._name()} runs in eager from now on: {reason}"
-        warnings.warn(message, stacklevel=6)  # the line of the call
+        warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}")
 
     def _name(self) -> str:
         module = called_module(self.function)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-import warnings
 import weakref
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from torchlike._base.dtypes import get_default_dtype
-from torchlike._base.frames import user_frames
+from torchlike._base.frames import user_frames, warn
 from torchlike._base.logs import COMPILE
 from torchlike._base.state import AUTOCAST, state
 from torchlike._core.tensor.tensor import Tensor
@@ -276,7 +275,7 @@ class CompiledFunction:
 
     def _give_up(self, reason: str) -> None:
         self.eager = reason
-        warnings.warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}", stacklevel=4)
+        warn(f"torch.compile: {self._name()} runs in eager from now on: {reason}")
 
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
