@@ -207,11 +207,14 @@ class Situation:
         return "an argument"
 
 
+_shape_of = Tensor.shape.fget  # type: ignore[attr-defined]  # nobody overrides it
+
+
 def _text(x: Any) -> str:
     if not isinstance(x, Tensor):
         shown = repr(x)
         return shown if len(shown) < 60 else f"{shown[:57]}..."
-    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(x.shape)}"]
+    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(_shape_of(x))}"]
     parts += [word for word, holds in (
         ("requires_grad", x._rg), ("with grad_fn", x._edge is not None), ("with .grad", x._grad is not None),
         ("a view", x._view is not None), (type(x).__name__, type(x) is not Tensor),
