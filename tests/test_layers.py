@@ -21,7 +21,7 @@ _tensor storage
 version
 torch_version
 interop _functions _later _setup types utils._pytree utils._checkpoint_selective
-futures _streams _formerly _dispatch utils._triton
+futures _streams _formerly _dispatch utils._triton utils._foreach_utils
 _jit_internal
 accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
 _tensor_str

@@ -1,5 +1,7 @@
 """Methods and functions that few programs call: what they give, and how those that are refused say so."""
 
+import importlib
+
 import pytest
 import torch
 from both import agree_error
@@ -112,3 +114,18 @@ def test_the_type_of_tensors_in_schemas():
         assert kinds == [True, True, False]
         with pytest.raises(TypeError, match="No constructor defined"):
             m.TensorType()
+
+
+def test_groups_of_tensors():
+    for m in (torchlike, torch):
+        group = importlib.import_module(f"{m.__name__}.utils._foreach_utils")._group_tensors_by_device_and_dtype
+        a, b, c = m.ones(1), m.ones(2, dtype=m.float64), m.ones(3)
+        found = group([[a, b, c], [None, None, None], [c, a, b], []], with_indices=True)
+        lists, numbers = found[a.device, m.float32]
+        assert [x is y for x, y in zip(lists[0], [a, c], strict=True)] == [True, True]
+        assert lists[1:] == [[None, None], lists[2], []] and lists[2][0] is c and numbers == [0, 2]
+        assert len(found) == 2 and found[b.device, m.float64][1] == [1]
+        assert group([[a, b]])[a.device, m.float32][1] == []
+        for wrong, words in ([], "to be true"), ([[a], [a, b]], "to be true"), ([[None]], "the 0-th Tensor is not"):
+            with pytest.raises(RuntimeError, match=words):
+                group(wrong)

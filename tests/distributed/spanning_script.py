@@ -93,6 +93,22 @@ def parts():
     )  # fmt: skip
 
 
+def loaded():
+    """A model made on meta, cut, and given its parameters: what it computes is what the whole one does."""
+    whole = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    with torch.device("meta"):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 8))
+    fully_shard(model)
+    cut = model.state_dict()
+    for name, value in whole.state_dict().items():
+        whole_ = distribute_tensor(value, cut[name].device_mesh, cut[name].placements)
+        cut[name] = torch.nn.Parameter(whole_)
+    model.load_state_dict(cut, assign=True)
+    x = torch.ones(4, 8)
+    torch.distributed.broadcast(whole[0].weight.data, 0)
+    return model[0].weight.full_tensor().equal(whole[0].weight) and model(x).shape == (4, 8)
+
+
 def refusals():
     found = []
     for make in (lambda: torch.export.export(Summed(), (torch.ones(2),)), lambda: make_fx(Summed())(torch.ones(2))):
@@ -105,7 +121,7 @@ def refusals():
 
 found = [losses(lambda m: m, lambda x: x), over_all(False), over_all(True)]
 found += [losses(fully, mine, share=mean), losses(both, mine, share=mean), losses(fully, mine, True, mean)]
-assert parts()
+assert parts() and loaded()
 assert refusals() == [f"all_reduce between processes under {name}" for name in ("torch.export", "make_fx")], refusals()
 print(json.dumps([MESH.size, found]))
 torch.distributed.destroy_process_group()

@@ -412,7 +412,7 @@ def distribute_tensor(
         raise NotImplementedError("distribute_tensor(): Partial placements are not supported; use Shard or Replicate")
     sharding = sharding_for(mesh, found, tensor.shape, "distribute_tensor")
     value = value_of(tensor)
-    if not alone() and src_data_rank is not None and c10d.is_initialized():
+    if not alone() and src_data_rank is not None and c10d.is_initialized() and not tensor.is_meta:
         copy = fresh(value).clone()
         broadcast(copy, src_data_rank)
         value = value_of(copy)
