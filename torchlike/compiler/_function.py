@@ -17,7 +17,7 @@ from torchlike._base.frames import user_frames, warn
 from torchlike._base.logs import COMPILE, GRAPH_BREAKS, GUARDS, RECOMPILES
 from torchlike._base.state import is_grad_enabled, state
 from torchlike._core.autocast.settings import current
-from torchlike._core.tensor.tensor import Tensor, dtype_of
+from torchlike._core.tensor.tensor import Tensor, dtype_of, shape_of
 from torchlike._transforms.capture.compiled_function import _EAGER, CompiledFunction, Unfit, compiled_functions
 from torchlike._transforms.capture.recording import Unsupported as NotRepeatable
 from torchlike.compiler._contents import modes, overlapping
@@ -209,7 +209,7 @@ def _text(x: Any) -> str:
     if not isinstance(x, Tensor):
         shown = repr(x)
         return shown if len(shown) < 60 else f"{shown[:57]}..."
-    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(x.shape)}"]
+    parts = [f"{str(dtype_of(x)).rpartition('.')[2]}{list(shape_of(x))}"]
     parts += [word for word, holds in (
         ("requires_grad", x._rg), ("with grad_fn", x._edge is not None), ("with .grad", x._grad is not None),
         ("a view", x._view is not None), (type(x).__name__, type(x) is not Tensor),

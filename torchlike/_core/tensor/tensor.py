@@ -396,7 +396,7 @@ def carry(t: Tensor, what: tuple[Any, ...]) -> None:
 
 
 # The properties of these names, for the library itself: nobody overrides them.
-dtype_of, device_of = Tensor.dtype.fget, Tensor.device.fget
+dtype_of, device_of, shape_of = Tensor.dtype.fget, Tensor.device.fget, Tensor.shape.fget
 
 
 def value_of(t: Tensor) -> Any:
