@@ -1,10 +1,11 @@
 """Test files in several processes, each of which takes the next one when it is done: what ``make test`` runs.
 
-    python tests/in_turns.py -n 2 -m "not compilers" tests torchlike
+    python tests/in_turns.py -n 2 --options '-m "not compilers"' tests torchlike
 
-takes pytest's options. pytest-xdist has every process collect every test, and sends each by itself: a tenth of the
-time of small ones. Here a process collects the files that it runs, and no others. What takes longest comes first,
-so that the processes end together. ``--also COMMAND`` has the place of one process until it is done.
+runs both folders, each process with these options of pytest. pytest-xdist has every process collect every test, and
+sends each by itself: a tenth of the time of small ones. Here a process collects the files that it runs, and no others.
+What takes longest comes first, so that the processes end together. ``--also COMMAND`` has the place of one process
+until it is done.
 """
 
 from __future__ import annotations

@@ -400,6 +400,8 @@ NUMBERS = {
     "the order of a norm": lambda t, x, w: t.linalg.vector_norm(x, w),
     "fill_value": lambda t, x, w: t.full((2,), w),
     "the end of a range": lambda t, x, w: t.arange(w),
+    "the order of a distance": lambda t, x, w: t.cdist(x.view(1, -1), x.view(1, -1), w),
+    "a tolerance": lambda t, x, w: t.isclose(x, x, rtol=w),
 }
 
 

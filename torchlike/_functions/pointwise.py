@@ -358,7 +358,7 @@ def equal(input, other):
 
 def _demand_tolerances(name, rtol, atol):
     for what, value in (("rtol", rtol), ("atol", atol)):
-        if value < 0:
+        if as_number(name, what, value) < 0:
             raise RuntimeError(f"{name}(): {what} must be greater than or equal to zero, but got {value}")
 
 

@@ -3,6 +3,7 @@
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.arguments import as_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import both, function, method
 from torchlike._functions.linalg import linalg
@@ -122,7 +123,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise ValueError(
             f"{compute_mode} is not a valid value for compute_mode; cdist takes one of {list(_COMPUTE_MODES)}"
         )
-    return call(distance.cdist, (x1, x2), distance.cdist.exactly((float(p), None)))
+    return call(distance.cdist, (x1, x2), distance.cdist.exactly((float(as_number("cdist", "p", p)), None)))
 
 
 @function()
