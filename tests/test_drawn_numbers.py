@@ -5,6 +5,7 @@ import pytest
 import torch as pytorch
 
 import torchlike
+from torchlike._executor.spread import USED
 
 
 def numbers(m, f, compiled, calls=3):
@@ -132,6 +133,17 @@ def test_a_generator_of_its_own():
         run = m.compile(f, fullgraph=True) if m is torchlike else f
         found.append([run(m.zeros(3)).numpy() for _ in range(3)] + [g.get_state().numpy()])
     assert all((a == b).all() for a, b in zip(*found, strict=True))
+
+
+def test_values_spread_elsewhere_in_the_process_change_nothing():
+    before = list(USED)
+    USED[:] = [True]
+    try:
+        torchlike.manual_seed(0)
+        got = torchlike.compile(lambda: torchlike.rand(2))()
+    finally:
+        USED[:] = before
+    assert got.tolist() == [0.49625658988952637, 0.7682217955589294]
 
 
 def test_other_streams_go_on_in_programs():

@@ -15,7 +15,6 @@ from torchlike._core.tensor.arguments import KIND
 from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.pending import trace_state_clean
-from torchlike._executor.spread import USED
 from torchlike._functions._install import function
 from torchlike._functions.host_samples import Place
 
@@ -129,7 +128,7 @@ def draw(name, generator, device=None, sample=None):
 def _of_program(source, device, sample):
     """The numbers that stand for those drawn before each call of the program being captured; None where it draws."""
     capture = state.capture
-    if source.stream != "torch" or not capture.hosted or USED or not _fixed(sample):
+    if source.stream != "torch" or not capture.hosted or capture.spread or not _fixed(sample):
         return None
     if _KEYS.current is not None or any(level.maps for level in state.levels):
         return None

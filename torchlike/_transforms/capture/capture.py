@@ -24,6 +24,7 @@ from torchlike._core.tensor.storage import UNTRACKED, Storage
 from torchlike._core.tensor.tensor import Tensor, alias, carried, carry, device_of, value_of, wrap
 from torchlike._core.tensor.views import View
 from torchlike._executor import immediate
+from torchlike._executor.spread import layout_of
 from torchlike._transforms.capture.boundary import explore
 from torchlike._transforms.capture.given import Given, join
 from torchlike._transforms.capture.modes import Modes
@@ -114,6 +115,7 @@ class Trace:
         self.record.cropped = frozenset([id(t._storage) for i, t in self.stand_ins.items() if _crops(leaves[i])])
         self.record.argument = self._argument
         self.record.home = next((device_of(x).type for x in leaves if isinstance(x, Tensor)), None)
+        self.record.spread = any(isinstance(x, Tensor) and layout_of(x._storage.value) is not None for x in leaves)
         listener = getattr(function, "listener", None)
         if listener is not None:
             listener.trace = self

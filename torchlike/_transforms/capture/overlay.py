@@ -39,7 +39,7 @@ from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.pending import Pending, lost, settled
 from torchlike._executor.references import VARIABLE
 from torchlike._executor.sparse import SparseValue
-from torchlike._executor.spread import Abstract
+from torchlike._executor.spread import Abstract, layout_of
 
 if TYPE_CHECKING:
     from torchlike._core.dispatch.layers import Call
@@ -273,10 +273,11 @@ class Overlay:
         repeats: whether something else decides if the function runs, and how often.
         home: the type of the device of what the function reads, once known; tracers have none.
         portable: whether its program may be run elsewhere, by one process.
+        spread: whether it was given, or has read, what several devices hold.
         abstract: whether tensors on meta from outside stand for others of their shapes, as inputs of a program.
     """
 
-    repeats = abstract = portable = False
+    repeats = abstract = portable = spread = False
     home: str | None = None
 
     def __init__(self) -> None:
@@ -386,6 +387,7 @@ class Overlay:
         value = value if lost(value) else _computed(value)
         if self.home is None and isinstance(value, jax.Array) and not isinstance(value, Tracer):
             self.home = of_array(value).type
+        self.spread = self.spread or layout_of(value) is not None
         if isinstance(value, jax.Array):
             cell.write(self.reading(storage, value.aval))
         else:
