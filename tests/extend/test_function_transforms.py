@@ -290,7 +290,7 @@ def test_what_jvp_finds_on_ctx():
         return dx * b
 
     agree(dual(keeping, jvp, lambda t, cls, x: cls.apply(x, t.tensor(2.0))))
-    assert seen[0] == seen[1] == (42.0, 2.0, 60.0, 0.0)
+    assert set(seen) == {(42.0, 2.0, 60.0, 0.0)}
 
 
 def test_tangents_that_are_not_materialized():
@@ -305,7 +305,7 @@ def test_tangents_that_are_not_materialized():
         return dx * 2
 
     agree(dual(forward, jvp, lambda t, cls, x: cls.apply(x, t.tensor(2.0), t.tensor(1), "k")))
-    assert seen == [(None, None, None)] * 2
+    assert set(seen) == {(None, None, None)}
 
 
 def test_no_tangent_for_an_output():
