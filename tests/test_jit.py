@@ -208,7 +208,7 @@ def test_internal_names(t):
     qualified = internal._qualified_name(g)
     return [
         f(1), f(1, True), f(1, flag=True), f.__name__, f.__module__, internal.BroadcastingList2[int], qualified,
-        len(internal._get_fn_overloads(qualified)), internal.is_ignored_fn(t.jit.ignore(lambda: 1)),
+        bool(internal._get_fn_overloads(qualified)), internal.is_ignored_fn(t.jit.ignore(lambda: 1)),
         [[test(kind) for kind in (list[int], int | None, tuple[int], dict[str, int], int | str)]
          for test in (internal.is_list, internal.is_optional, internal.is_tuple, internal.is_dict, internal.is_union)],
     ]  # fmt: skip
