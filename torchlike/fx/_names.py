@@ -28,7 +28,7 @@ CUSTOM_BUILTINS: dict[str, CustomBuiltin] = {
     "fx_pytree": CustomBuiltin("import torch.fx._pytree as fx_pytree", fx_pytree),
     "pytree": CustomBuiltin("import torch.utils._pytree as pytree", pytree),
 }
-_RESERVED = frozenset(keyword.kwlist) | frozenset(vars(builtins))
+_RESERVED = (frozenset(keyword.kwlist) | frozenset(vars(builtins))) - {"_"}  # a prompt puts that there
 _FOREIGN = re.compile(r"[^0-9a-zA-Z_]+")
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
