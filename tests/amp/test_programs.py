@@ -31,6 +31,16 @@ def test_each_state_has_a_program_of_its_own():
     assert double.count == 3
 
 
+def test_settings_that_are_put_back_are_no_other_state():
+    double = t.compile(lambda x: x @ x, fullgraph=True)
+    double(values(t))
+    t.set_autocast_dtype("cpu", t.float16)
+    t.set_autocast_dtype("cpu", t.bfloat16)
+    t.set_autocast_cache_enabled(True)
+    double(values(t))
+    assert double.count == 1
+
+
 def test_contexts_within_a_function():
     @t.compile(fullgraph=True)
     def mixed(x):

@@ -81,9 +81,14 @@ class restored:
         set_autocast_state(self._before)
 
 
+def keep(settings: Settings) -> None:
+    """Make these the settings of this thread, where autocast is as much on as before."""
+    state.autocast = None if settings == DEFAULT else settings
+
+
 def install(settings: Settings) -> None:
     """Make these the settings of this thread."""
-    state.autocast = None if settings == DEFAULT else settings
+    keep(settings)
     state.active = state.active | AUTOCAST if settings.on else state.active & ~AUTOCAST
 
 
@@ -204,7 +209,7 @@ def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
         )
     if kind in _DTYPES:
         settings = state.autocast or DEFAULT
-        state.autocast = settings.having(kind, kind in settings.on, dtype, settings.cache)
+        keep(settings.having(kind, kind in settings.on, dtype, settings.cache))
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -215,7 +220,7 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Whether autocast, in this thread, is to keep the casts of weights until its outermost context ends."""
     demand_bool(enabled)
-    state.autocast = (state.autocast or DEFAULT)._replace(cache=enabled)
+    keep((state.autocast or DEFAULT)._replace(cache=enabled))
 
 
 def autocast_increment_nesting() -> int:
