@@ -15,16 +15,7 @@ from torchlike._core.conversion.loaded import over_storage
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.sparse.construction import from_compressed, from_coordinates
 from torchlike._core.tensor.memory_order import restride
-from torchlike._core.tensor.tensor import (
-    Tensor,
-    alias,
-    fresh,
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-)
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor, alias, fresh, sparse_coo
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 
 STORAGES = {
@@ -83,7 +74,7 @@ def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
         indices, values, size, *rest = data
         coalesced = bool(rest and rest[0])
         return from_coordinates(indices, values, size, None, None, False, True, coalesced)
-    if layout not in (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc):
+    if layout not in COMPRESSED:
         raise NotImplementedError(f"a file holds a tensor of layout {layout}, which is not supported")
     compressed, plain, values, size = data
     return from_compressed(layout, compressed, plain, values, size, None, None, False, True)

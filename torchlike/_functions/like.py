@@ -16,7 +16,7 @@ from torchlike._core.dispatch.observers import flagged, seen, watched
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
-from torchlike._core.tensor.tensor import Tensor, preserve_format, sparse_coo, value_of
+from torchlike._core.tensor.tensor import COMPRESSED, Tensor, preserve_format, value_of
 from torchlike._core.tensor.tensor import strided as strided_layout
 from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
@@ -49,7 +49,7 @@ def spread_as(like, new):
 def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
     """Zeros in another layout than ``torch.strided``; a hybrid tensor's stay hybrid."""
     kind, device = _asked(name, t, dtype, device)
-    compressed = t.layout not in (strided_layout, sparse_coo)
+    compressed = t.layout in COMPRESSED
     if t.layout is layout and (compressed or (t.dense_dim() and not number)) and tuple(shape) == tuple(t.shape):
         new = t.detach().clone().to(device=device, dtype=kind)
         new = new.fill_(number) if number or name == "empty_like" and compressed else new.zero_()

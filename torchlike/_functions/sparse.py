@@ -11,6 +11,7 @@ from torchlike._core.sparse.rules import recorded, replaced
 from torchlike._core.sparse.value import Compressed, Coo, coo_of, layout_name, unsupported, value
 from torchlike._core.tensor.arguments import as_dtype, as_ints
 from torchlike._core.tensor.tensor import (
+    COMPRESSED,
     Tensor,
     alias,
     fresh,
@@ -24,7 +25,7 @@ from torchlike._core.tensor.tensor import (
 from torchlike._functions._install import both, function, method, prop
 
 rules.install()
-EMPTY.update(dict.fromkeys((sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc), construction.empty))
+EMPTY.update(dict.fromkeys((sparse_coo, *COMPRESSED), construction.empty))
 
 
 # -- construction ----------------------------------------------------------------------------------------
