@@ -42,28 +42,33 @@ backends.mkldnn.enabled
 backends.mha.get_fastpath_enabled()
 backends.opt_einsum.enabled
 backends.opt_einsum.strategy
-_tensor_str.PRINT_OPTS
-utils.deterministic.fill_uninitialized_memory
 distributed.is_initialized()
 sparse.check_sparse_tensor_invariants.is_enabled()
 overrides._get_current_function_mode_stack()
 utils._python_dispatch._get_current_dispatch_mode_stack()
-nn.modules.module._global_forward_hooks
-nn.modules.module._global_forward_pre_hooks
-nn.modules.module._global_backward_hooks
 """.strip().split("\n")
 
 
-def _flag(library: ModuleType, flag: str) -> Any:
-    try:
-        return repr(eval(f"library.{flag}", {"library": library}))
-    except (AttributeError, NotImplementedError) as error:
-        return type(error).__name__
+OWN = {
+    torch: [
+        "_tensor_str.PRINT_OPTS", "utils.deterministic.fill_uninitialized_memory",
+        "nn.modules.module._global_forward_hooks", "nn.modules.module._global_forward_pre_hooks",
+        "nn.modules.module._global_backward_hooks",
+    ],
+    torchlike: [
+        "_tensor_str.get_printoptions()",
+        *[f"nn.modules._hooks.global_{name}_hooks" for name in ("forward", "forward_pre", "backward", "backward_pre")],
+    ],
+}  # fmt: skip
+
+
+def _flag(library: ModuleType, flag: str) -> str:
+    return repr(eval(f"library.{flag}", {"library": library}))
 
 
 def process_state() -> dict[str, Any]:
     """The flags of both libraries and what Python keeps for a process (variables that a library adds do not count)."""
-    state = {f"{t.__name__}.{flag}": _flag(t, flag) for t in (torch, torchlike) for flag in FLAGS}
+    state = {f"{t.__name__}.{flag}": _flag(t, flag) for t in (torch, torchlike) for flag in FLAGS + OWN[t]}
     state |= {f"os.environ[{k}]": v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "TORCH", "_TORCH"))}
     state["directory"] = os.getcwd()
     state["sys.path"] = sorted({p for p in sys.path if not p.endswith("_vendor")})  # setuptools adds its own
