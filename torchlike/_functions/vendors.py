@@ -103,3 +103,9 @@ def _refuse(name: str, parameters: str, why: str) -> None:
 
 for _name, (_parameters, _why) in _FUNCTIONS.items():
     _refuse(_name, _parameters, _why)
+
+
+@function()
+def _nnpack_available() -> bool:
+    """Whether convolutions may be computed by NNPACK: no, XLA computes them."""
+    return False
