@@ -1,9 +1,13 @@
 """Warnings that are given once in the life of a process, unless every one is wanted."""
 
 import warnings
+from typing import TYPE_CHECKING
 
 from .bits import NARROW, X64
 from .frames import warn
+
+if TYPE_CHECKING:
+    from .dtypes import dtype
 
 _given: set[str] = set()
 _always = False
@@ -14,6 +18,14 @@ def warn_once(message: str, category: type[Warning] = UserWarning, *, stacklevel
     if _always or message not in _given:
         _given.add(message)
         warnings.warn(message, category, stacklevel=stacklevel + 1)
+
+
+def discarding(dtype: "dtype") -> None:
+    """Say once that complex numbers become those of ``dtype``; bool keeps whether they are 0."""
+    if not dtype.is_complex and str(dtype) != "torch.bool":
+        warn_once(
+            "Casting complex values to real discards the imaginary part; give x.real if that is meant", stacklevel=4
+        )
 
 
 def set_warn_always(b: bool, /) -> None:

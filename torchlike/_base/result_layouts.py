@@ -16,6 +16,7 @@ from torchlike._base.layout import (
     channels_last_strides,
     contiguous_strides,
     is_contiguous,
+    is_contiguous_channels_last,
     numel,
     pointwise_strides,
     preserve_strides,
@@ -159,7 +160,11 @@ def of_images(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
 def batch_norm(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:
     """As :func:`suggested`; what has statistics of each image is contiguous."""
     first = layouts[0]
-    return None if static[-1] or first is None or is_contiguous(first) else suggested(layouts, shape, static)
+    if static[-1] or first is None or is_contiguous(first):
+        return None
+    if len(shape) == 4 and is_contiguous_channels_last(first):  # also where sizes of 1 leave the strides open
+        return channels_last_strides(shape)
+    return suggested(layouts, shape, static)
 
 
 def batch_norm_eval(layouts: Layouts, shape: Ints, static: Any) -> Ints | None:

@@ -128,6 +128,8 @@ def total(x: jax.Array, axes: Any = None, keepdims: bool = False) -> jax.Array:
 
     jax does so only where it is told no dtype, which would make int32 int64.
     """
+    if jnp.iscomplexobj(x):  # XLA adds up floats in parts, complex numbers one by one
+        return lax.complex(jnp.sum(x.real, axes, keepdims=keepdims), jnp.sum(x.imag, axes, keepdims=keepdims))
     half = jnp.issubdtype(x.dtype, jnp.floating)
     return jnp.sum(x, axes, keepdims=keepdims, dtype=None if half else x.dtype)
 

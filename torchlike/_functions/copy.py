@@ -11,7 +11,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._aten.subclass import give, slots_of, state_of
 from torchlike._base.bits import X64
 from torchlike._base.layout import contiguous_strides, preserve_strides
-from torchlike._base.once import asked_for
+from torchlike._base.once import asked_for, discarding
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._base.state import state
 from torchlike._core.autograd.fields import mark
@@ -150,6 +150,8 @@ def _to(self, device=None, dtype=None, copy=False, memory_format=None):
     out = self
     if moves:
         out = move(out, device)
+    if casts and dtype_of(self).is_complex:
+        discarding(dtype)
     if casts or not moves:
         out = call(to_copy, (out,), (dtype or dtype_of(self),))
     return out

@@ -10,6 +10,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
 from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides, has_overlap, preserve_strides
+from torchlike._base.once import discarding
 from torchlike._base.state import state
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
@@ -88,6 +89,8 @@ def source_of(self, src):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if src.device != self.device:
         src = move(src, self.device)
+    if src.dtype is not self.dtype and src.dtype.is_complex:
+        discarding(self.dtype)
     own, given = tuple(self.shape), tuple(src.shape)
     if own != given and (shape := dims.broadcast_shapes(own, given)) != own:
         raise RuntimeError(f"output with shape {list(own)} doesn't match the broadcast shape {list(shape)} (copy_)")

@@ -54,7 +54,8 @@ def _run(mode, x, hx, params, lengths, has_biases, num_layers, dropout, train, b
     states = tuple(hx) if mode == "LSTM" else (hx,)
     projection = len(params) % 2 == 1 or len(params) == num_layers * (1 + bidirectional) * (3 + 2 * has_biases)
     static = has_biases, num_layers, bidirectional, projection, batch_first, _mixed(), (len(params),)
-    return call(ops.recurrent[mode], (x, *states, *params, lengths, words, p), static)
+    apart = mode == "LSTM" and (projection or lengths is not None)
+    return call(ops.lstm_in_steps if apart else ops.recurrent[mode], (x, *states, *params, lengths, words, p), static)
 
 
 def _mixed() -> bool:

@@ -231,7 +231,7 @@ def multi_head_attention(
     if is_causal:
         masks.append(_causal(length, k.shape[-2]))
     out, weights = attend(q, k, v, masks, 1 / math.sqrt(dim), words, dropout_p, safe=not need_weights)
-    out = out.transpose(2, 0, 1, 3).reshape(length, batch, -1)
+    out = out.transpose(2, 0, 1, 3).reshape(length, batch, num_heads * out.shape[-1])
     if not need_weights:
         return out, jnp.zeros((0,), out.dtype)
     return out, jnp.mean(weights, 1) if average else weights

@@ -50,7 +50,10 @@ def _pick(input, indices):
         flat = flat * length + jnp.clip(jnp.where(jnp.isfinite(at), at, 0), 0, length - 1).astype(jnp.int64)
     points = flat.shape[1:]
     values = jnp.take_along_axis(
-        input.reshape(n, input.shape[1], -1), flat.reshape(n, 1, -1), axis=2, mode="promise_in_bounds"
+        input.reshape(*input.shape[:2], math.prod(size)),
+        flat.reshape(n, 1, math.prod(points)),
+        axis=2,
+        mode="promise_in_bounds",
     )
     return jnp.where(valid[:, None], values.reshape(n, input.shape[1], *points), 0)
 
@@ -89,16 +92,29 @@ def _bicubic(input, coordinates, padding_mode, align_corners):
     return out
 
 
-def _check(input, grid, interpolation_mode):
-    if input.shape[:1] != grid.shape[:1] or input.ndim != grid.ndim:
+def check_sizes(input: tuple[int, ...], grid: tuple[int, ...]) -> None:
+    """Raise where the sizes of a grid do not go with those of an input of any number of dimensions."""
+    for sizes in (input, grid):
+        if not sizes:
+            raise IndexError("grid_sampler(): Dimension specified as 0 but tensor has no dimensions")
+    if input[0] != grid[0]:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+            f"{list(input)} and grid with sizes {list(grid)}"
         )
-    if grid.shape[-1] != input.ndim - 2:
+    if grid[-1] != len(input) - 2:
         raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
-            f"with sizes {list(grid.shape)}"
+            f"grid_sampler(): expected grid to have size {len(input) - 2} in last dimension, but got grid "
+            f"with sizes {list(grid)}"
+        )
+
+
+def _check(input, grid, interpolation_mode):
+    check_sizes(input.shape, grid.shape)
+    if input.ndim != grid.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected {input.ndim}D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
         )
     for i, size in enumerate(input.shape[2:], 2):
         if size == 0:

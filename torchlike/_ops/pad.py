@@ -82,6 +82,11 @@ def _padded(name, x, pad):
     if len(pad) not in (2, 4, 6) or x.ndim not in (count + 1, count + 2):
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {x.ndim}D input tensor.\n{_SUPPORTED}")
     pairs = _pairs(pad, x.ndim)
+    if name != "circular" and 0 in x.shape[x.ndim - count - 1 :]:
+        raise RuntimeError(
+            f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
+            f"dimensions for input, but got: {list(x.shape)}"
+        )
     for dim in range(x.ndim - count, x.ndim):
         low, high = pairs[dim]
         _check(name, dim, x.shape[dim], low, high, x.shape)

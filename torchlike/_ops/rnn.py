@@ -60,6 +60,8 @@ def _direction(mode, x, hidden, weights, lengths, reverse):
     """(outputs [T, B, H], last hidden states) of one direction of one layer; x is [T, B, F]."""
     inner = _affine(x, weights["ih"], weights["b_ih"])
     hidden = tuple(h.astype(jnp.promote_types(h.dtype, inner.dtype)) for h in hidden)
+    if mode == "LSTM" and weights["hr"] is None:  # h is computed from c, which may be wider
+        hidden = hidden[0].astype(hidden[1].dtype), hidden[1]
     step = STEPS[mode]
 
     def body(carry, item):
@@ -149,14 +151,16 @@ def _call(mode, input, hx, params, lengths, words, p, bias, num_layers, bidirect
     values = x, tuple(hx), list(params), lengths, words, p
     if not is_reduced(input):
         return run(*values)
-    return lax.platform_dependent(*values, cpu=functools.partial(_in_float32, run), default=run)
+    return lax.platform_dependent(*values, cpu=functools.partial(_in_float32, run, projection), default=run)
 
 
-def _in_float32(run, x, hx, params, *rest):
+def _in_float32(run, projection, x, hx, params, *rest):
     """What ``run`` computes of halves, rounded at the end: XLA on CPUs casts to and fro around every operation."""
     wide = jax.tree.map(lambda a: a.astype(np.float32), (x, hx, params))
-    dtype = functools.reduce(jnp.promote_types, [h.dtype for h in hx], x.dtype)
-    return tuple([a.astype(dtype) for a in run(*wide, *rest)])
+    last = functools.reduce(jnp.promote_types, [h.dtype for h in hx], x.dtype)
+    first = x.dtype if projection else last  # a projection is a product, of the weights' precision
+    results = run(*wide, *rest)
+    return (*(a.astype(first) for a in results[:2]), *(a.astype(last) for a in results[2:]))
 
 
 # PyTorch has a class for the whole on CUDA only. On a CPU its products are of the lower precision, and what they are
@@ -168,9 +172,6 @@ _TAIL = (
 )
 
 
-@op(f"_lstm(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
-    "result1, "
-    "Tensor result2)", variants="", node="LstmBackward", autocast="lower_precision_fp")  # fmt: skip
 def lstm(
     input,
     hx,
@@ -189,6 +190,11 @@ def lstm(
     """(outputs, last h, last c) of an LSTM over input [T, B, F] ([B, T, F] with ``batch_first``)."""
     static = (has_biases, num_layers, bidirectional, projection, batch_first, mixed)
     return _call("LSTM", input, (hx, cx), params, lengths, words, dropout, *static)
+
+
+def _declare_lstm(name, autocast):
+    schema = f"{name}(Tensor input, Tensor hx, Tensor cx, Tensor[] params, {_TAIL}) -> (Tensor result0, Tensor "
+    return op(f"{schema}result1, Tensor result2)", variants="", node="LstmBackward", autocast=autocast)(lstm)
 
 
 def _declare(mode):
@@ -215,7 +221,9 @@ def _declare(mode):
 
 
 recurrent = {mode: _declare(mode) for mode in ("GRU", "RNN_TANH", "RNN_RELU")}
-recurrent["LSTM"] = lstm
+# PyTorch's CPU has one function for plain sequences; packed ones and projections are made of products there
+recurrent["LSTM"] = _declare_lstm("_lstm", "lower_precision_fp")
+lstm_in_steps = _declare_lstm("_lstm_in_steps", _OF_STATES)
 
 
 def _cell_weights(w_ih, w_hh, b_ih, b_hh):

@@ -2,6 +2,7 @@
 
 from torchlike._ops import optim as rules
 from torchlike._ops import optim_sparse as sparse_rules
+from torchlike.nn.parameter import is_lazy
 from torchlike.optim._as_function import updates
 from torchlike.optim._group import GroupOptimizer, demand, demand_flags, demand_rate, filled_like, step_count
 from torchlike.optim._sparse import advance
@@ -85,6 +86,11 @@ class Adagrad(GroupOptimizer):
         return ("sum",)
 
     def _start(self, p, group):
+        if is_lazy(p):
+            raise ValueError(
+                "Adagrad: attempted to use an uninitialized parameter; call the module's forward with a dummy batch "
+                "before its parameters are given to this optimizer, which makes their state at once"
+            )
         first = group["initial_accumulator_value"]
         return {
             "step": step_count(),

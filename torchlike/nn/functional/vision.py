@@ -5,6 +5,7 @@ import warnings
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import function
 from torchlike._ops import grid as grids
 from torchlike._ops import upsample as ops
@@ -181,7 +182,11 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """See :func:`torch.nn.functional.grid_sample`; modes are numbered in the order named there."""
     if input.dim() not in (4, 5):
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}")
+        grids.check_sizes(input.shape, grid.shape)
+        raise RuntimeError(
+            "grid_sampler(): expected 5D input and grid with same number of dimensions, but got input with "
+            f"sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
     static = (interpolation_mode, padding_mode, align_corners)
     return call(grids.grid_sampler[input.dim() - 2], (input, grid), static)
 
@@ -216,6 +221,12 @@ def affine_grid(theta, size, align_corners=None):
     corners = _corners("affine_grid", align_corners)
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
+    if align_corners and 1 in size[2:]:
+        warnings.warn(
+            "affine_grid(): along a dimension of one element, align_corners=True puts that element in the middle (at "
+            "0), which is rarely meant. See the documentation of affine_grid for details.",
+            stacklevel=2,
+        )
     return call(grids.affine_grid_generator, (theta,), (tuple(size), corners))
 
 
@@ -233,6 +244,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
             [1., 2., 4., 5.]])
     """
     static = _pairs("unfold", kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    if isinstance(input, Tensor) and input.dim() < 3:
+        input.size(input.dim() if input.dim() else 1)  # IndexError: a batch has three dimensions at least
     return call(ops.im2col, (input,), static)
 
 

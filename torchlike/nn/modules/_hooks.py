@@ -1,6 +1,8 @@
 """Hooks of modules: the registries that all modules share, and the hooked call."""
 
+import types
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,17 +30,28 @@ class _WrappedHook:
     """A hook that is called with a module before all else, as pickles of PyTorch hold them."""
 
     def __init__(self, hook: Callable, module: Any = None):
-        self.hook, self.module = hook, module
+        self._set(hook, module)
+
+    def _set(self, hook: Callable, module: Any) -> None:
+        self.hook, self.with_module = hook, module is not None
+        # weakly: the hook belongs to the module, which would otherwise live until the next collection
+        self.module = weakref.ref(module) if module is not None else None
+
+    def _owner(self) -> Any:
+        module = None if self.module is None else self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return module
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.hook(*args, **kwargs) if self.module is None else self.hook(self.module, *args, **kwargs)
+        return self.hook(self._owner(), *args, **kwargs) if self.with_module else self.hook(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {"hook": self.hook, "with_module": self.module is not None}
-        return state if self.module is None else {**state, "module": self.module}
+        state = {"hook": self.hook, "with_module": self.with_module}
+        return {**state, "module": self._owner()} if self.with_module else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.hook, self.module = state["hook"], state.get("module")
+        self._set(state["hook"], state.get("module"))
 
 
 def _add(hooks: dict, hook: Callable, flags: Iterable[dict] = (), prepend: bool = False) -> RemovableHandle:
@@ -50,6 +63,34 @@ def _add(hooks: dict, hook: Callable, flags: Iterable[dict] = (), prepend: bool 
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+GLOBAL: dict[str, dict[int, Any]] = {
+    "_global_backward_pre_hooks": global_backward_pre_hooks,
+    "_global_backward_hooks": global_backward_hooks,
+    "_global_forward_pre_hooks": global_forward_pre_hooks,
+    "_global_forward_hooks": global_forward_hooks,
+    "_global_forward_hooks_with_kwargs": _global_with_kwargs,
+    "_global_forward_hooks_always_called": _global_always_called,
+    "_global_parameter_registration_hooks": _registration_hooks["parameter"],
+    "_global_buffer_registration_hooks": _registration_hooks["buffer"],
+    "_global_module_registration_hooks": _registration_hooks["module"],
+}
+
+
+class HooksOfAll(types.ModuleType):
+    """A module whose names of :data:`GLOBAL` are these dicts: what is assigned to one becomes its contents."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if (known := GLOBAL.get(name)) is None:
+            super().__setattr__(name, value)
+            return
+        entries = dict(value)
+        known.clear()
+        known.update(entries)
+        _global_any.clear()
+        for hooks in (global_backward_pre_hooks, global_backward_hooks, global_forward_pre_hooks, global_forward_hooks):
+            _global_any.update(dict.fromkeys(hooks, True))
 
 
 def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:

@@ -474,7 +474,8 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add or replace entries from a mapping or an iterable of (key, value) pairs."""
-        _iterable("ParameterDict.update", " of key/value pairs", parameters)
+        if not isinstance(parameters, Tensor):  # whose rows are looked at as pairs
+            _iterable("ParameterDict.update", " of key/value pairs", parameters)
         if isinstance(parameters, (OrderedDict, ParameterDict)):
             entries = parameters.items()
         elif isinstance(parameters, Mapping):

@@ -32,7 +32,8 @@ class Unflatten(Module):
     """Splits the dimension ``dim`` into several; one of the sizes may be -1.
 
     Raises:
-        TypeError: ``dim`` is no int, or ``unflattened_size`` no tuple or list of ints.
+        TypeError: ``unflattened_size`` is no tuple or list of ints.
+        NotImplementedError: in a call where ``dim`` is a name: no dimension has one here.
 
     >>> import torchlike as torch
     >>> torch.nn.Unflatten(1, (2, 5, 5))(torch.ones(2, 50)).shape
@@ -47,8 +48,6 @@ class Unflatten(Module):
             raise TypeError(
                 f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
             )
-        if isinstance(dim, str):
-            raise NotImplementedError("Unflatten: named dimensions are not supported by torchlike; give dim as an int")
         for i, n in enumerate(unflattened_size):
             if not isinstance(n, int):
                 raise TypeError(
@@ -58,6 +57,8 @@ class Unflatten(Module):
         self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
+        if isinstance(self.dim, str):
+            raise NotImplementedError("Unflatten: named dimensions are not supported by torchlike; give dim as an int")
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

@@ -1,6 +1,7 @@
 """Module: the base class of neural networks. A tree of modules that hold parameters and buffers."""
 
 import importlib
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ from torchlike._core.autograd.hooks import RemovableHandle as RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn.modules._convert import ConvertMethods
 from torchlike.nn.modules._hooks import (
+    GLOBAL,
     HookMethods,
+    HooksOfAll,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -474,3 +477,7 @@ def _member(module: Module, name: str) -> Any:
 
 def _cannot_assign(value: Any, kind: str, name: str, expected: str) -> TypeError:
     return TypeError(f"cannot assign '{_typename(value)}' as {kind} '{name}' ({expected})")
+
+
+globals().update(GLOBAL)
+sys.modules[__name__].__class__ = HooksOfAll
