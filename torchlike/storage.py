@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
@@ -10,6 +10,7 @@ from torchlike._core.overrides.torch_function import publish_method
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
+from torchlike.interop.alias import missing_names
 
 __all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES]
 
@@ -55,7 +56,17 @@ def _legacy(name: str, kind: dtypes.dtype) -> Any:
 for _name, _kind in STORAGES.items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
 
-Storage = LEGACY[dtypes.float32]
+if TYPE_CHECKING:
+    Storage = LEGACY[dtypes.float32]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Storage":  # of the default dtype
+        return LEGACY[dtypes.get_default_dtype()]
+    return _missing(name)
+
+
+_missing = missing_names(__name__)
 
 
 def storage_type(self: Tensor) -> Any:
