@@ -10,7 +10,6 @@ from torchlike._core.overrides.torch_function import publish_method
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._core.tensor.untyped_storage import LEGACY, TypedStorage, UntypedStorage
 from torchlike._utils import STORAGES
-from torchlike.interop.alias import missing_names
 
 __all__ = ["Storage", "TypedStorage", "UntypedStorage", "_load_from_bytes", "is_storage", *STORAGES]
 
@@ -63,10 +62,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name == "Storage":  # of the default dtype
         return LEGACY[dtypes.get_default_dtype()]
-    return _missing(name)
-
-
-_missing = missing_names(__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def storage_type(self: Tensor) -> Any:
