@@ -87,6 +87,12 @@ def as_ints(function: str, name: str, x: Any) -> tuple[int, ...]:
     return _wrong(function, name, "tuple of ints", x)
 
 
+def demand_given(function: str, name: str, given: tuple[Any, ...]) -> None:
+    """Refuse ``x.f()`` where ints are to be given one by one or as one sequence; ``x.f(())`` is fine."""
+    if not given:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "{name}"')
+
+
 def as_ints_or_int(length: int) -> Callable[[str, str, Any], tuple[int, ...]]:
     """A converter that also takes one int, for ``int[length]`` arguments."""
 
