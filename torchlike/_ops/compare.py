@@ -135,8 +135,9 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
         return close
     if equal_nan and kind(self) in "fc":
         close |= (self != self) & (other != other)
-    wide = other if kind(self) in "fc" else other.astype(get_default_dtype().np)
-    allowed = atol + lax.abs(rtol * wide)
+    if kind(self) not in "fc":  # whose differences may lie outside of their own dtype
+        self, other = self.astype(get_default_dtype().np), other.astype(get_default_dtype().np)
+    allowed = atol + lax.abs(rtol * other)
     gap = lax.abs(self - other)
     return close | (jnp.isfinite(gap) & (gap <= allowed))
 
