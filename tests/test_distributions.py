@@ -462,3 +462,51 @@ def test_everything_is_there():
     missing += [f"{m}.{n}" for m in parts for n in getattr(theirs, m).__all__
                 if not hasattr(getattr(torchlike.distributions, m), n)]  # fmt: skip
     assert not missing
+
+
+def test_functions_of_pairs_by_name():
+    def f(t):
+        normal = [t.distributions.Normal(v(t, *loc), v(t, 1.0, 2.0)) for loc in ((0.0, 1.0), (0.5, 3.0))]
+        kl = t.distributions.kl
+        return [f(*normal) for f in (kl._kl_normal_normal, kl._kl_expfamily_expfamily)], hasattr(kl, "_kl_of_nothing")
+
+    agree(f)
+
+
+def test_the_gradient_of_a_dirichlet_sample():
+    def f(t):
+        x = v(t, 0.2, 0.3, 0.5, grad=False).expand(2, 3)
+        grad = t.arange(6, dtype=t.float64).reshape(2, 3)
+        concentration = v(t, 0.5, 1.0, 2.5, grad=False).expand(2, 3)
+        return t.distributions.dirichlet._Dirichlet_backward(x, concentration, grad).round(decimals=5)
+
+    agree(f)
+
+
+def test_binomial_gradient_where_both_are_as_likely():
+    def f(t):
+        x = t.zeros(3, requires_grad=True)
+        t.distributions.Binomial(t.tensor([1.0, 1.0, 4.0]), logits=x).log_prob(
+            t.tensor([0.0, 1.0, 3.0])
+        ).sum().backward()
+        return x.grad
+
+    agree(f)
+
+
+def test_shares_are_inside_of_the_simplex():
+    def f(t):
+        t.manual_seed(3)
+        few = [t._sample_dirichlet(t.full((4, 2), 1e-2, dtype=d)) for d in (t.float32, t.float64)]
+        many = t._sample_dirichlet(t.full((20_000, 2), 1e-2))
+        return [(x.min() > 0, x.max() < 1) for x in (*few, many)], few[0].max()
+
+    agree(f)
+
+
+def test_one_gamma_sample_in_double_precision():
+    def f(t):
+        t.manual_seed(3)
+        return t._standard_gamma(t.tensor(1.5, dtype=t.float64)), t._standard_gamma(t.tensor(1e-5, dtype=t.float64))
+
+    agree(f)

@@ -1,9 +1,13 @@
-"""``torch._C._nn``: torch.nn.functional's functions under their C++ names; how ``Module.to`` reads its arguments."""
+"""``torch._C._nn``: torch.nn.functional's functions, and other operators, under their C++ names.
+
+And how ``Module.to`` reads its arguments.
+"""
 
 from typing import Any
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.packets import ops
 from torchlike._base.state import state
 from torchlike._C._families import names_of
 from torchlike._core.tensor.tensor import Tensor
@@ -12,7 +16,11 @@ from torchlike.overrides import handle_torch_function, has_torch_function
 
 __all__ = ["_parse_to"]
 
-__getattr__ = names_of(__name__, functional)
+_functions = names_of(__name__, functional)
+
+
+def __getattr__(name: str) -> Any:
+    return _functions(name) if hasattr(functional, name) else getattr(ops.aten, name, None) or _functions(name)
 
 
 def _parse_to(

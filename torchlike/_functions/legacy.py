@@ -14,10 +14,26 @@ from torchlike._executor import immediate
 from torchlike._ops import view as views
 
 
-def _construct(name, args, dtype, device):
+def _is_tensor(args):
+    return len(args) == 1 and isinstance(args[0], Tensor)
+
+
+def demand_own_device(place, device):
+    """RuntimeError if a constructor of tensors on ``place`` is asked for another kind of device."""
+    if device is not None and (asked := devices.device(device).type) != place:
+        raise RuntimeError(f"legacy constructor expects device type: {place} but device type: {asked} was passed")
+
+
+def _construct(name, args, dtype, device, place):
     """The tensor of a legacy constructor call; ``dtype`` None means the default one."""
     kind = dtype or dtypes.get_default_dtype()
-    if len(args) == 1 and isinstance(args[0], Tensor):
+    if _is_tensor(args) and device is not None:
+        raise RuntimeError(
+            f"Legacy tensor constructor of the form torch.{name}(tensor, device=device) is not supported. "
+            "Use torch.tensor(...) or torch.as_tensor(...) instead."
+        )
+    demand_own_device(place, device)
+    if _is_tensor(args):
         if dtype is not None and args[0].dtype is not dtype:
             raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
         return call_view(views.alias, (args[0],), ()) if args[0].layout is strided else alias(args[0])
@@ -42,9 +58,9 @@ def _sequence(data):
 
 
 def _new(cls, *args, device=None, **kwargs):
-    if cls is not Tensor and len(args) == 1 and isinstance(args[0], Tensor) and args[0].layout is strided:
+    made = _construct("Tensor", args, None, device, "cpu")
+    if cls is not Tensor and _is_tensor(args) and args[0].layout is strided:
         return make_instance(args[0], cls)
-    made = _construct("Tensor", args, None, device)
     return made if cls is Tensor else alias(made, cls)
 
 
@@ -70,12 +86,13 @@ class _TypedMeta(type):
 
     def __call__(cls, *args, device=None):
         if cls.place != "cpu":
-            device = _there(cls, device)
-        return _construct(cls.__name__, args, cls.dtype, device)
+            _demand_there(cls)
+            device = cls.place if device is None and not _is_tensor(args) else device
+        return _construct(cls.__name__, args, cls.dtype, device, cls.place)
 
 
-def _there(cls, device):
-    """The device of a tensor type that is not the CPU's. TypeError where jax has none."""
+def _demand_there(cls):
+    """TypeError for a tensor type that is not the CPU's where jax has no such device."""
     try:
         devices.jax_device(devices.device(cls.place))
     except RuntimeError:
@@ -83,7 +100,6 @@ def _there(cls, device):
             f"type {cls.tensor_type} not available. Torch not compiled with {cls.place.upper()} enabled: jax has none "
             "in this process"
         ) from None
-    return cls.place if device is None else device
 
 
 def tensor_types(module, place):

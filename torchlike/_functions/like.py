@@ -23,6 +23,7 @@ from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED, as_before
 from torchlike._functions._install import function, method
+from torchlike._functions.legacy import demand_own_device
 from torchlike._ops import view as views
 from torchlike._transforms.levels.vmap import alike
 
@@ -171,7 +172,16 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
 
 @method()
 def new(self, *args, size=None, device=None):
-    """A tensor of the given size or data, with the dtype and device of this tensor; a view of a tensor or storage."""
+    """A tensor of the given size or data, with the dtype and device of this tensor; a view of a tensor or storage.
+
+    RuntimeError for another kind of device, or for a device and a tensor.
+    """
+    if device is not None and len(args) == 1 and isinstance(args[0], Tensor):
+        raise RuntimeError(
+            "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported. "
+            "Use torch.as_tensor(...) instead."
+        )
+    demand_own_device(self.device.type, device)
     if size is not None:
         if args or not isinstance(size, tuple | list):
             raise TypeError(f"new() received an invalid combination of arguments - got ({args}, size={size})")
