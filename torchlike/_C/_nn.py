@@ -20,7 +20,12 @@ _functions = names_of(__name__, functional)
 
 
 def __getattr__(name: str) -> Any:
-    return _functions(name) if hasattr(functional, name) else getattr(ops.aten, name, None) or _functions(name)
+    try:
+        return _functions(name)
+    except AttributeError:
+        if name.startswith("__") or not hasattr(ops.aten, name):
+            raise
+    return getattr(ops.aten, name)
 
 
 def _parse_to(
