@@ -510,3 +510,50 @@ def test_one_gamma_sample_in_double_precision():
         return t._standard_gamma(t.tensor(1.5, dtype=t.float64)), t._standard_gamma(t.tensor(1e-5, dtype=t.float64))
 
     agree(f)
+
+
+def test_wishart_samples():
+    def f(t):
+        t.manual_seed(1)
+        W = t.distributions.Wishart(t.tensor(2.0001, dtype=t.float64), t.eye(3, dtype=t.float64), validate_args=False)
+        several = t.distributions.Wishart(t.tensor([3.0, 5.0]), t.tensor([[2.0, 0.5], [0.5, 1.0]]))
+        entropies = [t.distributions.ExponentialFamily.entropy(several).detach(), several.entropy()]
+        return W.rsample((2,)), several._natural_params, entropies
+
+    agree(f)
+
+
+def test_wishart_draws_singular_samples_anew():
+    one = torchlike.tensor(2.0001)
+    W = torchlike.distributions.Wishart(one, torchlike.eye(3), validate_args=False)
+    good, bad = torchlike.eye(3).expand(4, 3, 3), torchlike.eye(3).repeat(4, 1, 1)
+    bad[2] = 0
+    drawn = iter([bad.clone(), good[:1] * 5])
+    W._drawn = lambda shape: next(drawn)
+    with pytest.warns(UserWarning, match="Singular sample detected"):
+        assert W.rsample((4,)).diagonal(dim1=-2, dim2=-1)[:, 0].tolist() == [1, 1, 5, 1]
+
+
+def test_the_normalizer_of_continuous_bernoulli():
+    def f(t):
+        x = t.distributions.ContinuousBernoulli(logits=v(t, 0.0, 1.5, -3.0))
+        return t.distributions.ExponentialFamily.entropy(x).detach()
+
+    agree(f)
+
+
+def test_the_slope_of_large_gamma_samples():
+    agree(lambda t: t._standard_gamma_grad(t.tensor([1e4, 3.0]), t.tensor([9819.26, 2.0])).mul(1e3).round())
+
+
+def test_the_inverse_of_joined_compositions():
+    def f(t):
+        T, y = t.distributions.transforms, t.arange(1.0, 5)
+        parts = [
+            T.ExpTransform(),
+            T.identity_transform,
+            T.ComposeTransform([T.AffineTransform(1, 2), T.ExpTransform()]),
+        ]
+        return T.CatTransform(parts).inv(y[1:]), T.StackTransform(parts[:2]).inv(y.view(2, 2))
+
+    agree(f)

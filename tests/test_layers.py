@@ -43,6 +43,7 @@ distributed.checkpoint distributed.optim distributed.pipelining distributed.algo
 jit distributions hub fx
 functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_VF
 _dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo

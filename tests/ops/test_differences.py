@@ -41,6 +41,11 @@ VALUES = {
         t.ops.aten.pow.Tensor_Scalar(t.tensor([-INF, -0.0, 4.0]), e) for e in (-0.5, 0.5, 2, 3, -1, -2, 1.5, 0)
     ],
     "a slice of what": lambda t: t.slice_inverse(t.arange(8.0)[2:4], t.arange(8.0), 0, 2, 4, 1).shape,
+    "a scan has the dtype of its output": lambda t: [
+        getattr(t, name)(x.to(dtype), 0, out=t.empty(0, dtype=into))
+        for name in ("cumsum", "cumprod") for x in [t.tensor([[1.5, 2], [3, 200]])] for dtype in (t.float32, t.int64)
+        for into in (t.int32, t.uint8, t.float64, t.int64)
+    ],
     "combinations of nothing": lambda t: [
         t.combinations(t.zeros(0), r, w) for r in (0, 1, 3) for w in (False, True)
     ],
@@ -75,6 +80,21 @@ STRIDES = {
     ],
 }  # fmt: skip
 ERRORS = {
+    "edges of another dtype": (
+        lambda t: t.histogram(t.ones(2), t.ones((), dtype=t.float64)),
+        "input tensor and bins tensors should have the same dtype",
+    ),
+    "whether all, as a float": (lambda t: t.all(t.ones(2, 3), 0, out=t.empty(3)), "all only supports bool tensor for"),
+    "whether any, as a number": (lambda t: t.any(t.ones(2), out=t.empty((), dtype=t.int64)), "any only .* got: Long"),
+    "a scan into bools": (lambda t: t.cumsum(t.ones(2), 0, out=t.empty(0, dtype=t.bool)), "not implemented for 'Bool'"),
+    "a scan of two dtypes": (
+        lambda t: t.cumprod(t.ones(2), 0, dtype=t.float32, out=t.empty(0, dtype=t.float64)),
+        "Expected out tensor to have dtype float, but got double instead",
+    ),
+    "a histogram without an end": (
+        lambda t: t.histc(t.ones(2), min=1, max=float("inf")),
+        r"range of .1, inf. is not fin",
+    ),
     "a tensor on another device, of old": (lambda t: t.FloatTensor(2, device="cuda"), "expects device type: cpu but"),
     "a tensor on another device": (lambda t: t.Tensor((2.0, 3.0), device="cuda"), "expects device type: cpu but"),
     "new on another device": (
