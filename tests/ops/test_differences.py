@@ -228,6 +228,16 @@ def test_storage_of_the_default_type():
     agree(f)
 
 
+def test_arange_warns_of_an_output_of_another_size():
+    def f(t):
+        with pytest.warns(
+            UserWarning, match=r"of shape \[2, 3\] is 6 which does not match .* elements 5.*shape \(5,\)"
+        ):
+            return t.arange(5, out=t.zeros(2, 3)), t.arange(5, out=t.zeros(0))
+
+    agree(f)
+
+
 def test_range_warns():
     def f(t):
         with pytest.warns(UserWarning, match=r"torch.range is deprecated"):
