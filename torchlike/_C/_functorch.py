@@ -1,8 +1,23 @@
 """torch._C._functorch: questions to tensors inside of function transforms."""
 
 from torchlike._base.state import state
+from torchlike._transforms.levels.nesting import _add_batch_dim as _add_batch_dim
+from torchlike._transforms.levels.nesting import _grad_decrement_nesting as _grad_decrement_nesting
+from torchlike._transforms.levels.nesting import _grad_increment_nesting as _grad_increment_nesting
+from torchlike._transforms.levels.nesting import _jvp_decrement_nesting as _jvp_decrement_nesting
+from torchlike._transforms.levels.nesting import _jvp_increment_nesting as _jvp_increment_nesting
+from torchlike._transforms.levels.nesting import _remove_batch_dim as _remove_batch_dim
+from torchlike._transforms.levels.nesting import _unwrap_for_grad as _unwrap_for_grad
+from torchlike._transforms.levels.nesting import _vmap_decrement_nesting as _vmap_decrement_nesting
+from torchlike._transforms.levels.nesting import _vmap_increment_nesting as _vmap_increment_nesting
+from torchlike._transforms.levels.nesting import _wrap_for_grad as _wrap_for_grad
+from torchlike._transforms.levels.nesting import reshape_dim_into as reshape_dim_into
+from torchlike._transforms.levels.nesting import reshape_dim_outof as reshape_dim_outof
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.inspection import batch_of, level_of, tracks, unwrapped
+from torchlike.interop.alias import missing_names
+
+__getattr__ = missing_names(__name__)
 
 
 def is_batchedtensor(tensor: Tensor) -> bool:

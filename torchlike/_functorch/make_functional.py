@@ -6,6 +6,18 @@ from typing import Any
 
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functorch._weights import _swap_state as _swap_state
+from torchlike._functorch._weights import create_names_map as create_names_map
+from torchlike._functorch._weights import extract_buffers as extract_buffers
+from torchlike._functorch._weights import extract_weights as extract_weights
+from torchlike._functorch._weights import functional_init as functional_init
+from torchlike._functorch._weights import functional_init_with_buffers as functional_init_with_buffers
+from torchlike._functorch._weights import load_buffers as load_buffers
+from torchlike._functorch._weights import load_state as load_state
+from torchlike._functorch._weights import load_weights as load_weights
+from torchlike._functorch._weights import make_functional_deprecated_v1 as make_functional_deprecated_v1
+from torchlike._functorch._weights import make_functional_with_buffers_deprecated_v1 as make_functional_with_buffers_deprecated_v1
+from torchlike._functorch._weights import transpose_stack as transpose_stack
 from torchlike.func import functional_call
 from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.module import Module
