@@ -4,6 +4,7 @@ import copy
 import functools
 import pickle
 import warnings
+from unittest import mock
 
 import pytest
 import torch as pytorch
@@ -326,6 +327,16 @@ def a_switch(t):
         return [compiled(t, f)(x), compiled(t, f)(x)]
 
 
+def mocked(t):
+    config = t._dynamo.config
+    with mock.patch.object(config, "suppress_errors", True):
+        inside = config.suppress_errors
+    del config.suppress_errors
+    gone = hasattr(config, "suppress_errors")
+    config.suppress_errors = False
+    return [inside, gone, config.suppress_errors]
+
+
 def default_backend(t):
     c = t.compiler
     seen = [c.get_default_backend(), c.set_default_backend("eager"), c.get_default_backend()]
@@ -333,7 +344,8 @@ def default_backend(t):
 
 
 SETTINGS = [
-    stances, eager_on_recompile, fail_on_recompile, eager_then_compile, settings, a_switch, default_backend
+    stances, eager_on_recompile, fail_on_recompile, eager_then_compile, settings, a_switch, mocked,
+    default_backend
 ]  # fmt: skip
 
 

@@ -94,12 +94,13 @@ class Settings(types.ModuleType):
     _values: dict[str, Any]
     _aliases: dict[str, str]
     _changed: Callable[[], None]
+    _deleted: set[str]
 
     def __getattr__(self, name: str) -> Any:
         own = self.__dict__
         if name.startswith("__") or "_values" not in own:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        if (found := self._aliases.get(name, name)) in self._values:
+        if (found := self._aliases.get(name, name)) in self._values and found not in self._deleted:
             return self._values[found]
         if any(known.startswith(f"{name}.") for known in self._values):
             return Group(self, name)
@@ -113,7 +114,13 @@ class Settings(types.ModuleType):
         if name not in self._values:
             raise AttributeError(f"{self._shown()}.{name} does not exist", name=name, obj=self)
         self._values[name] = value
+        self._deleted.discard(name)
         self._changed()
+
+    def __delattr__(self, name: str) -> None:
+        """Hide a setting until it is set again, as ``unittest.mock.patch`` does when it puts a value back."""
+        getattr(self, name)
+        self._deleted.add(self._aliases.get(name, name))
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._aliases, *(name.split(".")[0] for name in self._values)})
@@ -181,5 +188,5 @@ def install(
 ) -> None:
     """Make the module of this name one of settings; ``changed`` is called after each change."""
     here = sys.modules[module]
-    here.__dict__.update(_values=values, _aliases=aliases or {}, _changed=changed or (lambda: None))
+    here.__dict__.update(_values=values, _aliases=aliases or {}, _changed=changed or (lambda: None), _deleted=set())
     here.__class__ = Settings
