@@ -58,9 +58,7 @@ def _as_tuple(val: object) -> object:
     return val if isinstance(val, tuple) else (val,)
 
 
-def _vjp_with_argnums(
-    func: Callable, *primals: Any, argnums: argnums_t | None = None, has_aux: bool = False
-) -> tuple:
+def _vjp_with_argnums(func: Callable, *primals: Any, argnums: argnums_t | None = None, has_aux: bool = False) -> tuple:
     """As :func:`vjp`, with respect to the chosen arguments."""
     return vjp_of(func, argnums, primals, has_aux)
 
@@ -90,7 +88,7 @@ def grad_and_value_impl(func: Callable, argnums: argnums_t, has_aux: bool, args:
 
 
 def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int]) -> tuple[Tensor, ...]:
-    """The rows of the identity over all numbers in the tensors, in their shapes behind a first axis that counts rows."""
+    """The rows of the identity over all numbers in the tensors, in their shapes after an axis that counts rows."""
     if not tensors:
         raise AssertionError("tensors must have at least one element")
     return tuple(_basis(list(tensors), 0, sum(tensor_numels)))

@@ -94,7 +94,7 @@ def vmap_increment_nesting(batch_size: int, randomness: str) -> Iterator[int]:
 
 
 def restore_vmap(func: Callable, in_dims: Any, batch_size: int, randomness: str) -> Callable:
-    """As ``vmap``, of a function of anything: gives the results with the mapped axis of each, None where it has none."""
+    """As ``vmap``, of a function of anything: gives the results and their mapped axes (or None)."""
 
     @functools.wraps(func)
     def inner(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
