@@ -41,10 +41,11 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-distributed.checkpoint distributed.optim distributed.pipelining
+distributed.checkpoint distributed.optim distributed.pipelining distributed.algorithms
 jit distributions hub fx
 functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_VF
 _dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo
