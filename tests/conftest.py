@@ -104,7 +104,8 @@ FORMULAS = frozenset((
     "test_gradcheck_forward",
     "test_kinks", "test_kinks_2", "test_pass_through",
 ))  # fmt: skip
-if os.environ.get("TORCHLIKE_EVERY", "0") == "0":
+EVERY = os.environ.get("TORCHLIKE_EVERY", "0") != "0"
+if not EVERY:
     ONCE |= FORMULAS
 
 
@@ -117,6 +118,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("execution" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
         return  # the test chooses
     once = metafunc.definition.path.stem in ONCE or metafunc.definition.path.parent.name == "compile"
+    once = once or not EVERY and metafunc.definition.get_closest_marker("once") is not None
     metafunc.parametrize("execution", EXECUTIONS[:1] if once else EXECUTIONS, indirect=True)
 
 

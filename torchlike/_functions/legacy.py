@@ -4,11 +4,14 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
+from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor import immediate
+from torchlike._ops import view as views
 
 
 def _is_tensor(args):
@@ -33,7 +36,7 @@ def _construct(name, args, dtype, device, place):
     if _is_tensor(args):
         if dtype is not None and args[0].dtype is not dtype:
             raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
-        return alias(args[0])
+        return call_view(views.alias, (args[0],), ()) if args[0].layout is strided else alias(args[0])
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
     elif len(args) == 1 and not (isinstance(args[0], int) and not isinstance(args[0], bool)):
@@ -56,6 +59,8 @@ def _sequence(data):
 
 def _new(cls, *args, device=None, **kwargs):
     made = _construct("Tensor", args, None, device, "cpu")
+    if cls is not Tensor and _is_tensor(args) and args[0].layout is strided:
+        return make_instance(args[0], cls)
     return made if cls is Tensor else alias(made, cls)
 
 

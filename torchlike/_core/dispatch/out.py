@@ -161,8 +161,8 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
     if out.numel():
         warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does "
-            f"not match "
-            f"the required output shape {list(value.shape)}.",
+            f"not match the required output shape {list(value.shape)}. This behavior is deprecated, and in a future "
+            "PyTorch release outputs will not be resized unless they have zero elements.",
         )
     return derive.into(op.name, value, _like(value.shape, dtype))
 
