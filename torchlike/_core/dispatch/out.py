@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torchlike._base import dtypes
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
@@ -99,8 +100,11 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
 _APART = frozenset("cat gather index_select kthvalue _masked_select max.dim min.dim mode scatter take".split())
 _EXACT = frozenset(
     """
-aminmax argmax argmin gather hash_tensor index_select kthvalue max.dim median median.dim min.dim mode nanmedian
-nanmedian.dim scatter sort take topk
+abs addmm all amax amin aminmax any argmax argmin bitwise_not bucketize ceil conj_physical cross dot floor frac gather
+hardshrink hash_tensor heaviside histc index_select inner inverse isneginf isposinf kthvalue lerp.Tensor
+linalg_cholesky linalg_cross linalg_det linalg_eigvalsh linalg_inv linalg_solve linalg_svdvals linalg_vecdot
+linalg_vector_norm log_softmax logcumsumexp matmul max.dim median median.dim min.dim mode msort nan_to_num nanmedian
+nanmedian.dim nanquantile neg quantile round scatter searchsorted sgn sign signbit sort take topk trunc vdot
 """.split()
 )
 _IN_CPP = {
@@ -119,6 +123,8 @@ def _names(op: Kernel) -> tuple[str, str]:
 def _demand_dtype(op: Kernel, value: Any, out: Tensor) -> None:
     """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
     if not _EXACT.isdisjoint(_names(op)) and value.dtype != out.dtype.np:
+        if op.name in ("all", "any") and out.dtype is dtypes.uint8:
+            return
         wanted, got = (_IN_CPP.get(np.dtype(d).name, np.dtype(d).name) for d in (value.dtype, out.dtype.np))
         raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({op.name})")
 
