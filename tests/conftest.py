@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import gc
 import itertools
 import os
@@ -10,6 +11,7 @@ import random
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +34,7 @@ import jax
 import numpy as np
 import pytest
 import torch
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from jax._src import traceback_util
 from jax._src.interpreters import mlir
 from narrow_kit import leave_out, narrow_pytorch
@@ -161,6 +164,22 @@ def neighbourly() -> Iterator[None]:
     after = process_state()
     left = {key: (value, after.get(key)) for key, value in before.items() if value != after.get(key)}
     assert not left, f"this file leaves (found, left): {left}"
+
+
+HANGS = 300  # seconds after which a test that hangs ends its process, with the stack of every thread
+_alarm = {"set": -float(HANGS)}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set the alarm, if it has not been set lately: it is a thread that is ended and started."""
+    now = time.monotonic()
+    if now - _alarm["set"] > HANGS / 30:
+        faulthandler.dump_traceback_later(HANGS, exit=True, file=item.config.stash[fault_handler_stderr_fd_key])
+        _alarm["set"] = now
+
+
+def pytest_unconfigure() -> None:
+    faulthandler.cancel_dump_traceback_later()
 
 
 MAPS = 40_000  # mappings of memory from which compiled kernels are forgotten; Linux gives a process 65,530

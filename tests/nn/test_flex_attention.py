@@ -56,9 +56,15 @@ MASKS = {"causal": (causal, None, None), "window": (window, None, 4), "batch": (
          1, 1)}  # fmt: skip
 
 
-@pytest.mark.parametrize("mod", MODS)
-@pytest.mark.parametrize("mask", [None, *MASKS])
-def test_values(mod, mask):
+COMPILE = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # PyTorch's own compiler runs for each call, unless this is set
+
+
+@pytest.fixture(autouse=True)
+def without_a_compiler(monkeypatch):
+    monkeypatch.setattr(flex(torch), COMPILE, True)
+
+
+def of_waves(mod, mask):
     def script(t):
         kit = flex(t)
         q, k, v = inputs(t)
@@ -69,7 +75,22 @@ def test_values(mod, mask):
         asked = kit.AuxRequest(lse=True)
         return kit.flex_attention(q, k, v, MODS[mod](t), block, return_aux=asked, scale=0.7)
 
-    agree(script)
+    return script
+
+
+@pytest.mark.parametrize("mod", MODS)
+@pytest.mark.parametrize("mask", [None, *MASKS])
+def test_values(mod, mask):
+    agree(of_waves(mod, mask))
+
+
+@pytest.mark.compilers
+@pytest.mark.parametrize("mod", MODS)
+@pytest.mark.parametrize("mask", [None, *MASKS])
+def test_values_of_pytorch_s_compiler(mod, mask, monkeypatch):
+    monkeypatch.setattr(flex(torch), COMPILE, False)
+    torch._dynamo.reset()
+    agree(of_waves(mod, mask))
 
 
 def test_options():

@@ -16,6 +16,7 @@ from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
+from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import DOORS, unseen
@@ -183,7 +184,10 @@ def host(t: Tensor) -> np.ndarray:
     value = value_of(t) if state.capture is None else state.capture.numbers(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except jax.errors.TracerArrayConversionError:
+        raise UnknownValueError(value) from None
 
 
 def _demand_memory(t: Tensor) -> None:

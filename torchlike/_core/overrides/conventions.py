@@ -75,6 +75,18 @@ _PRIVATE = frozenset("""
 _backward_hooks _base _coalesced_ _conj _grad _grad_fn _indices _is_view _neg_view _nnz _post_accumulate_grad_hooks
 _values _version
 """.split())  # fmt: skip
+# Functions of tensors that PyTorch does not list as overridable, though most are.
+_UNLISTED = frozenset(f"torch.{name}" for name in """
+Tensor.__abs__ Tensor.__delitem__ Tensor.__idiv__ Tensor.__neg__ Tensor.__pos__ Tensor.__rdiv__ Tensor._conj
+Tensor._neg_view Tensor.eig Tensor.lstsq Tensor.new Tensor.new_empty
+Tensor.new_empty_strided Tensor.new_full Tensor.new_ones Tensor.new_tensor Tensor.new_zeros Tensor.reinforce
+Tensor.shard Tensor.solve Tensor.stride Tensor.symeig Tensor.to_padded_tensor Tensor.to_sparse_bsc
+Tensor.to_sparse_bsr Tensor.to_sparse_coo Tensor.to_sparse_csc Tensor.to_sparse_csr Tensor.unflatten as_strided fill
+nn.functional.grouped_mm nn.functional.hardsigmoid nn.functional.hardswish nn.functional.scaled_mm
+nn.functional.sigmoid nn.functional.tanh nn.functional.upsample nn.functional.upsample_bilinear
+nn.functional.upsample_nearest rand_like randint_like randn_like result_type segment_reduce set_default_tensor_type
+sparse_bsc_tensor sparse_bsr_tensor sparse_csc_tensor sparse_csr_tensor vander
+""".split())  # fmt: skip
 # Parameters of methods that may be tensors.
 _TENSORS = frozenset("""
 other tensor src source mask weight weights target tensor1 tensor2 test_elements vec mat mat1 mat2 batch1 batch2
@@ -91,7 +103,7 @@ def is_python(of: str, name: str) -> bool:
     """Whether PyTorch has it in Python."""
     if of == "torch.nn.functional":
         return name not in _BUILT_IN
-    return name in _PYTHON.get(of, ())
+    return of == "torch.distributed.distributed_c10d" or name in _PYTHON.get(of, ())
 
 
 def is_of_self(of: str, name: str) -> bool:
@@ -104,6 +116,15 @@ def is_lone(entry: Overridable) -> bool:
     if entry.place != "torch.Tensor":
         return False
     return len(inspect.signature(entry.original).parameters) == 1
+
+
+def is_listed(of: str, name: str) -> bool:
+    """Whether PyTorch lists what can be overridden under this name: getters, methods, functions not in place."""
+    if of in ("torch.sparse", "torch.distributed.distributed_c10d") or f"{of}.{name}" in _UNLISTED:
+        return False
+    if of == "torch.Tensor":
+        return "." not in name or name.endswith(".__get__")
+    return not name.startswith("_") and not name.endswith("_")
 
 
 def is_shared(of: str, name: str) -> bool:
