@@ -274,7 +274,7 @@ def dot(self, tensor):
     return _dot("dot", self, tensor)
 
 
-@product("vdot(Tensor self, Tensor other) -> Tensor", autocast=None)
+@product("vdot(Tensor self, Tensor other) -> Tensor", autocast={"cuda": "promote"})
 def vdot(self, other):
     """The inner product of two vectors: the first is conjugated.
 
