@@ -20,7 +20,9 @@ _utils
 _tensor storage
 version
 torch_version
-interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+interop _functions _later _setup types utils._pytree_nodes
+utils._pytree_text
+utils._pytree utils._checkpoint_selective
 futures _streams _formerly _dispatch utils._triton utils._foreach_utils
 _jit_internal
 accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
