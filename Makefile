@@ -34,7 +34,7 @@ $(VENV)/installed-%: pyproject.toml
 demo: $(VENV)/installed-examples
 	$(BIN)/python -m torchlike run examples/digits.py
 
-# One of the processes begins with the rest: mypy has use for one core only.
+# The rest runs beside the processes that compute: mypy has use for one core only.
 test: $(VENV)/installed-test+examples+dev
 	$(RUN) --also '$(SUB) lint test-32 JOBS=1' \
 		--options '-m "not compilers" --doctest-modules' tests torchlike

@@ -5,6 +5,7 @@ import time
 
 QUICK = 4  # calls after which recorded execution has compiled a step and runs it
 
+
 def _warm(f, calls, seconds):
     """Call ``f`` some times; the seconds that one call takes in the end."""
     start = time.perf_counter()

@@ -4,8 +4,8 @@
 
 runs both folders, each process with these options of pytest. pytest-xdist has every process collect every test, and
 sends each by itself: a tenth of the time of small ones. Here a process collects the files that it runs, and no others.
-What takes longest comes first, so that the processes end together. ``--also COMMAND`` has the place of one process
-until it is done.
+What takes longest comes first, so that the processes end together. One more process runs what mostly waits, for other
+processes and for time limits, beside those that compute; where ``--also COMMAND`` is given, after that.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ DEATHS = 5  # of processes; then what made them die is everywhere
 # The files that take longest, from 80 seconds down to 10; the others come in the order of their lengths.
 LONG = (
     "test_pass_through", "test_processes", "test_docs", "test_workers", "test_kinks_2", "test_faults", "test_linalg",
-    "test_bodies", "test_benchmarks", "test_flex_attention", "test_forked", "test_places", "test_distributed",
+    "test_bodies_outside", "test_benchmarks", "test_flex_attention", "test_forked", "test_places", "test_distributed",
     "test_control_flow", "test_namespaces", "test_torch_rng", "test_binary", "test_run", "test_first_use", "test_loss",
     "test_optimizers", "test_sharding", "test_conventions_laboratory", "test_complex_autograd", "test_linear",
     "test_matmul", "test_unary", "test_index_ops", "test_deep", "test_example_scripts", "test_rare_layers",
     "test_data_parallel", "test_kinks", "test_factors", "test_models", "test_every_operator", "transformer",
 )  # fmt: skip
+
+# These mostly wait, for processes that they start or for time limits, and leave a processor to others meanwhile.
+WAITING = ("test_processes", "test_workers", "test_faults", "test_places", "test_forked", "test_spanning")
 
 
 class Queue:
@@ -53,6 +56,7 @@ class Queue:
         self.folder = folder
 
     def fill(self, files: list[str]) -> None:
+        self.folder.mkdir()
         (self.folder / "list").write_text("\n".join(files))
         (self.folder / "next").write_text("0")
 
@@ -161,7 +165,8 @@ class Runs:
     """Processes that take from one queue, and what became of them."""
 
     def __init__(self, folder: Path, options: list[str], roots: list[str]) -> None:
-        self.queue, self.options, self.roots = Queue(folder), options, roots
+        self.queues = {name: Queue(folder / name) for name in ("computing", "waiting")}
+        self.options, self.roots = options, roots
         self.lock, self.counts, self.fine, self.deaths = threading.Lock(), Counter[str](), True, 0
 
     def say(self, text: str, fine: bool = True) -> None:
@@ -175,12 +180,17 @@ class Runs:
         ended = "" if done.returncode == 0 else f"{command}: exit status {done.returncode}\n"
         self.say(done.stdout + ended, not done.returncode)
 
-    def files(self) -> None:
+    def fill(self, found: list[str]) -> None:
+        waiting = [p for p in found if Path(p).stem in WAITING]
+        self.queues["waiting"].fill(waiting)
+        self.queues["computing"].fill([p for p in found if p not in waiting])
+
+    def files(self, queue: Queue) -> None:
         """Run files until none is left, in another process if one dies."""
-        while self.queue.left() and self.deaths < DEATHS:
+        while queue.left() and self.deaths < DEATHS:
             with tempfile.TemporaryFile("w+") as log:
                 out = os.dup(1)
-                env = {**os.environ, QUEUE: f"{self.queue.folder} {out}"}
+                env = {**os.environ, QUEUE: f"{queue.folder} {out}"}
                 command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "0"]
                 process = subprocess.Popen(
                     [*command, *self.options, *self.roots], stdout=log, stderr=log, env=env, pass_fds=[out]
@@ -188,10 +198,10 @@ class Runs:
                 os.close(out)
                 status = process.wait()
                 log.seek(0)
-                self.ended(process.pid, status, log.read())
+                self.ended(queue.folder, process.pid, status, log.read())
 
-    def ended(self, pid: int, status: int, log: str) -> None:
-        done, taken = [self.queue.folder / f"{name}.{pid}" for name in ("done", "taken")]
+    def ended(self, folder: Path, pid: int, status: int, log: str) -> None:
+        done, taken = [folder / f"{name}.{pid}" for name in ("done", "taken")]
         if done.exists():
             self.counts.update(json.loads(done.read_text()))
         else:
@@ -202,34 +212,38 @@ class Runs:
 
 
 def lanes(runs: Runs, n: int, commands: list[str]) -> Iterator[threading.Thread]:
-    """A thread for each process at a time; the last one begins with the commands."""
+    """A thread for each process at a time: those that compute help with what waits when they are done."""
+    computing, waiting = runs.queues.values()
 
-    def lane(first: list[str]) -> None:
+    def lane(first: list[str], queues: list[Queue]) -> None:
         for command in first:
             runs.also(command)
-        runs.files()
+        for queue in queues:
+            runs.files(queue)
 
-    for i in range(n):
-        yield threading.Thread(target=lane, args=(commands if i == n - 1 else [],))
+    for _ in range(n):
+        yield threading.Thread(target=lane, args=([], [computing, waiting]))
+    if commands or waiting.left():
+        yield threading.Thread(target=lane, args=(commands, [waiting]))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run test files in several processes.")
-    parser.add_argument("-n", type=int, default=2, help="how many processes")
-    parser.add_argument("--also", action="append", default=[], help="a command in the place of one of them")
+    parser.add_argument("-n", type=int, default=2, help="how many processes that compute")
+    parser.add_argument("--also", action="append", default=[], help="a command, beside them")
     parser.add_argument("--options", default="", help="options of pytest")
     parser.add_argument("paths", nargs="+")
     args = parser.parse_args()
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(Path(folder), shlex.split(args.options), args.paths)
-        runs.queue.fill(files(args.paths))
+        runs.fill(files(args.paths))
         threads = list(lanes(runs, args.n, args.also))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        if runs.queue.left():
+        if any(queue.left() for queue in runs.queues.values()):
             runs.say(f"{runs.deaths} processes died: the other files were not run\n", fine=False)
     counts = ", ".join(f"{n} {outcome}" for outcome, n in sorted(runs.counts.items()))
     runs.say(f"{counts or 'no tests'} in {time.perf_counter() - start:.0f} s\n", fine=runs.counts["passed"] > 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from oracle import _differentiable, _random_like, check, close, flatten, to_ours
+from oracle import _differentiable, _random_like, check, close, flatten, is_new, to_ours
 
 import torchlike
 
@@ -40,9 +40,13 @@ def single(array: Any) -> Any:
 
 
 def kink(f: Callable, *arrays: np.ndarray, second: bool = True, low: bool = False, tol: float = 1.0) -> None:
-    """Value, gradient and second gradient are PyTorch's; under ``jax.jit`` and (``low``) in single precision too."""
+    """Value, gradient and second gradient are PyTorch's; under ``jax.jit`` and (``low``) in single precision too.
+
+    Second gradients, and the run under jit, are those of the first case of an operator: see :func:`oracle.is_new`.
+    """
     check(f, *arrays, gradgrad=second, jit=False, stride=False, tol=tol)
-    _check_traced(f, arrays, tol)
+    if is_new(f, arrays, ("traced", *[(a.ndim, a.size == 0) for a in arrays])):
+        _check_traced(f, arrays, tol)
     if low:
         check(f, *map(single, arrays), gradgrad=False, jit=False, stride=False, tol=tol)
 

@@ -109,7 +109,7 @@ def what_a_dtensor_refuses():
             NotImplementedError,
             "CPUOffloadPolicy on xla is not supported: parameters stay on the devices",
         ),
-        (lambda: fsdp.StateDictType(), NotImplementedError, "torch.distributed.fsdp.StateDictType"),
+        (lambda: fsdp.share_comm_ctx(), NotImplementedError, "torch.distributed.fsdp.share_comm_ctx"),
     ):
         with pytest.raises(error, match=message):
             call()
@@ -252,6 +252,79 @@ def what_autograd_keeps_is_cut():
         layer.weight.mul_(2)
     with pytest.raises(RuntimeError, match="changed in place between forward and backward"):
         z.backward()
+
+
+def small():
+    torch.manual_seed(3)
+    layers = torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.LayerNorm(8))
+    return torch.nn.Sequential(*layers)
+
+
+def stepped(model, optimizer, steps=2):
+    losses = []
+    for k in range(steps):
+        loss = ((model(numbers(16, 8) + k) - 1) ** 2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@check
+def state_dicts_of_a_wrapped_model_are_whole():
+    FSDP, S = FullyShardedDataParallel, fsdp.StateDictType
+    plain = small()
+    model = FSDP(small(), auto_wrap_policy=wrap.ModuleWrapPolicy({torch.nn.Sequential}))
+    own, other = (torch.optim.Adam(m.parameters(), 0.01) for m in (plain, model))
+    np.testing.assert_allclose(stepped(plain, own), stepped(model, other), rtol=1e-5)
+    whole, moments = model.state_dict(), FSDP.optim_state_dict(model, other)
+    for held, expected in zip(whole.values(), plain.state_dict().values(), strict=True):
+        assert type(held) is torch.Tensor
+        close(held, expected)
+    mine = FSDP.rekey_optim_state_dict(moments, fsdp.OptimStateKeyType.PARAM_ID, model)
+    for k, state in own.state_dict()["state"].items():
+        assert all(type(x) is torch.Tensor for x in mine["state"][k].values())
+        close(mine["state"][k]["exp_avg"], state["exp_avg"])
+    nested = torch.nn.Sequential(*small())
+    nested[2] = FSDP(nested[2])
+    for again in (FSDP(small()), FSDP(nested)):
+        optimizer = torch.optim.Adam(again.parameters(), 0.5)
+        assert repr(again.load_state_dict(whole)) == "<All keys matched successfully>"
+        assert [*again.state_dict()] == [*whole]
+        FSDP.optim_state_dict_to_load(again, optimizer, moments, load_directly=True)
+        np.testing.assert_allclose(stepped(again, optimizer), stepped(*copy.deepcopy((plain, own))), rtol=1e-4)
+    parent = torch.nn.ModuleDict({"a": FSDP(small())})
+    parent.load_state_dict({"a." + key: x for key, x in whole.items()})
+    close(parent.state_dict()["a.2.0.weight"], whole["2.0.weight"])
+    with FSDP.state_dict_type(parent, S.SHARDED_STATE_DICT):
+        assert {type(x) for x in parent.state_dict().values()} == {DTensor}
+        parent.load_state_dict(parent.state_dict())
+    with FSDP.state_dict_type(model, S.SHARDED_STATE_DICT):
+        held = FSDP.optim_state_dict(model, other)["state"]["0.weight"]["exp_avg"]
+        assert held.placements == model.module[0].weight.placements
+    with pytest.raises(NotImplementedError, match="LOCAL_STATE_DICT is not supported; use"):
+        FSDP.set_state_dict_type(model, S.LOCAL_STATE_DICT)
+    with pytest.raises(ValueError, match="make the optimizer after the model is wrapped"):
+        FSDP.optim_state_dict(model, own)
+    with pytest.raises(RuntimeError, match="size mismatch for 0.weight"):
+        model.load_state_dict({**whole, "0.weight": numbers(2)})
+
+
+@check
+def what_is_written_to_summoned_parameters_is_kept():
+    model = FullyShardedDataParallel(small())
+    before = model.module[0].bias.full_tensor().detach().clone()
+    for kept in (False, True):
+        with FullyShardedDataParallel.summon_full_params(model, writeback=kept):
+            assert type(model.module[0].weight) is torch.Tensor
+            model.module[0].weight.data.fill_(2.0)
+            with torch.no_grad():
+                model.module[0].bias.mul_(3)
+        assert (model.module[0].weight.full_tensor() == 2).all().item() == kept
+        close(model.module[0].bias.full_tensor().detach(), before * 3 if kept else before)
+    with pytest.raises(NotImplementedError, match="rank0_only, offload_to_cpu, with_grads"):
+        FullyShardedDataParallel.summon_full_params(model, with_grads=True).__enter__()
 
 
 @check

@@ -6,6 +6,7 @@ first and second order, and the same under ``jax.jit``.
 
 from __future__ import annotations
 
+import dis
 import os
 import re
 import warnings
@@ -146,9 +147,9 @@ def check(
         stride: compare the results' strides.
         tol: factor on the tolerance of the dtype.
 
-    Gradients of gradients, and the run under jit, are those of the first case of an operator: see :func:`_is_new`.
+    Gradients of gradients, and the run under jit, are those of the first case of an operator: see :func:`is_new`.
     """
-    new = _is_new(f, arrays)
+    new = is_new(f, arrays)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours, theirs = _inputs(arrays, grad)
@@ -163,24 +164,26 @@ def check(
 
 
 _seen: set = set()
+SYMBOLS = frozenset({"BINARY_OP", "COMPARE_OP", "UNARY_NEGATIVE", "UNARY_INVERT", "BINARY_SUBSCR", "BINARY_SLICE"})
 
 
-def _is_new(f: Callable, arrays: Sequence[Any]) -> bool:
-    """Whether no test before called the same names, with the same strings, on arguments of the same kinds.
+def is_new(f: Callable, arrays: Sequence[Any], purpose: Any = None) -> bool:
+    """Whether no test before, of this purpose, called the same names and symbols, with the same strings, on arguments
+    of the same kinds.
 
     The same test again, in the other execution, counts as before. TORCHLIKE_EVERY=1: every case is new.
     """
     if os.environ.get("TORCHLIKE_EVERY", "0") != "0":
         return True
     kinds = tuple([a.dtype.kind if isinstance(a, np.ndarray | np.generic) else type(a) for a in arrays])
-    key = frozenset(_names(f)), kinds
+    key = frozenset(_names(f)), kinds, purpose
     new = key not in _seen
     _seen.add(key)
     return new
 
 
 def _names(f: Any) -> Iterator[str]:
-    """The names and strings that a function mentions or has captured; those tell operators and their modes."""
+    """The names, symbols and strings that a function mentions or has captured; those tell operators and their modes."""
     if isinstance(f, str):
         yield f
     elif isinstance(f, tuple | frozenset):
@@ -191,6 +194,7 @@ def _names(f: Any) -> Iterator[str]:
         yield from _names((f.__code__, *captured, *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()))
     elif isinstance(f, CodeType):
         yield from _names((f.co_names, f.co_consts))
+        yield from (f"{i.opname} {i.argval}" for i in dis.get_instructions(f) if i.opname in SYMBOLS)
     elif callable(f):
         yield getattr(f, "__qualname__", type(f).__qualname__)
 

@@ -462,3 +462,98 @@ def test_everything_is_there():
     missing += [f"{m}.{n}" for m in parts for n in getattr(theirs, m).__all__
                 if not hasattr(getattr(torchlike.distributions, m), n)]  # fmt: skip
     assert not missing
+
+
+def test_functions_of_pairs_by_name():
+    def f(t):
+        normal = [t.distributions.Normal(v(t, *loc), v(t, 1.0, 2.0)) for loc in ((0.0, 1.0), (0.5, 3.0))]
+        kl = t.distributions.kl
+        return [f(*normal) for f in (kl._kl_normal_normal, kl._kl_expfamily_expfamily)], hasattr(kl, "_kl_of_nothing")
+
+    agree(f)
+
+
+def test_the_gradient_of_a_dirichlet_sample():
+    def f(t):
+        x = v(t, 0.2, 0.3, 0.5, grad=False).expand(2, 3)
+        grad = t.arange(6, dtype=t.float64).reshape(2, 3)
+        concentration = v(t, 0.5, 1.0, 2.5, grad=False).expand(2, 3)
+        return t.distributions.dirichlet._Dirichlet_backward(x, concentration, grad).round(decimals=5)
+
+    agree(f)
+
+
+def test_binomial_gradient_where_both_are_as_likely():
+    def f(t):
+        x = t.zeros(3, requires_grad=True)
+        t.distributions.Binomial(t.tensor([1.0, 1.0, 4.0]), logits=x).log_prob(
+            t.tensor([0.0, 1.0, 3.0])
+        ).sum().backward()
+        return x.grad
+
+    agree(f)
+
+
+def test_shares_are_inside_of_the_simplex():
+    def f(t):
+        t.manual_seed(3)
+        few = [t._sample_dirichlet(t.full((4, 2), 1e-2, dtype=d)) for d in (t.float32, t.float64)]
+        many = t._sample_dirichlet(t.full((20_000, 2), 1e-2))
+        return [(x.min() > 0, x.max() < 1) for x in (*few, many)], few[0].max()
+
+    agree(f)
+
+
+def test_one_gamma_sample_in_double_precision():
+    def f(t):
+        t.manual_seed(3)
+        return t._standard_gamma(t.tensor(1.5, dtype=t.float64)), t._standard_gamma(t.tensor(1e-5, dtype=t.float64))
+
+    agree(f)
+
+
+def test_wishart_samples():
+    def f(t):
+        t.manual_seed(1)
+        W = t.distributions.Wishart(t.tensor(2.0001, dtype=t.float64), t.eye(3, dtype=t.float64), validate_args=False)
+        several = t.distributions.Wishart(t.tensor([3.0, 5.0]), t.tensor([[2.0, 0.5], [0.5, 1.0]]))
+        entropies = [t.distributions.ExponentialFamily.entropy(several).detach(), several.entropy()]
+        return W.rsample((2,)), several._natural_params, entropies
+
+    agree(f)
+
+
+def test_wishart_draws_singular_samples_anew():
+    one = torchlike.tensor(2.0001)
+    W = torchlike.distributions.Wishart(one, torchlike.eye(3), validate_args=False)
+    good, bad = torchlike.eye(3).expand(4, 3, 3), torchlike.eye(3).repeat(4, 1, 1)
+    bad[2] = 0
+    drawn = iter([bad.clone(), good[:1] * 5])
+    W._drawn = lambda shape: next(drawn)
+    with pytest.warns(UserWarning, match="Singular sample detected"):
+        assert W.rsample((4,)).diagonal(dim1=-2, dim2=-1)[:, 0].tolist() == [1, 1, 5, 1]
+
+
+def test_the_normalizer_of_continuous_bernoulli():
+    def f(t):
+        x = t.distributions.ContinuousBernoulli(logits=v(t, 0.0, 1.5, -3.0))
+        return t.distributions.ExponentialFamily.entropy(x).detach()
+
+    agree(f)
+
+
+def test_the_slope_of_large_gamma_samples():
+    agree(lambda t: t._standard_gamma_grad(t.tensor([1e4, 3.0]), t.tensor([9819.26, 2.0])).mul(1e3).round())
+
+
+def test_the_inverse_of_joined_compositions():
+    def f(t):
+        T, y = t.distributions.transforms, t.arange(1.0, 5)
+        parts = [
+            T.ExpTransform(),
+            T.identity_transform,
+            T.ComposeTransform([T.AffineTransform(1, 2), T.ExpTransform()]),
+        ]
+        return T.CatTransform(parts).inv(y[1:]), T.StackTransform(parts[:2]).inv(y.view(2, 2))
+
+    agree(f)

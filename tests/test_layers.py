@@ -20,7 +20,9 @@ _utils
 _tensor storage
 version
 torch_version
-interop _functions _later _setup types utils._pytree utils._checkpoint_selective
+interop _functions _later _setup types utils._pytree_nodes
+utils._pytree_text
+utils._pytree utils._checkpoint_selective
 futures _streams _formerly _dispatch utils._triton utils._foreach_utils
 _jit_internal
 accelerator xpu mps mtia onnx multiprocessing _checks _classes __config__ __future__ ao nested quantization _subclasses
@@ -39,10 +41,11 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-distributed.checkpoint distributed.optim distributed.pipelining
+distributed.checkpoint distributed.optim distributed.pipelining distributed.algorithms
 jit distributions hub fx
 functorch _library _inductor utils.flop_counter
 _C library _higher_order_ops
+_VF
 _dynamo
 _custom_ops
 utils.cpp_extension utils.model_zoo

@@ -135,6 +135,15 @@ def test_pieces_of_printing():
     agree(code)
 
 
+def test_operators_under_their_names_in_c():
+    def code(t):
+        x = t.arange(4.0).reshape(1, 4)
+        nn, images = t._C._nn, x.reshape(1, 1, 1, 4)
+        return [nn.reflection_pad1d(x, (1, 1)), nn.upsample_nearest2d(images, (2, 4)), hasattr(nn, "reflection_pad9d")]
+
+    agree(code)
+
+
 def test_arguments_of_to():
     agree(lambda t: [t._C._nn._parse_to("cpu", t.float64, True), t._C._nn._parse_to(t.ones(1, dtype=t.int64)),
                      t._C._nn._parse_to(device="cpu", memory_format=t.channels_last)])  # fmt: skip

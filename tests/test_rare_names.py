@@ -129,3 +129,97 @@ def test_groups_of_tensors():
         for wrong, words in ([], "to be true"), ([[a], [a, b]], "to be true"), ([[None]], "the 0-th Tensor is not"):
             with pytest.raises(RuntimeError, match=words):
                 group(wrong)
+
+
+@story
+def test_functions_of_the_c_code(t):
+    vf, x, h = t._VF, t.arange(6.0).reshape(2, 3), t.zeros(1, 1, 2)
+    weights = [w.fill_(0.5) for w in (t.ones(8, 3), t.ones(8, 2), t.ones(8), t.ones(8))]
+    return (
+        t._C._VariableFunctions.add is t.add, vf.relu(-x), vf.atleast_2d(x[0]), vf.block_diag([x, x]),
+        vf.broadcast_tensors([x, x[0]])[1], vf.cartesian_prod([x[0], x[1]]), vf.cdist(x, x, 2.0, None),
+        vf.chain_matmul([x, x.T]), vf.einsum("ij,kj->ik", [x, x]), vf.meshgrid([x[0], x[0]])[1], vf.norm(x, 2),
+        vf.split(x, [1, 1])[0], vf.tensordot(x, x, [0], [0]), hasattr(vf, "nn"),
+        vf.lstm(x[:, None], (h, h), weights, True, 1, 0.0, False, False, False),
+    )  # fmt: skip
+
+
+@story
+def test_a_tensor_of_a_tensor_is_a_view(t):
+    class Mine(t.Tensor):
+        pass
+
+    def of(x, make):
+        y = make(x)
+        return type(y).__name__, y._is_view(), y._base is x, y.requires_grad, y.data_ptr() == x.data_ptr()
+
+    p = t.ones(2, requires_grad=True)
+    (t.Tensor(p) * Mine(p) * 3).sum().backward()
+    makers = (Mine, t.Tensor, t.FloatTensor, lambda x: x.new(x))
+    return [of(x, make) for x in (p, t.ones(2)) for make in makers], p.grad
+
+
+@story
+def test_new(t):
+    x, whole = t.ones(3), t.IntTensor([1, 2])
+    return (
+        x.new(size=(3, 4)).shape, x.new(x.untyped_storage()), x.new([1, 2]), x.new(2, device="cpu").shape, x.new(),
+        said(lambda: x.new(whole), ""), said(lambda: x.new(size=3), "invalid combination"),
+        said(lambda: x.new(x, x), ""), said(lambda: x.set_(whole.storage()), "Expected a Storage of type"),
+        [t.ones(n).storage().__sizeof__() - t.ones(0).storage().__sizeof__() for n in (1, 10)],
+    )  # fmt: skip
+
+
+@story
+def test_bernoulli_into_another_dtype(t):
+    p = t.tensor([0.0, 1.0, 1.0])
+    empty = lambda dtype, n=3: t.empty(n, dtype=dtype)  # noqa: E731
+    t.manual_seed(0)
+    return (
+        [t.bernoulli(p, out=empty(d)) for d in (t.int32, t.bool, t.uint8, t.float64)],
+        t.bernoulli(p, out=empty(t.int8, 5)), t.bernoulli(t.full((9,), 0.5), out=empty(t.int64, 9)),
+        said(lambda: t.bernoulli(p, out=empty(t.complex64)), "bernoulli_tensor_cpu_self_"),
+        said(lambda: t.bernoulli(p + 1, out=empty(t.int8)), "p_in"),
+    )  # fmt: skip
+
+
+@story
+def test_overrides_are_on_while_their_guard_lives(t):
+    class Mine(t.Tensor):
+        pass
+
+    x, seen = Mine([1.0]), []
+    with t._C.DisableTorchFunctionSubclass():
+        guard = t._C._EnableTorchFunction()
+        seen.append(type(x + 1).__name__)
+        del guard
+        seen.append(type(x + 1).__name__)
+    return seen
+
+
+@story
+def test_a_mode_sees_how_to_reads_its_arguments(t):
+    class Mode(t.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append((func.__name__, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    seen: list = []
+    with Mode():
+        found = t._C._nn._parse_to("cpu"), t._C._nn._parse_to(device="cpu", non_blocking=True)
+    return [str(x) for x in (*seen, *found)]
+
+
+@story
+def test_old_names_of_conversions(t):
+    class Noting(t.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    x = Noting([1.0])
+    return (
+        x.__long__(), x.__nonzero__(), t.tensor(3.7).__long__(), t.tensor(0.0).__nonzero__(),
+        said(lambda: t.ones(2).__nonzero__(), "ambiguous"), t.overrides.resolve_name(t.istft),
+        t.overrides.get_testing_overrides()[t.segment_reduce](1, 2),
+    )  # fmt: skip

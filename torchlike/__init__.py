@@ -120,4 +120,5 @@ __getattr__, __dir__ = on_first_use(
         "vmap": "func",
     }
     | dict.fromkeys(WIDE_NAMES, "_wide"),
+    changing=("Storage",),
 )

@@ -18,7 +18,7 @@ from torchlike.interop.alias import missing_names
 # The functions that are one operator each: cholesky, det, eigh, inv, qr, solve, svd and their like.
 globals().update({name: f for name, f in vars(_operators).items() if name not in globals()})
 matmul = _FUNCTIONS["matmul"]
-globals().update(_publish("torch.linalg", globals()))
+globals().update(_publish("torch.linalg", {n: f for n, f in globals().items() if n != "missing_names"}))
 
 __all__ = [
     "LinAlgError", "cond", "diagonal", "lstsq", "matmul", "matrix_norm", "matrix_rank", "norm", "pinv",

@@ -12,6 +12,7 @@ from torchlike._aten import subclass as subclasses
 from torchlike._aten.packets import OpOverload, OpOverloadPacket
 from torchlike._aten.python_dispatch import in_handler, set_depth
 from torchlike._base.state import is_grad_enabled, state
+from torchlike._core.overrides import conventions
 from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
 
@@ -257,7 +258,7 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
     """
     found: dict[Any, list[Callable]] = {}
     for public, entry in core.ENTRIES.items():
-        if entry.looks and not _is_ignored(entry):
+        if _is_listed(entry):
             found.setdefault(_holder(entry), []).append(public)
     return found
 
@@ -271,7 +272,7 @@ def get_ignored_functions() -> set[Callable]:
     >>> torch.zeros in torch.overrides.get_ignored_functions()
     True
     """
-    seen = {public for public, entry in core.ENTRIES.items() if not entry.looks or _is_ignored(entry)}
+    seen = {public for public, entry in core.ENTRIES.items() if not _is_listed(entry)}
     package = sys.modules[_PACKAGE]
     public = [getattr(package, name) for name in dir(package) if not name.startswith("_")]
     others = {f for f in public if inspect.isfunction(f)}
@@ -286,7 +287,9 @@ def get_testing_overrides() -> dict[Callable, Callable]:
     '(input)'
     """
     return {
-        public: core.stand_in(entry) for public, entry in core.ENTRIES.items() if entry.looks and not _is_ignored(entry)
+        public: core.stand_in(entry)
+        for public, entry in core.ENTRIES.items()
+        if _is_listed(entry) or entry.place in _TESTED or entry.own_name in _TESTED
     }
 
 
@@ -342,6 +345,11 @@ def _holder(entry: core.Overridable) -> Any:
     return importlib.import_module(_PACKAGE + entry.place.removeprefix("torch"))  # some are loaded when they are used
 
 
+def _is_listed(entry: core.Overridable) -> bool:
+    """Whether PyTorch, too, says that it can be overridden."""
+    return entry.looks and conventions.is_listed(entry.place, entry.name) and not _is_ignored(entry)
+
+
 def _is_ignored(entry: core.Overridable) -> bool:
     """Whether a function makes tensors of other things."""
     if entry.name.endswith("_"):
@@ -351,3 +359,5 @@ def _is_ignored(entry: core.Overridable) -> bool:
 
 
 _PACKAGE = __name__.partition(".")[0]
+# What PyTorch gives stand-ins for, though it does not list it.
+_TESTED = frozenset(["torch.nn.init", "torch.distributed.distributed_c10d", "torch.segment_reduce"])

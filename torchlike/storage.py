@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.loaded import loaded_bytes as _load_from_bytes
@@ -55,7 +55,14 @@ def _legacy(name: str, kind: dtypes.dtype) -> Any:
 for _name, _kind in STORAGES.items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
 
-Storage = LEGACY[dtypes.float32]
+if TYPE_CHECKING:
+    Storage = LEGACY[dtypes.float32]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Storage":  # of the default dtype
+        return LEGACY[dtypes.get_default_dtype()]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def storage_type(self: Tensor) -> Any:

@@ -15,6 +15,7 @@ t = importlib.import_module(sys.argv[1])
 d, nn = t.distributed, t.nn
 DDP = importlib.import_module(f"{sys.argv[1]}.nn.parallel").DistributedDataParallel
 hooks = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.ddp_comm_hooks.default_hooks")
+join = importlib.import_module(f"{sys.argv[1]}.distributed.algorithms.join")
 warnings.simplefilter("ignore")
 CASES = {}
 SAMPLES = 8
@@ -399,6 +400,89 @@ def samplers(rank):
 def names_and_modes(rank):
     model = DDP(nn.Linear(2, 1))
     return list(model.state_dict()), model.device_ids, str(model.device), model.require_backward_grad_sync
+
+
+class Told(join.JoinHook):
+    def __init__(self, counter):
+        self.counter = counter
+
+    def main_hook(self):
+        total = t.zeros(1)
+        d.all_reduce(total)
+        self.counter.log += ["main", total.item()]
+
+    def post_hook(self, is_last_joiner):
+        self.counter.log.append(is_last_joiner)
+
+
+class Counter(join.Joinable):
+    """Counts the processes that go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = []
+
+    def __call__(self):
+        work = join.Join.notify_join_context(self)
+        total = t.ones(1)
+        d.all_reduce(total)
+        self.log += [work is None, total.item()]
+
+    def join_hook(self, **kwargs):
+        self.log.append(sorted(kwargs.items()))
+        return Told(self)
+
+    @property
+    def join_device(self):
+        return t.device("cpu")
+
+    @property
+    def join_process_group(self):
+        return d.group.WORLD
+
+
+@case
+def joined_with_others(rank):
+    a, b = Counter(), Counter()
+    with join.Join([a, b], some=3):
+        for _ in range(2 + rank):
+            a()
+            b()
+    c = Counter()
+    with join.Join([c], enable=False):
+        c()
+    c()
+    model = DDP(nn.Linear(2, 2, bias=False))
+    with t.no_grad():
+        model.module.weight.fill_(1.0)
+    e = Counter()
+    with join.Join([model, e], divide_by_initial_world_size=False):
+        for _ in range(2 + rank):
+            model(t.ones(1, 2) * (rank + 1)).sum().backward()
+            e()
+    return a.log, b.log, c.log, repr(c._join_config), e.log, model.module.weight.grad.tolist()
+
+
+@case
+def joining_ends_early(rank):
+    a = Counter()
+    try:
+        with join.Join([a], throw_on_early_termination=True):
+            for _ in range(2 + rank):
+                a()
+    except RuntimeError as error:
+        return str(error), a.log
+
+
+@case
+def wrong_joins(rank):
+    found = []
+    for call in (lambda: join.Join([]), lambda: join.Join([3]), lambda: join.Join(3), join.Joinable):
+        try:
+            found.append(repr(call()))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
 
 
 if __name__ == "__main__":

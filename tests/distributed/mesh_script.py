@@ -342,5 +342,33 @@ def wrapped(rank):
     return losses, list(model(batch(rank, 0)).shape), type(model.module).__name__
 
 
+@case
+def states_of_wrapped(rank):
+    """Without values of moments, which PyTorch gathers wrongly on CPUs, and without rank0_only, which ends it there."""
+    FSDP, kinds = fsdp.FullyShardedDataParallel, fsdp.StateDictType
+    model = FSDP(net(), use_orig_params=True, device_id=t.device("cpu"))
+    optim = t.optim.Adam(model.parameters(), lr=0.1)
+    (model(batch(rank, 0)) ** 2).mean().backward()
+    optim.step()
+    whole, moments = model.state_dict(), FSDP.optim_state_dict(model, optim)
+    found = [{k: (type(v).__name__, list(v.shape), rounded(v)) for k, v in whole.items()}]
+    found += [{k: {n: list(x.shape) for n, x in v.items()} for k, v in moments["state"].items()}]
+    found += [[g["params"] for g in moments["param_groups"]], repr(FSDP.get_state_dict_type(model))]
+    other = FSDP(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)), use_orig_params=True, device_id="cpu")
+    found += [repr(other.load_state_dict(whole)), rounded(other(batch(rank, 1)))]
+    with FSDP.summon_full_params(model):
+        for _, p in model.named_parameters():
+            p.data.fill_(2.0)
+    found += [rounded(model.state_dict()["0.bias"])]
+    with FSDP.state_dict_type(model, kinds.SHARDED_STATE_DICT):
+        found += [list(model.state_dict()), repr(FSDP.get_state_dict_type(model).state_dict_type)]
+    full = FSDP.full_optim_state_dict(model, optim)
+    by_number = fsdp.fully_sharded_data_parallel.OptimStateKeyType.PARAM_ID
+    found += [list(full)]
+    found += [sorted(FSDP.rekey_optim_state_dict(full, by_number, model)["state"])] if rank == 0 else []
+    found += [said(lambda: FSDP.set_state_dict_type(model, kinds.FULL_STATE_DICT, 3)).partition("<")[0]]
+    return found + [len(FSDP.fsdp_modules(model)), FSDP.get_state_dict_type(net())]
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, seconds=60)

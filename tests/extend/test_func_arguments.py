@@ -223,3 +223,34 @@ def test_memory_has_no_tangent(f):
 
 def test_numbers_inside_of_jvp():
     agree(lambda lib: lib.func.jvp(lambda x: x * x.tolist()[1] * x[0].item(), (lib.arange(3.0),), (lib.ones(3),)))
+
+
+def test_history_outside_of_a_product_taken_without():
+    def taken(t):
+        x = t.tensor(3.0, requires_grad=True)
+        with t.no_grad():
+            out, pull = t.func.vjp(lambda v: v**2, x)
+        (y,) = pull(t.tensor(1.0))
+        return out.requires_grad, y, t.autograd.grad(y, x)
+
+    agree(taken)
+
+
+def test_forward_mode_switched_off_outside():
+    def switched(t):
+        with t.autograd.forward_ad._set_fwd_grad_enabled(False):
+            inside = t.func.jvp(t.sin, (t.zeros(1),), (t.ones(1),))
+            return inside, t.autograd.forward_ad._is_fwd_grad_enabled()
+
+    agree(switched)
+
+
+def test_outputs_that_depend_on_nothing():
+    agree(lambda t: t.func.jacfwd(lambda x: t.ones(2, 3))(t.ones(2, 3)))
+    agree(lambda t: t.vmap(lambda x: t.ones(2, 3))(t.ones(4)))
+
+
+@pytest.mark.parametrize("dim", [1, 2, -1])
+def test_shared_outputs_get_the_axis_anywhere(dim):
+    """PyTorch fails here, of shapes that do not fit, or with the memory of others for a negative axis."""
+    assert torchlike.vmap(lambda x: torchlike.ones(2, 3), out_dims=dim)(torchlike.ones(4)).size(dim) == 4

@@ -156,3 +156,144 @@ def test_functorch_is_known_beside_torch(monkeypatch):
     finally:
         uninstall_as_torch()
     assert "functorch" not in sys.modules
+
+
+def test_ties_survive():
+    def tied(t):
+        old = part(t, "make_functional")
+        m = t.nn.Sequential(t.nn.Linear(2, 2), t.nn.Linear(2, 2)).double()
+        m[1].weight = m[0].weight
+        for i, p in enumerate(m.parameters()):
+            p.data.fill_(i + 1.0)
+        f, params = old.make_functional(m)
+        return len(params), f.names_map, f(params, t.ones(1, 2, dtype=t.float64))
+
+    agree(tied)
+
+
+def test_ensembles_made_at_once():
+    def ensembles(t):
+        old, made = part(t, "make_functional"), []
+
+        def module():
+            made.append(net(t))
+            return made[-1]
+
+        weights, f, names = old.functional_init(t.nn.Linear, (3,))(2, 3)
+        more, buffers, g, *both = old.functional_init_with_buffers(module, [2])()
+        x = t.ones(2, 4, 2, dtype=t.float64)
+        out = t.vmap(g, randomness="same")(more, [b.clone() for b in buffers], (x,))
+        shapes = [p.shape for p in t.vmap(f)(weights, (t.ones(3, 4, 2),))]
+        return (
+            [w.shape for w in weights],
+            names,
+            shapes,
+            out,
+            both,
+            [w.requires_grad for w in more],
+            said(lambda: old.functional_init(t.nn.Linear, (2, 2))(2, 3)),
+            said(lambda: old.functional_init(t.nn.Linear, (0,))(2, 3)),
+            said(lambda: old.functional_init(module)(), "buf"),
+        )
+
+    agree(ensembles)
+
+
+def test_weights_out_and_in():
+    def moved(t):
+        old, m = part(t, "make_functional"), net(t)
+        weights, names, groups = old.extract_weights(m)
+        buffers, more, _ = old.extract_buffers(m)
+        told = [weights, names, groups, buffers, more, [p.is_meta for p in m.parameters()]]
+        told += [
+            old.load_state(m, weights, names, buffers, more) is m,
+            m[0].weight is weights[0],
+            m(t.ones(3, 2).double()),
+        ]
+        had = old._swap_state(m, {"0.weight": ["0.weight"]}, [t.zeros(3, 2).double()])
+        return told, had[0] is weights[0], m[0].weight, said(lambda: old.load_state(m, weights[:1], names))
+
+    agree(moved)
+
+
+def test_steps_of_vmap():
+    def steps(t):
+        v, told = part(t, "vmap"), []
+        restored = v.restore_vmap(lambda x, y: (x + y, y), (1, None), 2, "error")(t.ones(3, 2), t.ones(3))
+        with v.vmap_increment_nesting(3, "error") as level:
+            inside = v.wrap_batched((t.arange(3.0), t.ones(2)), (0, None), level)
+            told += [level, str(inside[0]), v.unwrap_batched((inside[0] * 2, inside[1]), level)]
+            told += [v._unwrap_batched((inside[0] * 2, inside[1]), 0, level, 3, t.sin)]
+            told += [said(lambda: v._unwrap_batched(inside[0], None, level, 3, t.sin), "can not return a Batched")]
+        told += [v._process_batched_inputs(0, (t.ones(3, 2),), t.sin)[:2], v.get_chunk_sizes(7, 3)]
+        told += [said(lambda: v._validate_and_get_batch_size([0, 1], [t.ones(2), t.ones(3, 3)]))]
+        return told, restored, v.vmap_impl(t.sin, 0, 0, "error", 1, t.zeros(2)), t._C._functorch.maybe_current_level()
+
+    agree(steps)
+
+
+def test_steps_of_transforms():
+    def steps(t):
+        e, x = part(t, "eager_transforms"), t.ones(2)
+        told = [e._slice_argnums((1, 2, 3), (0, -1)), e._slice_argnums((1, 2), 1), e._slice_argnums((1, 2), 1, False)]
+        told += [said(lambda a=a: e._slice_argnums((1, 2), a)) for a in ((), (0, 0), (5,))]
+        told += [e._replace_args((1, 2, 3), (7, 8), (0, 2)), e._validate_and_wrap_argnums((-1, 0), 2)]
+        told += [e._jvp_with_argnums(t.mul, (x, x * 3), (x,), (0,), has_aux=False)]
+        told += [e._vjp_with_argnums(t.mul, x, x * 3, argnums=(0,))[1](x)]
+        told += [e._construct_standard_basis_for([t.zeros(2), t.zeros(1)], [2, 1]), e._as_tuple(1)]
+        told += [said(lambda: e.error_if_complex("f", (x * 1j,), True))]
+        return told, e.grad_and_value_impl(t.sin, 0, False, (t.tensor(0.0),), {})
+
+    agree(steps)
+
+
+@pytest.mark.parametrize("place", [(0, 1), (1, 0), (2, 0), (-1, -1)])
+def test_axes_joined(place):
+    agree(lambda t: t._C._functorch.reshape_dim_into(*place, t.arange(24).reshape(2, 3, 4)))
+
+
+@pytest.mark.parametrize("place", [(0, 2), (-1, 2), (2, 4), (1, 1)])
+def test_axes_split(place):
+    agree(lambda t: t._C._functorch.reshape_dim_outof(*place, t.arange(24).reshape(2, 3, 4)))
+
+
+def test_an_axis_that_cannot_be_split():
+    with pytest.raises(RuntimeError, match="size1 == 0"):
+        torchlike._C._functorch.reshape_dim_outof(1, 2, torchlike.ones(2, 3))
+
+
+def test_levels_of_derivatives():
+    def levels(t):
+        seen, kept, C = [], [], t._C._functorch
+
+        def ask(x):
+            kept.append(x.sin())
+            seen.append((C.dlevel(x), C.dlevel(t.ones(1))))
+            return x.sum()
+
+        ask(t.ones(2))
+        t.func.grad(ask)(t.ones(2))
+        t.vmap(ask)(t.ones(2, 2))
+        t.vmap(t.func.grad(ask))(t.ones(2, 2))
+        t.func.jvp(ask, (t.ones(2),), (t.ones(2),))
+        return seen, C.dlevel(kept[1])
+
+    agree(levels)
+
+
+def test_old_paths():
+    vmap = importlib.import_module("torchlike.functorch._src.vmap")
+    assert vmap._unwrap_batched is importlib.import_module("torchlike._functorch.vmap")._unwrap_batched
+    assert importlib.import_module("torchlike.functorch._src.make_functional")._swap_state
+
+
+def test_the_switch_of_a_warning():
+    def switched(t):
+        before = t._C._debug_only_are_vmap_fallback_warnings_enabled()
+        t._C._debug_only_display_vmap_fallback_warnings(True)
+        try:
+            return before, t._C._debug_only_are_vmap_fallback_warnings_enabled()
+        finally:
+            t._C._debug_only_display_vmap_fallback_warnings(False)
+
+    agree(switched)

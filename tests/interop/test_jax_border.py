@@ -301,10 +301,94 @@ def test_random_numbers_are_refused(draw):
         jax.jit(draw)(torch.full((2,), 0.5))
 
 
-@pytest.mark.parametrize("read", [lambda t: t.sum().item(), lambda t: t if t.sum() > 0 else -t, lambda t: t.numpy()])
-def test_values_are_not_known(read):
-    with pytest.raises(jax.errors.JAXTypeError):
-        jax.jit(read)(torch.ones(2))
+def _sharded(t):
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    return jax.shard_map(lambda t: t * 2, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))(t)
+
+
+FORMS = {
+    "shard_map": (_sharded, [2.0, 4.0, 6.0]),
+    "switch": (lambda t: jax.lax.switch(1, [lambda t: t, lambda t: t * 5], t), [5.0, 10.0, 15.0]),
+    "while_loop": (lambda t: jax.lax.while_loop(lambda t: (t.sum() < 20).jax(), lambda t: t * 2, t), [4.0, 8.0, 12.0]),
+    "fori_loop": (lambda t: jax.lax.fori_loop(0, 3, lambda i, t: t + t[i], t), [12.0, 13.0, 14.0]),
+    "map": (lambda t: jax.lax.map(lambda t: t * t, t), [1.0, 4.0, 9.0]),
+    "associative_scan": (lambda t: jax.lax.associative_scan(lambda a, b: a + b, t), [1.0, 3.0, 6.0]),
+    "linearize": (lambda t: jax.linearize(lambda t: t * t, t)[1](t), [2.0, 8.0, 18.0]),
+    "checkpoint": (lambda t: jax.grad(lambda t: jax.checkpoint(lambda u: u * u)(t).sum().jax())(t), [2.0, 4.0, 6.0]),
+    "static argument": (lambda t: jax.jit(lambda t, n: t * n, static_argnums=1)(t, 3), [3.0, 6.0, 9.0]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tensor_passes_through_jax_s_control_flow(form):
+    f, expected = FORMS[form]
+    found = f(torch.tensor([1.0, 2.0, 3.0]))
+    assert type(found) is torch.Tensor and found.tolist() == expected
+
+
+READS = {
+    "item": lambda t: t.sum().item(),
+    "if": lambda t: t if t.sum() > 0 else -t,
+    "numpy": lambda t: t.numpy(),
+    "float": lambda t: float(t[0]),
+    "int": lambda t: int(t[0]),
+    "complex": lambda t: complex(t[0]),
+    "tolist": lambda t: t.tolist(),
+    "index": lambda t: [1, 2][t[0].long()],
+    "range": lambda t: range(t[0].long()),
+    "format": lambda t: f"{t[0]:.2f}",
+    "in": lambda t: 1.0 in t,
+    "equal": lambda t: torch.equal(t, t),
+    "allclose": lambda t: torch.allclose(t, t),
+    "is_nonzero": lambda t: torch.is_nonzero(t[0]),
+}
+OF_JAX = [
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerBoolConversionError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+]
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
+@pytest.mark.parametrize("read", READS)
+def test_values_are_not_known(read, transform):
+    """Every error of jax for such a read names this one, and it says what to do."""
+    for kind in OF_JAX:
+        with pytest.raises(kind, match=r"not known while jax traces.*torch\.where.*static_argnums.*jax\.debug\.print"):
+            transform(READS[read])(torch.ones(2, 2) if transform is jax.vmap else torch.ones(2))
+
+
+def test_a_traced_tensor_is_shown():
+    shown = []
+    jax.jit(lambda t: shown.append(str(t)) or t)(torch.ones(2))
+    assert len(shown) == 1 and shown[0].startswith("tensor(<traced>, size=(2,)"), shown
+
+
+SEEDS = {
+    "manual_seed": lambda: torch.manual_seed(1),
+    "seed": lambda: torch.seed(),
+    "default": lambda: torch.default_generator.manual_seed(1),
+    "own": lambda: torch.Generator().manual_seed(1),
+    "state": lambda: torch.set_rng_state(OTHER_STATE),
+}
+OTHER_STATE = torch.Generator().manual_seed(77).get_state()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seeds_are_refused(seed):
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match=r"seeded inside a function of jax.*key=jax\.random\.key"):
+        jax.jit(lambda x: (SEEDS[seed](), x)[1])(1.0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_state_that_is_put_back_unchanged_is_none():
+    def f(t):
+        with torch.random.fork_rng():
+            return torch.utils.checkpoint.checkpoint(torch.sin, t, use_reentrant=False)
+
+    assert jax.jit(f)(torch.zeros(2)).tolist() == [0.0, 0.0]
 
 
 # -- arrays where tensors are indexed ----------------------------------------------------------------

@@ -90,6 +90,10 @@ def test_isclose():
     forward(lambda t, x, y: x.isclose(y, rtol=0.3), *twice(INTS))
     forward(lambda t, x, y: x.isclose(y), *twice(COMPLEX))
     forward(lambda t, x: x.isclose(x), BOOLS)
+    for dtype in (np.uint8, np.uint16, np.int8, np.int64):  # differences outside of the dtype
+        pair = np.array([1, 2, 100, 3], dtype), np.array([2, 1, np.iinfo(dtype).min, 3], dtype)
+        for options in ({}, {"atol": 2.0}, {"rtol": 0.9, "atol": 0.0}, {"atol": 150.0}):
+            forward(lambda t, x, y, o=options: t.isclose(x, y, **o), *pair)
     forward(lambda t, x: t.allclose(x[:0], x[:0]), MATRIX)
 
 

@@ -41,6 +41,27 @@ VALUES = {
         t.ops.aten.pow.Tensor_Scalar(t.tensor([-INF, -0.0, 4.0]), e) for e in (-0.5, 0.5, 2, 3, -1, -2, 1.5, 0)
     ],
     "a slice of what": lambda t: t.slice_inverse(t.arange(8.0)[2:4], t.arange(8.0), 0, 2, 4, 1).shape,
+    "a scan has the dtype of its output": lambda t: [
+        getattr(t, name)(x.to(dtype), 0, out=t.empty(0, dtype=into))
+        for name in ("cumsum", "cumprod") for x in [t.tensor([[1.5, 2], [3, 200]])] for dtype in (t.float32, t.int64)
+        for into in (t.int32, t.uint8, t.float64, t.int64)
+    ],
+    "combinations of nothing": lambda t: [
+        t.combinations(t.zeros(0), r, w) for r in (0, 1, 3) for w in (False, True)
+    ],
+    "empty vectors join along any dimension": lambda t: [t.cat([t.zeros(0)] * 2, d) for d in (1, -3, 5)],
+    "a range into as many elements": lambda t: [
+        (f(out=x[:, 1:]), x, f(out=t.zeros(2, 1)).shape)
+        for f in (
+            lambda **o: t.arange(0, 4, **o), lambda **o: t.range(0, 3, **o),
+            lambda **o: t.linspace(0, 3, 4, **o), lambda **o: t.logspace(0, 3, 4, **o),
+        )
+        for x in [t.zeros(2, 3)]
+    ],
+    "bytes that are close": lambda t: [
+        (t.isclose(x, y, rtol=0, atol=a), t.isclose(x, y, rtol=0.5, atol=a), t.allclose(x, x))
+        for x in [t.tensor([1, 2, 250], dtype=t.uint8)] for y in [t.tensor([2, 1, 252], dtype=t.uint8)] for a in (0, 1)
+    ],
 }  # fmt: skip
 STRIDES = {
     "quantile": lambda t: [
@@ -59,6 +80,47 @@ STRIDES = {
     ],
 }  # fmt: skip
 ERRORS = {
+    "edges of another dtype": (
+        lambda t: t.histogram(t.ones(2), t.ones((), dtype=t.float64)),
+        "input tensor and bins tensors should have the same dtype",
+    ),
+    "a quantile of another dtype": (
+        lambda t: t.quantile(t.ones(2), 0.5, out=t.empty((), dtype=t.float64)),
+        "out tensor must be same dtype as the input tensor",
+    ),
+    "modes of another dtype": (
+        lambda t: t.mode(t.ones(2, 2), 0, out=(t.empty(2, dtype=t.int8), t.empty(2, dtype=t.int64))),
+        "expected scalar type 'Float' but got 'Char' for values output",
+    ),
+    "places of modes of another dtype": (
+        lambda t: t.mode(t.ones(2, 2), 0, out=(t.empty(2), t.empty(2, dtype=t.int32))),
+        "expected scalar type 'Long' but got 'Int' for indices output",
+    ),
+    "whether all, as a float": (lambda t: t.all(t.ones(2, 3), 0, out=t.empty(3)), "all only supports bool tensor for"),
+    "whether any, as a number": (lambda t: t.any(t.ones(2), out=t.empty((), dtype=t.int64)), "any only .* got: Long"),
+    "a scan into bools": (lambda t: t.cumsum(t.ones(2), 0, out=t.empty(0, dtype=t.bool)), "not implemented for 'Bool'"),
+    "a scan of two dtypes": (
+        lambda t: t.cumprod(t.ones(2), 0, dtype=t.float32, out=t.empty(0, dtype=t.float64)),
+        "Expected out tensor to have dtype float, but got double instead",
+    ),
+    "a histogram without an end": (
+        lambda t: t.histc(t.ones(2), min=1, max=float("inf")),
+        r"range of .1, inf. is not fin",
+    ),
+    "a tensor on another device, of old": (lambda t: t.FloatTensor(2, device="cuda"), "expects device type: cpu but"),
+    "a tensor on another device": (lambda t: t.Tensor((2.0, 3.0), device="cuda"), "expects device type: cpu but"),
+    "new on another device": (
+        lambda t: t.ones(2).new(3, device="cuda"),
+        "expects device type: cpu but device type: cu",
+    ),
+    "a tensor of a tensor, somewhere": (
+        lambda t: t.Tensor(t.ones(2), device="cpu"),
+        "form torch.Tensor.tensor, device",
+    ),
+    "new of a tensor, somewhere": (
+        lambda t: t.ones(2).new(t.ones(2), device="cpu"),
+        "tensor.new.tensor, device=device",
+    ),
     "rows are no list": (lambda t: t.hstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
     "nor for vstack": (lambda t: t.vstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
     "nor for dstack": (lambda t: t.dstack(t.ones(2, 2)), "tuple of Tensors, not Tensor"),
@@ -144,6 +206,36 @@ def test_a_list_in_itself():
         return t.tensor(x)
 
     agree_error(f, "too many dimensions 'list'")
+
+
+def test_a_list_in_itself_later():
+    def f(t):
+        x = [0]
+        x.append(x)
+        return t.as_tensor([[1, 2], x])
+
+    agree_error(f, "self-referential lists are incompatible")
+
+
+def test_storage_of_the_default_type():
+    def f(t):
+        try:
+            t.set_default_dtype(t.float64)
+            return t.Storage is t.DoubleStorage, t.storage.TypedStorage is t.TypedStorage, t.Storage(2).dtype
+        finally:
+            t.set_default_dtype(t.float32)
+
+    agree(f)
+
+
+def test_arange_warns_of_an_output_of_another_size():
+    def f(t):
+        with pytest.warns(
+            UserWarning, match=r"of shape \[2, 3\] is 6 which does not match .* elements 5.*shape \(5,\)"
+        ):
+            return t.arange(5, out=t.zeros(2, 3)), t.arange(5, out=t.zeros(0))
+
+    agree(f)
 
 
 def test_range_warns():

@@ -1,12 +1,15 @@
 """Every learning rate scheduler, step by step: with torch and with torchlike."""
 
 import copy
+import itertools
 import sys
+import types
 from functools import cache
 
 import pytest
 import torch
 from agreement import agree
+from story_kit import story, warned
 
 import torchlike
 
@@ -333,10 +336,32 @@ def test_order_of_steps():
     agree(early)
     agree(overridden)
     agree(right)
+    with pytest.warns(UserWarning, match="#how-to-adjust-learning-rate"):
+        early(torchlike)
     with pytest.warns(UserWarning, match=r"`lr_scheduler.step\(\)` before `optimizer.step\(\)`"):
         early(torchlike)
     with pytest.warns(UserWarning, match="has been overridden"):
         overridden(torchlike)
+
+
+@story
+def test_steps_that_are_overridden(t):
+    """Before the scheduler was made or after it, and called before the schedule or not."""
+
+    def run(before, called):
+        optimizer = make(t)
+        plain = optimizer.step
+        own = types.MethodType(lambda self: plain(), optimizer)
+        if before:
+            optimizer.step = own
+        schedule = schedulers(t).StepLR(optimizer, 2)
+        if not before:
+            optimizer.step = own
+        if called:
+            optimizer.step()
+        return warned(schedule.step, "Seems like|Detected call")
+
+    return [run(*flags) for flags in itertools.product((True, False), repeat=2)]
 
 
 def test_get_lr_outside_step_warns():

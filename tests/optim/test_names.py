@@ -293,3 +293,51 @@ def test_averaging_schedules_count_steps(t):
         schedule.step()
         out.append(schedule.get_last_lr())
     return out
+
+
+CAPTURABLE = "ASGD Adadelta Adam AdamW Adamax NAdam RAdam RMSprop Rprop".split()
+
+
+@pytest.mark.parametrize("name", CAPTURABLE)
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"differentiable": True}])
+def test_capturable_is_for_accelerators(name, options):
+    def run(t):
+        p = t.nn.Parameter(t.ones(3))
+        optimizer = getattr(t.optim, name)([p], lr=0.1, capturable=True, **options)
+        optimizer.step()  # without gradients there is nothing to do
+        p.grad = t.ones(3)
+        answer = said(optimizer.step, "If capturable=True, params.* must be on supported devices: ").replace(
+            ", and", " and"
+        )
+        return answer, p.detach().clone()
+
+    agree(run)
+
+
+@story
+def test_capturable_in_other_ways(t):
+    def adam(p, **options):
+        p.grad = t.ones_like(p)
+        return t.optim.Adam([p], lr=0.1, capturable=True, **options)
+
+    where = [t.nn.Parameter(t.ones(2)), t.nn.Parameter(t.ones(2, device="meta"))]
+    lists = [t.zeros(2)], [t.zeros(2)], [], [t.zeros(())]
+    numbers = {"beta1": 0.9, "beta2": 0.9, "lr": 0.1, "weight_decay": 0.0, "eps": 1e-8}
+    with t.no_grad():
+        function = said(
+            lambda: module(t, "adam").adam(
+                [t.ones(2)], [t.ones(2)], *lists, capturable=True, amsgrad=False, maximize=False, **numbers
+            ),
+            "If capturable=True",
+        )
+    adam(where[0], fused=True).step()
+    return where[0], said(adam(where[1]).step, "If capturable=True"), function
+
+
+def test_capturable_in_a_compiled_step():
+    """What compiles the step may hold its parameters anywhere."""
+    p = torchlike.nn.Parameter(torchlike.ones(2))
+    p.grad = torchlike.ones(2)
+    optimizer = torchlike.optim.Adam([p], lr=0.1, capturable=True)
+    torchlike.compile(optimizer.step)()
+    assert p.tolist() == pytest.approx([0.9, 0.9])

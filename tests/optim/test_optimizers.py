@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 
 import numpy as np
 import pytest
@@ -369,6 +370,18 @@ def test_lbfgs(function, options):
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-5)
     assert ours[2] == theirs[2]
+
+
+def test_lbfgs_without_a_slope():
+    """A tolerance that no gradient meets has it go on where there is none."""
+
+    def run(lib):
+        p = lib.nn.Parameter(lib.ones(3))
+        p.grad = lib.zeros(3)
+        optimizer = lib.optim.LBFGS([p], 0.01, tolerance_grad=-math.inf)
+        return optimizer.step(lambda: lib.tensor([10])).tolist(), p.tolist(), optimizer.state[p]["t"]
+
+    assert run(torchlike) == run(torch)
 
 
 # ----- errors -----

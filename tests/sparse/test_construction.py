@@ -37,6 +37,7 @@ PLACES = [[0, 1, 1], [2, 0, 2]]
     lambda t: t.sparse.FloatTensor(t.tensor(PLACES), t.tensor([3.0, 4.0, 5.0]), t.Size([2, 3])),
     lambda t: t.sparse.LongTensor(2, 3),
     lambda t: t.sparse.DoubleTensor(t.tensor(PLACES), t.ones(3, dtype=t.float64)),
+    lambda t: t.sparse.DoubleTensor(t.tensor(PLACES), t.ones(3, dtype=t.int32), t.Size([2, 3])),
     lambda t: (t.zeros(2, 3, layout=t.sparse_coo), t.empty(2, 3, layout=t.sparse_coo), t.zeros_like(C(t))),
     lambda t: (t.zeros_like(D(t), layout=t.sparse_coo), t.empty_like(S(t)), S(t).new_zeros(2)),
     lambda t: t.sparse.spdiags(D(t), t.tensor([0, 1]), (3, 3)),

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from both import agree, agree_error
+from both import agree, agree_error, attempt
 from sparse_kit import M, S, U, cases, leaf, same
 
 import torchlike
@@ -301,3 +301,17 @@ def test_gradcheck_of_values():
         check(lambda x: x.to_dense(), x)
     with pytest.raises(ValueError, match="Sparse output"):
         check(lambda x: x * 2, x, masked=True)
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+@pytest.mark.parametrize("f", [lambda x: x.to_dense(), lambda x: x @ x.to_dense(), lambda x: x * 2])
+def test_fast_gradcheck_of_sparse_inputs(f, layout):
+    """It perturbs the values that are there, whatever ``masked`` says, as PyTorch's."""
+
+    def script(t, masked):
+        x = t.eye(3, dtype=t.float64).to_sparse(layout=getattr(t, layout)).requires_grad_()
+        found = attempt(lambda: t.autograd.gradcheck(f, x, masked=masked, fast_mode=True))
+        return (type(found).__name__, str(found)) if isinstance(found, Exception) else found
+
+    for masked in (None, False, True):
+        agree(lambda t, masked=masked: script(t, masked))

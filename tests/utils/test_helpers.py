@@ -21,7 +21,7 @@ def module(t, name):
 REFUSING = [
     "ao.quantization.get_default_qconfig", "ao.quantization.observer.MinMaxObserver", "ao.nn.quantized.Linear",
     "quantization.quantize_dynamic", "nested.nested_tensor",
-    "distributed.algorithms.join.Join", "distributed.fsdp.StateDictType",
+    "distributed.fsdp.share_comm_ctx",
     "_subclasses.FakeTensorMode", "_subclasses.fake_tensor.FakeTensor",
 ]  # fmt: skip
 

@@ -17,6 +17,10 @@ from torchlike._C._rare import NoneType as NoneType
 from torchlike._C._rare import TensorType as TensorType
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces
+from torchlike._C._rare import (
+    _debug_only_are_vmap_fallback_warnings_enabled as _debug_only_are_vmap_fallback_warnings_enabled,
+)
+from torchlike._C._rare import _debug_only_display_vmap_fallback_warnings as _debug_only_display_vmap_fallback_warnings
 from torchlike._C._rare import _TensorMeta as _TensorMeta
 from torchlike._C._references import _WeakTensorRef as _WeakTensorRef
 from torchlike._C._switches import _ExcludeDispatchKeyGuard as _ExcludeDispatchKeyGuard

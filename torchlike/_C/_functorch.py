@@ -3,6 +3,22 @@
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.inspection import batch_of, level_of, tracks, unwrapped
+from torchlike._transforms.levels.jvp import JvpLevel
+from torchlike._transforms.levels.nesting import _add_batch_dim as _add_batch_dim
+from torchlike._transforms.levels.nesting import _grad_decrement_nesting as _grad_decrement_nesting
+from torchlike._transforms.levels.nesting import _grad_increment_nesting as _grad_increment_nesting
+from torchlike._transforms.levels.nesting import _jvp_decrement_nesting as _jvp_decrement_nesting
+from torchlike._transforms.levels.nesting import _jvp_increment_nesting as _jvp_increment_nesting
+from torchlike._transforms.levels.nesting import _remove_batch_dim as _remove_batch_dim
+from torchlike._transforms.levels.nesting import _unwrap_for_grad as _unwrap_for_grad
+from torchlike._transforms.levels.nesting import _vmap_decrement_nesting as _vmap_decrement_nesting
+from torchlike._transforms.levels.nesting import _vmap_increment_nesting as _vmap_increment_nesting
+from torchlike._transforms.levels.nesting import _wrap_for_grad as _wrap_for_grad
+from torchlike._transforms.levels.nesting import reshape_dim_into as reshape_dim_into
+from torchlike._transforms.levels.nesting import reshape_dim_outof as reshape_dim_outof
+from torchlike.interop.alias import missing_names
+
+__getattr__ = missing_names(__name__)
 
 
 def is_batchedtensor(tensor: Tensor) -> bool:
@@ -51,6 +67,14 @@ def unwrap_if_dead(tensor: Tensor) -> Tensor:
 def maybe_get_level(tensor: Tensor) -> int:
     """The depth of the tensor's innermost level: -1 outside of transforms, -2 if that has ended."""
     return level_of(tensor)
+
+
+def dlevel(tensor: Tensor) -> int:
+    """The depth of the level of grad or jvp that the tensor is of: 0 for none, -1 if that has ended."""
+    if tracks(tensor):
+        return max(level_of(tensor), -1)
+    level = state.levels[-1] if state.levels else None
+    return level.depth if isinstance(level, JvpLevel) and tensor._storage in level.own else 0
 
 
 def maybe_get_bdim(tensor: Tensor) -> int:

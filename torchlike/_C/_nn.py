@@ -1,16 +1,31 @@
-"""``torch._C._nn``: torch.nn.functional's functions under their C++ names; how ``Module.to`` reads its arguments."""
+"""``torch._C._nn``: torch.nn.functional's functions, and other operators, under their C++ names.
+
+And how ``Module.to`` reads its arguments.
+"""
 
 from typing import Any
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.packets import ops
+from torchlike._base.state import state
 from torchlike._C._families import names_of
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.nn import functional
+from torchlike.overrides import handle_torch_function, has_torch_function
 
 __all__ = ["_parse_to"]
 
-__getattr__ = names_of(__name__, functional)
+_functions = names_of(__name__, functional)
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        return _functions(name)
+    except AttributeError:
+        if name.startswith("__") or not hasattr(ops.aten, name):
+            raise
+    return getattr(ops.aten, name)
 
 
 def _parse_to(
@@ -23,6 +38,12 @@ def _parse_to(
     >>> torch._C._nn._parse_to("cpu", torch.float32)
     (device(type='cpu'), torch.float32, False, None)
     """
+    if state.function_modes and has_torch_function((device,)):
+        named = {"device": device, "dtype": dtype, "non_blocking": non_blocking, "copy": copy}
+        given = {
+            k: v for k, v in (named | {"memory_format": memory_format}).items() if v is not None and v is not False
+        }
+        return handle_torch_function(_parse_to, (), *args, **given)
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)

@@ -17,6 +17,29 @@ def _are_functorch_transforms_active() -> bool:
     return bool(getattr(state, "levels", ()))
 
 
+class _Fallback:
+    """Whether programs have asked to hear of operators that vmap computes one example after the other."""
+
+    warns = False
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
+    """Set whether to warn of operators that vmap has no rule for: every operator is mapped, so there are none."""
+    if not isinstance(enabled, bool):
+        raise RuntimeError(f"enabled must be a bool, but got {type(enabled).__name__}")
+    _Fallback.warns = enabled
+
+
+def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
+    """What :func:`_debug_only_display_vmap_fallback_warnings` has set.
+
+    >>> import torchlike as torch
+    >>> torch._C._debug_only_are_vmap_fallback_warnings_enabled()
+    False
+    """
+    return _Fallback.warns
+
+
 def _cuda_clearCublasWorkspaces() -> None:  # noqa: N802
     """Nothing to do: XLA manages device memory."""
 

@@ -167,7 +167,21 @@ class DisableTorchFunction(_Switch):
 
 
 class EnableTorchFunction(_Switch):
-    """A context in which all overrides are on again, inside of those that turned them off."""
+    """All overrides are on again while it lives, or until its context ends, inside of those that turned them off."""
+
+    def __init__(self):
+        super().__enter__()
+        self._open = True
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *exc):
+        if self._open:
+            self._open = False
+            super().__exit__()
+
+    __del__ = __exit__
 
 
 def install():

@@ -57,7 +57,9 @@ class dtype:
             instead = _SUBSTITUTE.get(self.name, "torch.int8")
             raise NotImplementedError(f"torch.{self.name} is not supported: jax lacks it; use {instead}")
         if attribute == "is_signed":
-            raise RuntimeError(f"torch.{self.name} is neither signed nor unsigned")
+            raise RuntimeError(
+                f"torch.{self.name} is neither signed nor unsigned: is_signed is not supported for quantized dtypes"
+            )
         raise AttributeError(f"'torch.dtype' object has no attribute '{attribute}'")
 
     def __setattr__(self, attribute: str, value: Any) -> NoReturn:

@@ -12,6 +12,7 @@ from torchlike._base.mersenne import STATE_BYTES, Mersenne, State, parsed
 
 from . import device as devices
 from .state import state
+from .tracing import demand_no_trace
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's seed of a generator that was given none
 _COUNTER_BYTES = 16
@@ -90,13 +91,13 @@ class Generator:
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}; use int(seed)")
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"manual_seed: {seed} overflows 64 bits; use a seed in [-2**63, 2**64)")
-        self._restart(seed % 2**64, 0, FRESH)
+        self._seeded("manual_seed", seed % 2**64)
         return self
 
     def seed(self) -> int:
         """Set a seed that cannot be foretold, and return it."""
         value = secrets.randbits(64)
-        self._restart(value, 0, FRESH)
+        self._seeded("seed", value)
         return value
 
     def initial_seed(self) -> int:
@@ -119,6 +120,8 @@ class Generator:
             kind = getattr(new_state, "dtype", type(new_state).__name__)
             raise TypeError(f"RNG state must be a torch.ByteTensor, as get_state() returns, not {kind}")
         flat = np.ascontiguousarray(new_state).reshape(-1)
+        if state.capture is None and not np.array_equal(flat, Generator.get_state(self)):
+            demand_no_trace("set_rng_state")
         if flat.size == STATE_BYTES and self._device.type == "cpu":
             found = parsed(flat)
             self._stream = "torch"
@@ -158,6 +161,11 @@ class Generator:
     def _needs_offset(self) -> None:
         if self._device.type == "cpu":
             raise RuntimeError("CPU Generator does not use offset; use get_state() and set_state()")
+
+    def _seeded(self, name: str, seed: int) -> None:
+        if state.capture is None:
+            demand_no_trace(name)
+        self._restart(seed, 0, FRESH)
 
     def _restart(self, seed: int, counter: int, engine: State | None = None) -> None:
         """Set seed and counter, and PyTorch's stream where ``engine`` says so: its state, or FRESH from the seed."""

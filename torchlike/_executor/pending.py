@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
+from torchlike._base.tracing import trace_ctx, trace_state_clean
+
 if TYPE_CHECKING:
     from jax.core import ShapedArray
 
@@ -21,16 +23,6 @@ except ImportError:  # no public name for the class of concrete arrays; without 
 
     class Array:  # type: ignore[no-redef]
         """Stands for a class that there is not."""
-
-
-try:
-    from jax._src.core import trace_ctx, trace_state_clean
-except ImportError:  # no public name tells; to assume a trace costs a microsecond each cut
-    trace_ctx = None  # type: ignore[assignment]
-
-    def trace_state_clean() -> bool:
-        """Whether jax traces nothing now."""
-        return False
 
 
 def traces_program() -> bool:

@@ -52,7 +52,7 @@ def _steps(input, spacing, dims):
     """For each dimension the distance of its points, or their coordinates."""
     if spacing is None or not isinstance(spacing, list | tuple):
         if isinstance(spacing, Tensor) and not spacing.ndim:
-            return [spacing.detach()] * len(dims)  # which may not be known
+            return [arguments.without_grad("gradient", "spacing", spacing)] * len(dims)  # which may not be known
         return [1 if spacing is None else arguments.as_number("gradient", "spacing", spacing)] * len(dims)
     if len(spacing) != len(dims):
         raise RuntimeError(

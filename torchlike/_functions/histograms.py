@@ -45,15 +45,15 @@ def _demand_weight(x, weight):
 
 def _given_edges(x, bins, at):
     """Edges that the caller gives, checked."""
-    if bins.ndim != 1:
-        raise RuntimeError(
-            f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins "
-            f"tensor for dimension {at}"
-        )
     if bins.dtype is not x.dtype:
         raise RuntimeError(
             "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
             f"{_named(x.dtype)} and bins for dimension {at} with dtype {_named(bins.dtype)}"
+        )
+    if bins.ndim != 1:
+        raise RuntimeError(
+            f"torch.histogramdd: bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins "
+            f"tensor for dimension {at}"
         )
     _demand_bins(bins.numel() - 1, at)
     return bins.clone()

@@ -5,13 +5,14 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
-from torchlike._base.layout import contiguous_strides
+from torchlike._base.layout import contiguous_strides, has_overlap
 from torchlike._core.conversion import indexing
 from torchlike._core.conversion.convert import host, place
 from torchlike._core.conversion.device_moves import move
-from torchlike._core.conversion.indexing import MASKS, check_mask, fixed, known
+from torchlike._core.conversion.indexing import MASKS, check_mask, demand_bool, fixed, known, warn_byte_mask
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import seen, watched
 from torchlike._core.dispatch.out import call_out, put
@@ -22,6 +23,7 @@ from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_
 from torchlike._functions._install import FUNCTIONS, both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
+from torchlike._ops.scatter import index_fill_number, index_fill_tensor
 
 Tensor.__getitem__ = indexing.getitem
 Tensor.__setitem__ = indexing.setitem
@@ -39,10 +41,25 @@ def _put(run, op, input, indices, values, accumulate):
         )
     if not isinstance(values, Tensor):
         raise TypeError(f"{name}(): argument 'values' (position 3) must be Tensor, not {type(values).__name__}")
-    where = _positions(input, arguments.as_tensors(name, "indices", list(indices)))
+    tensors = arguments.as_tensors(name, "indices", list(indices))
+    if len(tensors) == 1 and tensors[0].dtype in MASKS and values.numel() == 1 and not accumulate:
+        return _put_number(run, input, tensors[0], values)
+    where = _positions(input, tensors)
     if values.device != input.device and not values.ndim:
         values = move(values, input.device)
-    return run(op, (input, *where, values), (bool(accumulate), (len(where),)))
+    inputs, static = (input, *where, values), (bool(accumulate), (len(where),))
+    if run is call_inplace and values.numel() == 1 and not accumulate:
+        return fill_inplace(ops.index_put, inputs, static, "index_put_")
+    return run(op, inputs, static)
+
+
+def _put_number(run, input, mask, value):
+    """One value at all places where the mask is true."""
+    demand_bool("masked_fill_", mask)
+    check_mask(input, 0, mask)
+    if run is call:
+        return call(ops.index_mask, (input, mask, value), (0,))
+    return fill_inplace(ops.index_mask, (input, mask, value), (0,), "masked_fill_")
 
 
 def _positions(input, indices):
@@ -50,6 +67,8 @@ def _positions(input, indices):
     out = []
     for x in indices:
         if x.dtype in MASKS:
+            if x.dtype is dtypes.uint8:
+                warn_byte_mask()
             check_mask(input, len(out), x)
             out += [fixed(i, input.device) for i in np.nonzero(known(x))]
         elif x.dtype in (dtypes.int64, dtypes.int32):
@@ -112,7 +131,23 @@ def masked_fill(input, mask, value):
 @method()
 def masked_fill_(self, mask, value):
     """In-place ``masked_fill``."""
-    return _mask_fill(call_inplace, self, mask, value, ops.masked_fill_number.inplace, ops.masked_fill_tensor.inplace)
+    return _mask_fill(_fill_masked, self, mask, value, ops.masked_fill_number, ops.masked_fill_tensor)
+
+
+def _fill_masked(op, inputs, static):
+    return fill_inplace(op, inputs, static, "masked_fill_")
+
+
+_index_fill = Tensor.index_fill_
+
+
+@method()
+def index_fill_(self, dim, index, value):
+    """In-place ``index_fill``."""
+    if self._view is None or not has_overlap(self._view.layout):
+        return _index_fill(self, dim, index, value)
+    op = index_fill_tensor if isinstance(value, Tensor) else index_fill_number
+    return fill_inplace(op, (self, index, value), (dim,), "index_fill_")
 
 
 @both()

@@ -4,20 +4,39 @@ import numpy as np
 
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
+from torchlike._aten.subclass import as_subclass as make_instance
 from torchlike._core.conversion import convert
 from torchlike._core.conversion.convert import tensor
+from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import Tensor, alias, strided
 from torchlike._executor import immediate
+from torchlike._ops import view as views
 
 
-def _construct(name, args, dtype, device):
+def _is_tensor(args):
+    return len(args) == 1 and isinstance(args[0], Tensor)
+
+
+def demand_own_device(place, device):
+    """RuntimeError if a constructor of tensors on ``place`` is asked for another kind of device."""
+    if device is not None and (asked := devices.device(device).type) != place:
+        raise RuntimeError(f"legacy constructor expects device type: {place} but device type: {asked} was passed")
+
+
+def _construct(name, args, dtype, device, place):
     """The tensor of a legacy constructor call; ``dtype`` None means the default one."""
     kind = dtype or dtypes.get_default_dtype()
-    if len(args) == 1 and isinstance(args[0], Tensor):
+    if _is_tensor(args) and device is not None:
+        raise RuntimeError(
+            f"Legacy tensor constructor of the form torch.{name}(tensor, device=device) is not supported. "
+            "Use torch.tensor(...) or torch.as_tensor(...) instead."
+        )
+    demand_own_device(place, device)
+    if _is_tensor(args):
         if dtype is not None and args[0].dtype is not dtype:
             raise TypeError(f"{name}: expected a tensor of {dtype} (got {args[0].dtype}); convert it with .to({dtype})")
-        return alias(args[0])
+        return call_view(views.alias, (args[0],), ()) if args[0].layout is strided else alias(args[0])
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
     elif len(args) == 1 and not (isinstance(args[0], int) and not isinstance(args[0], bool)):
@@ -39,7 +58,9 @@ def _sequence(data):
 
 
 def _new(cls, *args, device=None, **kwargs):
-    made = _construct("Tensor", args, None, device)
+    made = _construct("Tensor", args, None, device, "cpu")
+    if cls is not Tensor and _is_tensor(args) and args[0].layout is strided:
+        return make_instance(args[0], cls)
     return made if cls is Tensor else alias(made, cls)
 
 
@@ -65,12 +86,13 @@ class _TypedMeta(type):
 
     def __call__(cls, *args, device=None):
         if cls.place != "cpu":
-            device = _there(cls, device)
-        return _construct(cls.__name__, args, cls.dtype, device)
+            _demand_there(cls)
+            device = cls.place if device is None and not _is_tensor(args) else device
+        return _construct(cls.__name__, args, cls.dtype, device, cls.place)
 
 
-def _there(cls, device):
-    """The device of a tensor type that is not the CPU's. TypeError where jax has none."""
+def _demand_there(cls):
+    """TypeError for a tensor type that is not the CPU's where jax has no such device."""
     try:
         devices.jax_device(devices.device(cls.place))
     except RuntimeError:
@@ -78,7 +100,6 @@ def _there(cls, device):
             f"type {cls.tensor_type} not available. Torch not compiled with {cls.place.upper()} enabled: jax has none "
             "in this process"
         ) from None
-    return cls.place if device is None else device
 
 
 def tensor_types(module, place):

@@ -13,7 +13,8 @@ from torchlike._core.conversion.factories import (
     without_entries,
 )
 from torchlike._core.dispatch.observers import flagged, seen, watched
-from torchlike._core.tensor import arguments
+from torchlike._core.dispatch.view_calls import call_view
+from torchlike._core.tensor import arguments, untyped_storage
 from torchlike._core.tensor.memory_format import formatted
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.tensor import COMPRESSED, Tensor, preserve_format, value_of
@@ -22,6 +23,8 @@ from torchlike._executor.level import LevelValue
 from torchlike._executor.sparse import LAYER
 from torchlike._executor.spread import USED, as_before
 from torchlike._functions._install import function, method
+from torchlike._functions.legacy import demand_own_device
+from torchlike._ops import view as views
 from torchlike._transforms.levels.vmap import alike
 
 
@@ -168,8 +171,30 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
 
 
 @method()
-def new(self, *args, device=None):
-    """A tensor of the given size or data, with the dtype and device of this tensor."""
+def new(self, *args, size=None, device=None):
+    """A tensor of the given size or data, with the dtype and device of this tensor; a view of a tensor or storage.
+
+    RuntimeError for another kind of device, or for a device and a tensor.
+    """
+    if device is not None and len(args) == 1 and isinstance(args[0], Tensor):
+        raise RuntimeError(
+            "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported. "
+            "Use torch.as_tensor(...) instead."
+        )
+    demand_own_device(self.device.type, device)
+    if size is not None:
+        if args or not isinstance(size, tuple | list):
+            raise TypeError(f"new() received an invalid combination of arguments - got ({args}, size={size})")
+        return self.new_empty(tuple(size), device=device)
+    if len(args) == 1 and isinstance(args[0], untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
+        return self.new_empty((0,), device=device).set_(args[0])
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        if args[0].dtype is not self.dtype or args[0].device != self.device:
+            raise TypeError(
+                f"new(): expected a tensor of {self.dtype} on {self.device} (got {args[0].dtype} on "
+                f"{args[0].device}); convert it with .to()"
+            )
+        return call_view(views.alias, (args[0],), ())
     if len(args) == 1 and not isinstance(args[0], int | Size):
         return new_tensor(self, args[0], device=device)
     size = args[0] if args and isinstance(args[0], Size) else args or (0,)

@@ -53,7 +53,7 @@ def _before(name, arguments, count):
         given = ", ".join(type(a).__name__ for a in arguments)
         raise TypeError(f"{name}() takes {count} positional arguments after the first tensor but got ({given})")
     what = "alpha" if count == 1 else "value"
-    warn(f"{name}() with the number before the tensors is deprecated: give it as {what}=")
+    warn(f"This overload of {name} is deprecated: the number stands before the tensors; give it as {what}=")
     return *tensors, number
 
 

@@ -478,6 +478,8 @@ def bernoulli(input, p=None, *, generator=None, out=None):
     tensor([1., 1., 1.])
     """
     if p is None:
+        if isinstance(out, Tensor) and out.dtype is not input.dtype:
+            return bernoulli_(out if out.shape == input.shape else out.resize_(input.shape), input, generator=generator)
         place = host.Place(input.shape, input.dtype)
         return _sampled(ops.bernoulli, "bernoulli", (input,), generator, out, (), partial(host.unit, place))
     (p,) = _numbers("bernoulli", (p,), {}, {"p": 0})

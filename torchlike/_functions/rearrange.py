@@ -327,6 +327,8 @@ def combinations(input, r=2, with_replacement=False):
         return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(np.arange(input.shape[0]), r)), np.int64).reshape(-1, r)
+    if not input.shape[0]:
+        return input.new_empty(rows.shape)
     return call(join.gathered, (input, fresh(place(rows, input.device))), (0,))
 
 

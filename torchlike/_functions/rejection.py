@@ -64,7 +64,7 @@ def gamma(e: Mersenne, concentrations: np.ndarray) -> np.ndarray | None:
     """A sample of rate 1 for each concentration; None as in :func:`poisson`."""
     tiny = np.finfo(concentrations.dtype).tiny if concentrations.dtype.kind == "f" else 2.0**-126
     found = _each(_gamma, e, concentrations, 0.0)
-    return None if found is None else np.maximum(found, float(tiny))
+    return None if found is None else np.asarray(np.maximum(found, float(tiny)))  # of one number a float
 
 
 def _poisson(e: _Ahead, rate: float) -> float:

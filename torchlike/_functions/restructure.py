@@ -16,6 +16,7 @@ from torchlike._core.dispatch.inplace import demand_rebasable, demand_writable
 from torchlike._core.dispatch.observers import announced, seen, subclassed, watched
 from torchlike._core.dispatch.view_calls import call_view
 from torchlike._core.tensor import untyped_storage
+from torchlike._core.tensor.arguments import demand_given
 from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
@@ -128,6 +129,7 @@ def resize_(self, *size, memory_format=None):
         raise RuntimeError("Unsupported memory formatPreserve")
     if memory_format is not None:
         demand_format("resize_", memory_format)
+    demand_given("resize_", "size", size)
     shape = checked_size("resize_", size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size)
     demand_writable(self)
     if self.requires_grad:
@@ -188,7 +190,7 @@ def _reshaped(t, shape):
             f"size of {'x'.join(map(str, t.shape))} ({t.numel()} elements): a resize that gradients can follow keeps "
             "the number of elements"
         )
-    return t.contiguous().view(*shape)
+    return t.contiguous().view(shape)
 
 
 @method()
@@ -213,6 +215,11 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
+        if isinstance(source, untyped_storage.TypedStorage) and source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {self.dtype.scalar_name} or an UntypedStorage, but got type "
+                f"{source.dtype.scalar_name} for argument 1 'storage'"
+            )
         source = untyped_storage.of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__

@@ -270,4 +270,4 @@ def weighted(e: Mersenne, weights: np.ndarray, n: int) -> np.ndarray:
         ends = np.cumsum(row, dtype=row.dtype)
         ends = ends / ends[-1]
         out[:] = np.minimum(np.searchsorted(ends, e.doubles(n), side="left"), len(row) - 1)
-    return found.reshape(*weights.shape[:-1], n)
+    return found.reshape((*weights.shape[:-1], n))

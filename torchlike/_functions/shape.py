@@ -23,6 +23,8 @@ def _ints(name, args, keyword, argument):
         args = keyword
     elif len(args) == 1 and isinstance(args[0], list | tuple):
         args = args[0]
+    else:
+        arguments.demand_given(name, argument, args)
     return arguments.as_ints(name, argument, tuple(args))
 
 

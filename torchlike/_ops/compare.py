@@ -135,10 +135,12 @@ def _isclose(name, self, other, rtol, atol, equal_nan):
         return close
     if equal_nan and kind(self) in "fc":
         close |= (self != self) & (other != other)
-    wide = other if kind(self) in "fc" else other.astype(get_default_dtype().np)
-    allowed = atol + lax.abs(rtol * wide)
+    tolerant = (rtol != 0) | (atol != 0)
+    if kind(self) == "i":  # whose difference may not fit in their dtype
+        self, other = (x.astype(get_default_dtype().np) for x in (self, other))
+    allowed = atol + lax.abs(rtol * other)
     gap = lax.abs(self - other)
-    return close | (jnp.isfinite(gap) & (gap <= allowed))
+    return close | (tolerant & jnp.isfinite(gap) & (gap <= allowed))
 
 
 @op(

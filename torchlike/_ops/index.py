@@ -98,9 +98,6 @@ def _put_jvp(primals, tangents):
 def _placed(self, values, indices):
     """``values`` broadcast to what the indices select."""
     shape = _selected(self, indices)
-    lead = values.ndim - len(shape)
-    if lead > 0 and all(n == 1 for n in values.shape[:lead]):
-        values = values.reshape(values.shape[lead:])
     try:
         fits = broadcast_shapes(values.shape, shape) == shape
     except RuntimeError:
@@ -122,12 +119,8 @@ def _kept_by_put(grad, indices, values_aval, accumulate):
     return spelled("index_put", compute, grad, _trimmed(indices), zeros)
 
 
-def _of_values(grad, indices, values_aval):
-    """The gradient of the values that were put; they may have more dimensions of size 1 in front."""
-    found = aten["index.Tensor"](grad, _trimmed(indices))
-    for _ in range(len(values_aval.shape) - found.ndim):
-        found = aten.unsqueeze(found, 0)
-    return found
+def _of_values(grad, indices):
+    return aten["index.Tensor"](grad, _trimmed(indices))
 
 
 def _trimmed(indices):
@@ -145,13 +138,13 @@ def _trimmed(indices):
     },
     saved="accumulate indices", autocast={"cuda": "promote"})  # fmt: skip
 def index_put(self, indices, values, accumulate):
+    values = _placed(self, values, indices)
     if values.dtype != self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{from_np(self.dtype).scalar_name} for the destination and "
             f"{from_np(values.dtype).scalar_name} for the source."
         )
-    values = _placed(self, values, indices)
     if not self.size or not values.size:
         return self
     if not accumulate:
@@ -189,6 +182,16 @@ def index_mask(self, mask, values, dim):
             f"value cannot be converted to type {from_np(self.dtype).name} without overflow: it is complex"
         )
     return jnp.where(_spread(mask, dim, self.ndim), cast(values.reshape(()), self.dtype), self)
+
+
+@op("_changed(Tensor self, Tensor new, int[] dims) -> Tensor", variants="", vjp={})
+def changed(self, new, dims):
+    """Along each of ``dims`` the element of ``new`` that differs from ``self``, if one does."""
+    differs = (self != new) & ~((self != self) & (new != new))
+    for dim in dims:
+        at = jnp.argmax(differs, dim, keepdims=True)
+        new, differs = jnp.take_along_axis(new, at, dim), jnp.take_along_axis(differs, at, dim)
+    return new
 
 
 # -- reading along a dimension -------------------------------------------------------------------

@@ -16,6 +16,8 @@ def _cat_dim(tensors, dim):
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     kept = [t for t in tensors if t.shape != (0,)] or tensors  # an empty vector joins anything
     first = kept[0]
+    if first.shape == (0,):  # all are, and PyTorch asks for no dimension then
+        return 0, tensors
     dim = wrap_dim(dim, first.ndim)
     for i, t in enumerate(tensors):
         if t.shape == (0,):

@@ -380,12 +380,6 @@ def kl_div_log(self, target):
 @by_reduction("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.) -> Tensor",
               "ClampMinBackward", dtype="int_to_float", apart="input1 input2 target", autocast="fp32")  # fmt: skip
 def margin_ranking_loss(input1, input2, target, margin):
-    if not input1.ndim == input2.ndim == target.ndim:
-        raise RuntimeError(
-            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
-            f"{list(input1.shape)}, "
-            f"input2: {list(input2.shape)}, target: {list(target.shape)}"
-        )
     a, b, t = broadcast("margin_ranking_loss", input1, input2, target)
     return positive_part(-t * (a - b) + _num(margin, a))
 
@@ -467,6 +461,7 @@ def _negative_variance(input, target, var, eps):
     dtype="promote",
     check=_negative_variance,
     apart="input target var",
+    autocast={"cuda": "fp32"},
 )
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)
@@ -478,6 +473,7 @@ def gaussian_nll_loss(input, target, var, eps):
     "multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor",
     "DivBackward",
     dtype="promote",
+    autocast={"cuda": "fp32"},
 )
 def multilabel_soft_margin_loss(self, target, weight):
     demand("log_sigmoid_cpu", self, "f")

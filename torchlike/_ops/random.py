@@ -338,6 +338,10 @@ def bernoulli_p(self, words, p):
 )
 def bernoulli_tensor(self, words, p):
     _probable(p)
+    if jnp.iscomplexobj(self):
+        raise NotImplementedError(
+            f"\"bernoulli_tensor_cpu_self_\" not implemented for '{from_np(self.dtype).scalar_name}': draws are real"
+        )
     return _bernoulli(words, self.shape, broadcast("bernoulli_", p, self)[0], self.dtype)
 
 

@@ -284,7 +284,7 @@ def _bad_range(self, bins, min, max):
     def error():
         if low > high:
             return RuntimeError(f"torch.histc: max must be larger than min, got min={min} and max={max}")
-        return RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite; give min and max")
+        return RuntimeError(f"torch.histc: range of [{float(low):g}, {float(high):g}] is not finite; give min and max")
 
     return ~(low <= high) | jnp.isinf(low) | jnp.isinf(high), error
 

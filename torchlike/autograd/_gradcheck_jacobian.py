@@ -5,10 +5,8 @@ Jacobians are numpy arrays of shape (elements of the input, elements of the outp
 and the imaginary part of an entry are the derivatives by the real and by the imaginary part, as in a gradient.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from torchlike._core.autograd.backward import grad
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.autograd import _gradcheck_batches as batches
 
 
 def as_tuple(x: Any) -> tuple:
@@ -30,7 +29,7 @@ def differentiable(tensors: Sequence) -> tuple[Tensor, ...]:
 
 def host(t: Tensor) -> np.ndarray:
     """A copy of the values; low precision as float32."""
-    values = np.array(t.detach()._host())
+    values = np.array(t._host() if t.__class__ is Tensor else t.detach()._host())
     return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.itemsize < 4 else values
 
 
@@ -64,28 +63,16 @@ def passes(outputs: Sequence[Tensor]) -> list[list[tuple[int, Part]]]:
 
 
 # -- From values ----------------------------------------------------------------------------------------
-@contextmanager
-def _moved(x: Tensor, index: tuple[int, ...], by: complex) -> Iterator[None]:
-    """One element of ``x`` elsewhere for a while."""
+def _moved_along(x: Tensor, step: np.ndarray) -> Generator:
+    """Twice: with ``x`` moved by ``-step``, then by ``step``."""
     data = x.data
-    old = data[index].item()
-    data[index] = old + by
-    try:
-        yield
-    finally:
-        data[index] = old
-
-
-@contextmanager
-def _moved_along(x: Tensor, direction: np.ndarray, by: complex) -> Iterator[None]:
-    """All elements of ``x`` elsewhere for a while."""
-    data = x.data
-    old = data.clone()
-    data.copy_(as_tensor(host(x) + by * direction))
-    try:
-        yield
-    finally:
-        data.copy_(old)
+    for by in (-step, step):
+        old = data.clone()
+        data.copy_(as_tensor(host(x) + by))
+        try:
+            yield
+        finally:
+            data.copy_(old)
 
 
 class Function:
@@ -102,9 +89,10 @@ class Function:
 
     def jacobians(self, x: Tensor, outputs: Sequence[Tensor], which: Sequence[int]) -> list[np.ndarray]:
         """Of the outputs numbered ``which``: [element of ``x``, part of ``x``, element of the output]."""
+        elements, eps = batches.Elements(x), self.eps
         rows = [
-            [self._change(partial(_moved, x, i), unit, outputs, which, f"on index {i} ") for unit in _units(x)]
-            for i in np.ndindex(*x.shape)
+            [self._change(elements.moved(at, i, eps * unit), outputs, which, f"on index {i} ") for unit in _units(x)]
+            for at, i in enumerate(np.ndindex(*x.shape))
         ]
         by_output = [[[parts[n] for parts in row] for row in rows] for n in range(len(which))]
         return [
@@ -115,20 +103,23 @@ class Function:
     def along(self, x: Tensor, step: np.ndarray, outputs: Sequence[Tensor], which: Sequence[int]) -> list[np.ndarray]:
         """The same along a step, of a leading axis for the parts of ``x``: [part of ``x``, element of the output]."""
         changes = [
-            self._change(partial(_moved_along, x, direction), unit, outputs, which, "")
+            self._change(_moved_along(x, self.eps * unit * direction), outputs, which, "")
             for direction, unit in zip(step, _units(x), strict=True)
         ]
         return [np.array(change) for change in zip(*changes, strict=True)]
 
-    def _change(self, move: Callable, unit: complex, outputs: Sequence[Tensor], which: Sequence[int], where: str):
-        """The central difference of each output, flat, for a move by ``unit``."""
+    def _change(self, moves: Generator, outputs: Sequence[Tensor], which: Sequence[int], where: str) -> list:
+        """The central difference of each output, flat, between two places that ``moves`` goes to."""
         values = []
-        for by in (-self.eps * unit, self.eps * unit):
-            with move(by):
-                there = self()
+        try:
+            for _ in moves:
+                there = as_tuple(self.func(*self.inputs))
                 for i in which:
-                    _demand_alike(outputs[i], there[i], f"when inputs are perturbed {where}by {self.eps}")
+                    if there[i].shape != outputs[i].shape or there[i].dtype is not outputs[i].dtype:
+                        _refuse_unlike(outputs[i], there[i], f"when inputs are perturbed {where}by {self.eps}")
                 values.append([host(there[i]).ravel() for i in which])
+        finally:
+            moves.close()  # also where the function raises: the inputs are then what they were
         with np.errstate(invalid="ignore", over="ignore"):
             return [(b - a) / (2 * self.eps) for a, b in zip(*values, strict=True)]
 
@@ -145,17 +136,16 @@ def joined(part: Part, derivative: np.ndarray) -> np.ndarray:
     return derivative[..., 0, :] + 1j * derivative[..., 1, :]
 
 
-def _demand_alike(expected: Tensor, got: Tensor, when: str) -> None:
+def _refuse_unlike(expected: Tensor, got: Tensor, when: str) -> NoReturn:
     if got.shape != expected.shape:
         raise AssertionError(
             f"Expected `func` to return outputs with the same shape {when}, but got: shapes {got.shape} and "
             f"{expected.shape}."
         )
-    if got.dtype is not expected.dtype:
-        raise AssertionError(
-            f"Expected `func` to return outputs with the same dtype {when}, but got: dtypes {got.dtype} and "
-            f"{expected.dtype}."
-        )
+    raise AssertionError(
+        f"Expected `func` to return outputs with the same dtype {when}, but got: dtypes {got.dtype} and "
+        f"{expected.dtype}."
+    )
 
 
 # -- From the backward ----------------------------------------------------------------------------------
@@ -167,6 +157,8 @@ def pulled(out: Tensor, inputs: Sequence[Tensor], cotangent: np.ndarray | Tensor
 
 def jacobians(out: Tensor, inputs: Sequence[Tensor]) -> tuple[list[np.ndarray], list]:
     """The Jacobian of ``out`` by each input, and all (input, gradient) it was made of."""
+    if out.numel() >= batches.FEWEST and batches.is_plain(out):
+        return _by_batches(out, inputs)
     columns: list[list[np.ndarray]] = [[] for _ in inputs]
     seen = []
     for unit in np.eye(out.numel()):
@@ -177,6 +169,18 @@ def jacobians(out: Tensor, inputs: Sequence[Tensor]) -> tuple[list[np.ndarray], 
         np.array(column, dtype=None if column else float).reshape(out.numel(), x.numel()).T
         for x, column in zip(inputs, columns, strict=True)
     ], seen
+
+
+def _by_batches(out: Tensor, inputs: Sequence[Tensor]) -> tuple[list[np.ndarray], list]:
+    """As :func:`jacobians`, by a backward of many rows at once."""
+    found = batches.rows(out, inputs)
+    jacobians = [
+        np.zeros((x.numel(), out.numel()))
+        if parts is None
+        else np.concatenate([host(g).reshape(len(g), x.numel()) for g in parts]).T
+        for x, parts in zip(inputs, found, strict=True)
+    ]
+    return jacobians, [(x, g) for x, parts in zip(inputs, found, strict=True) for g in parts or ()]
 
 
 _ROUNDINGS = 16  # a kernel may be compiled anew between two runs, which changes how it rounds

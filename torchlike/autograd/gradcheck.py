@@ -62,14 +62,16 @@ def gradcheck(
         check_batched_forward_grad: compare the tangents under :func:`torch.vmap` with a loop.
         check_forward_ad, check_backward_ad: check derivatives computed forwards, and backwards.
         fast_mode: compare one weighted sum of each Jacobian, for two evaluations of ``func`` for each input.
-        masked: of sparse inputs: True perturbs the values that they have. Without effect on dense ones.
+        masked: of sparse inputs: True perturbs the values that they have, as does fast mode. Without effect on dense
+            ones.
 
     Raises:
         GradcheckError: a check failed.
         ValueError: no input requires grad.
         RuntimeError: an input whose elements share memory; what ``func`` raised.
         AssertionError: shapes or dtypes of the outputs change with the values.
-        NotImplementedError: check_forward_ad of an operator without forward mode; sparse inputs, unless ``masked``.
+        NotImplementedError: check_forward_ad of an operator without forward mode; sparse inputs, unless ``masked``
+            or ``fast_mode``.
 
     >>> import torchlike as torch
     >>> from torchlike.autograd.gradcheck import gradcheck
@@ -83,7 +85,7 @@ def gradcheck(
     )  # fmt: skip
     _check_flags(flags)
     tol = Tolerances(atol, rtol, nondet_tol, check_grad_dtypes)
-    func, given = _over_values("gradcheck", func, as_tuple(inputs), masked)
+    func, given = _over_values("gradcheck", func, as_tuple(inputs), masked or fast_mode)
     try:
         _check(func, given, eps, tol, flags)
     except GradcheckError:
@@ -99,8 +101,8 @@ def _over_values(name: str, func: Callable, inputs: tuple, masked: bool | None) 
         return func, inputs
     if not masked:
         raise NotImplementedError(
-            f"{name}() perturbs sparse inputs at the places that they have only: pass masked=True, or check a function "
-            "of their values or of a dense tensor"
+            f"{name}() perturbs sparse inputs at the places that they have only: pass masked=True or fast_mode=True, "
+            "or check a function of their values or of a dense tensor"
         )
     like = [x.detach() if isinstance(x, Tensor) and x.layout is not strided else None for x in inputs]
     like = [x.coalesce() if x is not None and x.layout is sparse_coo else x for x in like]
@@ -109,7 +111,8 @@ def _over_values(name: str, func: Callable, inputs: tuple, masked: bool | None) 
         out = func(*[x if t is None else of_pattern(t, x) for t, x in zip(like, given, strict=True)])
         if any(isinstance(o, Tensor) and o.layout is not strided for o in as_tuple(out)):
             raise ValueError(
-                "Sparse output is not supported at gradcheck yet. Please call to_dense() on the output of fn."
+                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output "
+                "of fn for gradcheck."
             )
         return out
 
@@ -245,7 +248,7 @@ def gradgradcheck(
     True
     """
     _check_second_flags(check_fwd_over_rev, check_rev_over_rev, check_undefined_grad, check_batched_grad)
-    func, arguments = _over_values("gradgradcheck", func, as_tuple(inputs), masked)
+    func, arguments = _over_values("gradgradcheck", func, as_tuple(inputs), masked or fast_mode)
     seeds = _seeds(func, arguments, grad_outputs, gen_non_contig_grad_outputs)
     count = len(arguments)
     wanted = [i for i, x in enumerate(arguments) if isinstance(x, Tensor) and x.requires_grad]

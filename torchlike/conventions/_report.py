@@ -220,7 +220,7 @@ def _forward(p: Problem, z: jax.Array) -> tuple[jax.Array, jax.Array | None]:
 
     def along_all(directions: np.ndarray) -> jax.Array:
         dots = jnp.stack([along(d) for d in directions], -1)
-        return dots.reshape(*dots.shape[:-1], *z.shape)
+        return dots.reshape((*dots.shape[:-1], *z.shape))
 
     return along_all(basis), along_all(1j * basis) if jnp.iscomplexobj(z) else None
 

@@ -68,3 +68,8 @@ from torchlike.distributed.distributed_c10d import new_subgroups_by_enumeration 
 from torchlike.interop.lazy import on_first_use
 
 __getattr__, __dir__ = on_first_use(__name__, {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"})
+
+# PyTorch defines its collectives in the module of its process groups.
+vars(distributed_c10d).update(
+    {name: globals()[name] for home in ("_collectives", "_messages") for name in globals()[home].__all__}
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, assign, concluded, demand_eager, start, values
@@ -470,3 +471,9 @@ def barrier(
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
     """As :func:`barrier`, which always names the ranks that are missing."""
     barrier(group, timeout=timeout)
+
+
+_OVERRIDABLE = """
+all_gather all_reduce all_reduce_coalesced all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
+""".split()  # fmt: skip
+globals().update(_publish("torch.distributed.distributed_c10d", {name: globals()[name] for name in _OVERRIDABLE}))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from torchlike._core.overrides.torch_function import publish as _publish
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _runtime
 from torchlike.distributed._calls import Work, assign, demand_eager, values
@@ -290,3 +291,7 @@ def recv_object_list(
     _runtime.forget(key)
     object_list[:] = pickle.loads(data)
     return who
+
+
+_OVERRIDABLE = ("irecv", "isend", "recv", "send")
+globals().update(_publish("torch.distributed.distributed_c10d", {name: globals()[name] for name in _OVERRIDABLE}))

@@ -222,6 +222,9 @@ class ComposeTransform(Transform):
             x = part(x)
         return x
 
+    def _inverse(self, y: Any) -> Any:
+        return self.inv(y)
+
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         if not self.parts:
             return torch.zeros_like(x)

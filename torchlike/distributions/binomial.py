@@ -51,7 +51,7 @@ class Binomial(Odds, Distribution):
             self._validate_sample(value)
         n = self.total_count
         ways = torch.lgamma(n + 1) - torch.lgamma(value + 1) - torch.lgamma(n - value + 1)
-        rest = n * (self.logits.clamp(min=0) + torch.log1p(torch.exp(-self.logits.abs())))
+        rest = n * torch.logaddexp(self.logits, torch.zeros_like(self.logits))
         return value * self.logits + ways - rest
 
     def entropy(self) -> Any:

@@ -120,5 +120,5 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     def _log_normalizer(self, x: Any) -> Any:  # type: ignore[override]
         out = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
         cut = torch.where(out, x, (self._lims[0] - 0.5) * torch.ones_like(x))
-        exact = torch.log(torch.abs(torch.special.expm1(cut))) - torch.log(torch.abs(cut))
+        exact = torch.log(torch.abs(torch.expm1(cut))) - torch.log(torch.abs(cut))
         return torch.where(out, exact, 0.5 * x + torch.pow(x, 2) / 24.0 - torch.pow(x, 4) / 2880.0)

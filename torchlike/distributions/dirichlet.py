@@ -12,6 +12,12 @@ __all__ = ["Dirichlet"]
 __getattr__ = missing_names(__name__)
 
 
+def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
+    """The gradient of ``concentration``, given that of the sample ``x`` drawn with it."""
+    total = concentration.sum(-1, True).expand_as(concentration)
+    return torch._dirichlet_grad(x, concentration, total) * (grad_output - (x * grad_output).sum(-1, True))
+
+
 class Dirichlet(ExponentialFamily):
     """Shares of 1 with the given ``concentration``, in the last dimension. Samples carry gradients."""
 

@@ -15,10 +15,21 @@ from torchlike.interop.alias import missing_names
 
 __all__ = ["kl_divergence", "register_kl"]
 
-__getattr__ = missing_names(__name__)
+_missing = missing_names(__name__)
 
 _KL_REGISTRY: dict[tuple[type, type], Callable] = {}
 _KL_MEMOIZE: dict[tuple[type, type], Any] = {}
+_SHORT = {"ExponentialFamily": "expfamily", "TransformedDistribution": "transformed"}
+
+
+def __getattr__(name: str) -> Any:
+    """``_kl_normal_normal`` and the like, as programs import them: the functions of the registry."""
+    if name.startswith("_kl_"):
+        classes = name[4:].replace("_", "")
+        for pair, function in _KL_REGISTRY.items():
+            if classes == "".join(_SHORT.get(kind.__name__, kind.__name__.lower()) for kind in pair):
+                return function
+    return _missing(name)
 
 
 def register_kl(type_p: type, type_q: type) -> Callable:

@@ -1,6 +1,7 @@
 """torch.distributions.wishart."""
 
 import math
+import warnings
 from numbers import Number
 from typing import Any
 
@@ -111,13 +112,27 @@ class Wishart(ExponentialFamily):
         )
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Any:
-        shape, p = torch.Size(sample_shape), self._event_shape[-1]
-        noise = (
-            self._dist_chi2.rsample(shape)
-            .clamp(min=torch.finfo(self.df.dtype).tiny)
-            .sqrt()
-            .diag_embed(dim1=-2, dim2=-1)
-        )
+        """A sample, with gradients; singular ones are drawn anew, with a warning, ``max_try_correction`` (10) times."""
+        sample = self._drawn(torch.Size(sample_shape))
+        singular = self._singular(sample)
+        if singular.any():
+            warnings.warn("Singular sample detected.", stacklevel=2)
+            for _ in range(10 if max_try_correction is None else max_try_correction):
+                sample[singular] = self._drawn(torch.Size([int(singular.sum())]))
+                singular = self._singular(sample)
+                if not singular.any():
+                    break
+        return sample
+
+    def _singular(self, sample: Any) -> Any:
+        """Which samples have a matrix that is not positive definite."""
+        singular = ~self.support.check(sample)
+        return singular.flatten(-len(self._batch_shape)).any(-1) if self._batch_shape else singular
+
+    def _drawn(self, shape: Any) -> Any:
+        p = self._event_shape[-1]
+        squares = self._dist_chi2.rsample(shape)
+        noise = squares.clamp(min=torch.finfo(squares.dtype).eps).sqrt().diag_embed(dim1=-2, dim2=-1)
         i, j = torch.tril_indices(p, p, offset=-1)
         below = torch.randn(shape + self._batch_shape + (p * (p - 1) // 2,), dtype=noise.dtype, device=noise.device)
         noise[..., i, j] = below
@@ -140,8 +155,9 @@ class Wishart(ExponentialFamily):
 
     @property
     def _natural_params(self) -> tuple:
-        return 0.5 * self.df, -0.5 * self.precision_matrix
+        return -0.5 * self.precision_matrix, 0.5 * (self.df - self._event_shape[-1] - 1)
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
         p = self._event_shape[-1]
-        return torch.mvlgamma(x, p=p) - x * LA.slogdet(-y).logabsdet
+        half = y + 0.5 * (p + 1)  # of the degrees of freedom
+        return torch.mvlgamma(half, p=p) - half * LA.slogdet(-x).logabsdet

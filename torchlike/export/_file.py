@@ -193,7 +193,7 @@ def _packed_spec(spec: TreeSpec) -> Any:
             f"torch.export.save: a {spec.type.__name__} of {context} cannot be named in a file; use tuples, lists and "
             "dicts with keys that are texts or numbers"
         )
-    return {"type": spec.type.__name__, "context": context, "children": [_packed_spec(c) for c in spec.children]}
+    return {"type": spec.type.__name__, "context": context, "children": [_packed_spec(c) for c in spec.children()]}
 
 
 def _is_key(key: Any) -> bool:

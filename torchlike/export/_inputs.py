@@ -38,7 +38,7 @@ class Inputs:
         Raises:
             ValueError: another structure. AssertionError: another length or constant. RuntimeError: another dtype.
         """
-        expected = self.spec.children[1].context
+        expected = self.spec.child(1).context
         if set(kwargs) != set(expected):
             raise ValueError(
                 f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {expected}"
@@ -113,9 +113,9 @@ def names_of(spec: TreeSpec, prefix: str) -> list[str]:
     if spec.is_leaf():
         return [prefix]
     keys = spec.context[1] if spec.type.__name__ == "defaultdict" else spec.context
-    named = isinstance(keys, list) and len(keys) == len(spec.children)
-    parts = [str(k) for k in keys] if named else [str(i) for i in range(len(spec.children))]
-    found = [names_of(c, f"{prefix}_{k}" if prefix else k) for c, k in zip(spec.children, parts, strict=True)]
+    named = isinstance(keys, list) and len(keys) == len(spec.children())
+    parts = [str(k) for k in keys] if named else [str(i) for i in range(len(spec.children()))]
+    found = [names_of(c, f"{prefix}_{k}" if prefix else k) for c, k in zip(spec.children(), parts, strict=True)]
     return [name for names in found for name in names]
 
 

@@ -133,9 +133,9 @@ class _Exporter:
         return named
 
     def _inputs(self, shapes: Shapes) -> Inputs:
-        args, kwargs = self.spec.children
-        names = _positional_names(_signature(self.fn), len(args.children))
-        children = [*zip(args.children, names, strict=True), *zip(kwargs.children, kwargs.context, strict=True)]
+        args, kwargs = self.spec.child(0), self.spec.child(1)
+        names = _positional_names(_signature(self.fn), len(args.children()))
+        children = [*zip(args.children(), names, strict=True), *zip(kwargs.children(), kwargs.context, strict=True)]
         flat = [name for spec, prefix in children for name in names_of(spec, prefix)]
         entries = [
             Input(name, dtype_name(x), shapes.shapes[i]) if isinstance(x, Tensor) else Input(name, None, (), x)

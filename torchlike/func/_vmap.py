@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._base.dims import wrap_dim
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
@@ -80,7 +81,7 @@ def _spread(tree: Any, spec: TreeSpec) -> list | None:
     if own.type is not spec.type or own.context != spec.context or own.num_children != spec.num_children:
         return None
     found, start = [], 0
-    for mine, theirs in zip(own.children, spec.children, strict=True):
+    for mine, theirs in zip(own.children(), spec.children(), strict=True):
         part = _spread(mine.unflatten(leaves[start : start + mine.num_leaves]), theirs)
         start += mine.num_leaves
         if part is None:
@@ -193,9 +194,10 @@ def _outside(name: str, level: VmapLevel, x: Any, dim: Any) -> Any:
             "to None for output?"
         )
     if batch is None:
+        dim = wrap_dim(dim, x.ndim + 1)
         shape = list(x.shape)
-        shape.insert(dim if dim >= 0 else dim + x.ndim + 1, level.size)
-        return x.expand(shape)
+        shape.insert(dim, level.size)
+        return (x.unsqueeze(dim) if dim else x).expand(shape)
     return lowered_view(batch, dim)
 
 

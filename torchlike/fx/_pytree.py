@@ -46,15 +46,15 @@ def tree_flatten_spec(pytree: PyTree, spec: TreeSpec, exact_structural_match: bo
     same = SUPPORTED_NODES_EXACT_MATCH.get(spec.type)
     if exact_structural_match and same is not None and not same(pytree, spec):
         raise RuntimeError(f"Cannot flatten pytree {pytree}, given spec: {spec}")
-    return [leaf for c, s in zip(children, spec.children, strict=True) for leaf in tree_flatten_spec(c, s)]
+    return [leaf for c, s in zip(children, spec.children(), strict=True) for leaf in tree_flatten_spec(c, s)]
 
 
 def _items(x: Any, spec: TreeSpec) -> list:
-    return [x[i] for i in range(len(spec.children))]
+    return [x[i] for i in range(len(spec.children()))]
 
 
 def _same_length(x: Any, spec: TreeSpec) -> bool:
-    return len(x) == len(spec.children)
+    return len(x) == len(spec.children())
 
 
 register_pytree_flatten_spec(dict, lambda d, spec: [d[k] for k in spec.context], _same_length)

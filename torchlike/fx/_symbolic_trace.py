@@ -279,7 +279,7 @@ class Tracer(TracerBase):
                 args.append(self._proxy_placeholder(f"**{next(more)}", concrete_args, signature, function))
             root_fn = _all_positional(function, len(args))
         flat, spec = pytree.tree_flatten(tuple(args))
-        if all(child.is_leaf() for child in spec.children):
+        if all(child.is_leaf() for child in spec.children()):
             return root_fn, args
         return self._flattened(root_fn, names, spec), flat
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlike._aten.packets import OpOverload, OpOverloadPacket, ops
+from torchlike._core.overrides import torch_function
 from torchlike.fx._qualified import is_ours, qualified_name
 from torchlike.fx.node import Node
 from torchlike.interop.alias import missing_names
 from torchlike.nn.modules.module import Module
-from torchlike.overrides import get_testing_overrides
 
 __all__ = [
     "ArgsKwargsPair", "check_for_mutable_operation", "get_signature_for_torch_op", "normalize_function",
@@ -121,8 +121,9 @@ def normalize_function(
 
 def _signature(function: Callable) -> inspect.Signature | None:
     """PyTorch's signature of a function."""
+    entry = torch_function.of(function)
     try:
-        return inspect.signature(get_testing_overrides().get(function, function))
+        return inspect.signature(function if entry is None else torch_function.stand_in(entry))
     except (TypeError, ValueError):
         return None
 

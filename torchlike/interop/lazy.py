@@ -7,7 +7,7 @@ import importlib.util
 import pkgutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ def on_first_use(
     names: Mapping[str, str] = MappingProxyType({}),
     star: str | None = None,
     missing: Callable[[str], Any] | None = None,
+    changing: Collection[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of a package that imports its submodules when somebody asks for them.
 
@@ -29,6 +30,7 @@ def on_first_use(
         names: further names it has, each with the submodule that holds it.
         star: a submodule all of whose names it has.
         missing: gives, or raises, what it has for other names.
+        changing: names that are asked for each time, since what they stand for depends on settings.
 
     What it has not is named as :func:`missing_names` does. ``from package import *`` imports everything.
 
@@ -54,7 +56,7 @@ def on_first_use(
         value = found(name)
         if ALIAS.installed:
             show(value, package)
-        if name != "__all__":  # which may grow
+        if name != "__all__" and name not in changing:  # the former may grow
             setattr(sys.modules[package], name, value)
         return value
 

@@ -54,6 +54,8 @@ MOVED = {
         ("optim._lr_cycle", "*", "optim.lr_scheduler"),
         ("optim._adafactor", "*", "optim"),
         ("optim._muon", "*", "optim"),
+        ("utils._pytree_nodes", "*", "utils._pytree"),
+        ("utils._pytree_text", "*", "utils._pytree"),
         ("utils._checkpoint_reentrant", "*", "utils.checkpoint"),
         ("utils._checkpoint_selective", "*", "utils.checkpoint"),
     )

@@ -37,7 +37,9 @@ __all__ = [
 _params_doc = """params (iterable): tensors, (name, tensor) pairs, or dicts of them with options of their own."""
 _foreach_doc = """foreach (bool, optional): accepted; every step is one program for all tensors of a group."""
 _fused_doc = """fused (bool, optional): accepted; every step is one program for all tensors of a group."""
-_capturable_doc = """capturable (bool, optional): accepted; every step can be part of a compiled program."""
+_capturable_doc = (
+    """capturable (bool, optional): every step can be compiled; outside of programs, for accelerators only."""
+)
 _differentiable_doc = """differentiable (bool, optional): record the step, so that gradients flow through it."""
 _maximize_doc = """maximize (bool, optional): climb instead of descending."""
 

@@ -25,7 +25,7 @@ from torchlike._executor.sparse import LAYER
 from torchlike._functions.amp import unscale_unless
 from torchlike._ops.optim import update_all
 from torchlike._transforms.capture.recording import DynamicInput
-from torchlike.optim._extending import _device_dtype_check_for_fused
+from torchlike.optim._extending import _device_dtype_check_for_fused, _get_capturable_supported_devices
 from torchlike.optim._sparse import has_sparse_grad
 from torchlike.optim.optimizer import Optimizer, hooked_everywhere
 
@@ -233,8 +233,24 @@ class GroupOptimizer(Optimizer):
         return kept
 
     def _step_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        if group.get("capturable") and not group.get("fused"):
+            self._demand_capturable(params)
         states = [self._state_of(p, group) for p in params]
         self._advance(group, params, states, self._numbers_now(group))
+
+    def _demand_capturable(self, params: list[Tensor]) -> None:
+        """AssertionError unless all parameters are on accelerators; in a program that is being compiled they may be
+        anywhere.
+        """
+        devices = _get_capturable_supported_devices()
+        if state.capture is None and any(
+            p.device.type not in (*devices, "tpu") and not isinstance(p._storage.value, jax.core.Tracer) for p in params
+        ):
+            tensors = ", ".join(["params", *[f"{name}s" for name in reversed(self._scalars) if name != "step"]])
+            raise AssertionError(
+                f"If capturable=True, {tensors} and state_steps must be on supported devices: {devices}. Elsewhere "
+                "leave it False: every step can be compiled"
+            )
 
     def _numbers_now(self, group: dict[str, Any]) -> dict[str, Any]:
         """The group's numbers; while a step is traced, inputs that every later call reads anew."""

@@ -1,6 +1,8 @@
 """The base of learning rate schedulers: counting steps, setting rates, saving and loading."""
 
+import functools
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,25 @@ EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible: "
     "call `scheduler.step()`. A given epoch uses the closed form of the schedule where it has one."
 )
+
+
+_MORE = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
+def _watch(optimizer: Optimizer) -> None:
+    """Have a ``step`` of this optimizer's own, which is not its class's, tell that it was called."""
+    step = optimizer.__dict__.get("step")
+    if step is None or hasattr(step, "_wrapped_by_lr_sched"):
+        return
+    owner = weakref.ref(optimizer)
+
+    @functools.wraps(step)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        owner()._opt_called = True  # type: ignore[union-attr]
+        return step(*args, **kwargs)
+
+    watched._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer.step = watched  # type: ignore[method-assign]
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:
@@ -94,6 +115,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = checked_optimizer(optimizer)
+        _watch(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
@@ -156,17 +178,18 @@ class LRScheduler:
 
     def _warn_if_early(self) -> None:
         """Warn, at the first step after the initial one, where the optimizer has not made one."""
-        if getattr(self.optimizer, "_opt_called", False):
-            return
-        if "step" in self.optimizer.__dict__:
+        step = self.optimizer.__dict__.get("step")
+        if step is not None and not hasattr(step, "_wrapped_by_lr_sched"):
             message = (
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
-                "initialization. Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`."
+                f"initialization. Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_MORE}"
             )
+        elif getattr(self.optimizer, "_opt_called", False):
+            return
         else:
             message = (
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: call them in the opposite "
-                "order, or the first value of the learning rate schedule is skipped."
+                f"order, or the first value of the learning rate schedule is skipped. {_MORE}"
             )
         warnings.warn(message, UserWarning, stacklevel=3)
 

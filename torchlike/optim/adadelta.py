@@ -15,7 +15,7 @@ class Adadelta(GroupOptimizer):
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: times each step. rho: decay of the running means. eps: added below the roots.
         weight_decay: times the parameter, added to its gradient. maximize: climb instead.
-        foreach, capturable: accepted; every step is one program.
+        foreach: accepted; every step is one program. capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

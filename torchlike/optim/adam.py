@@ -40,7 +40,7 @@ class Adam(GroupOptimizer):
         eps: added to the denominator. weight_decay: times the parameter, added to its gradient, or with
             ``decoupled_weight_decay`` taken from the parameter itself (AdamW).
         amsgrad: use the largest mean of squares so far. maximize: climb instead of descending.
-        foreach, fused, capturable: accepted; every step is one program.
+        foreach, fused: accepted; every step is one program. capturable: the same, for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

@@ -23,7 +23,7 @@ class Adamax(GroupOptimizer):
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: learning rate. betas: decay of mean and maximum. eps: added to each size.
         weight_decay: times the parameter, added to its gradient. maximize: climb instead.
-        foreach, capturable: accepted; every step is one program.
+        foreach: accepted; every step is one program. capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

@@ -23,7 +23,8 @@ class ASGD(GroupOptimizer):
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: learning rate at the start. lambd: decay of the parameters. alpha: power of the decay of the rate.
         t0: the step at which averaging starts. weight_decay: times the parameter, added to its gradient.
-        maximize: climb instead. foreach, capturable: accepted; every step is one program.
+        maximize: climb instead. foreach: accepted; every step is one program.
+        capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

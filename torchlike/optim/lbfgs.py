@@ -145,7 +145,7 @@ class _Run:
             self._choose_direction()
             self.previous, self.previous_loss = self.grad, self.loss
             gtd, _, total = map(float, _run(ops.slope, self.grad, self.d))
-            self.t = min(1.0, 1.0 / total) * self.lr if self.state["n_iter"] == 1 else self.lr
+            self.t = (1.0 / max(1.0, total)) * self.lr if self.state["n_iter"] == 1 else self.lr
             if gtd > -group["tolerance_change"]:
                 return
             done = self._advance(gtd, n == group["max_iter"])

@@ -24,7 +24,7 @@ class RAdam(GroupOptimizer):
         lr: learning rate. betas: decay of the two running means. eps: added to the denominator.
         weight_decay: times the parameter, added to its gradient, or with ``decoupled_weight_decay`` taken
             from the parameter itself. maximize: climb instead.
-        foreach, capturable: accepted; every step is one program.
+        foreach: accepted; every step is one program. capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

@@ -15,7 +15,7 @@ class RMSprop(GroupOptimizer):
         lr: learning rate. alpha: decay of the running means. eps: added to the denominator.
         weight_decay: times the parameter, added to its gradient. momentum: of the steps.
         centered: subtract the squared mean of the gradients (Graves 2013). maximize: climb instead.
-        foreach, capturable: accepted; every step is one program.
+        foreach: accepted; every step is one program. capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

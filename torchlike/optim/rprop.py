@@ -23,7 +23,7 @@ class Rprop(GroupOptimizer):
         params: tensors, (name, tensor) pairs, or dicts of them with options.
         lr: size of the first step. etas: factors of a size that shrinks and that grows.
         step_sizes: smallest and largest size. maximize: climb instead.
-        foreach, capturable: accepted; every step is one program.
+        foreach: accepted; every step is one program. capturable: as it is, but for accelerators only.
         differentiable: record the step, so that gradients flow through it.
 
     Raises:

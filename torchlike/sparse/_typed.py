@@ -18,13 +18,7 @@ class _SparseMeta(type):
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
         make = FUNCTIONS["sparse_coo_tensor"]
         if len(args) in (2, 3) and isinstance(args[0], Tensor):
-            indices, values, *size = args
-            if values.dtype is not cls.dtype:
-                raise TypeError(
-                    f"torch.sparse.{cls.__name__}: expected values of {cls.dtype} (got {values.dtype}); convert them "
-                    f"with .to({cls.dtype})"
-                )
-            return make(indices, values, *size, device=device)
+            return make(*args, device=device)  # in the dtype of the values, whatever the name says
         if len(args) == 1 and isinstance(args[0], list | tuple):
             args = tuple(args[0])
         return make(tuple(args) or (0,), dtype=cls.dtype, device=device)

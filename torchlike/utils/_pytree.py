@@ -4,17 +4,54 @@ Dicts keep the order of their keys, and None is a leaf: two ways in which ``jax.
 """
 
 import dataclasses
-import functools
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from torchlike._core.tensor.size import Size
+from torchlike.interop.alias import missing_names
+from torchlike.utils._pytree_nodes import _WITH_KEYS, LeafSpec, PyTree, TreeSpec, _kind_of
+from torchlike.utils._pytree_nodes import SUPPORTED_NODES as SUPPORTED_NODES
+from torchlike.utils._pytree_nodes import _deregister_pytree_node as _deregister_pytree_node
+from torchlike.utils._pytree_nodes import _dict_flatten as _dict_flatten
+from torchlike.utils._pytree_nodes import _dict_unflatten as _dict_unflatten
+from torchlike.utils._pytree_nodes import _get_node_type as _get_node_type
+from torchlike.utils._pytree_nodes import _list_flatten as _list_flatten
+from torchlike.utils._pytree_nodes import _list_unflatten as _list_unflatten
+from torchlike.utils._pytree_nodes import _register_pytree_node as _register_pytree_node
+from torchlike.utils._pytree_nodes import _tuple_flatten as _tuple_flatten
+from torchlike.utils._pytree_nodes import _tuple_unflatten as _tuple_unflatten
+from torchlike.utils._pytree_nodes import is_namedtuple as is_namedtuple
+from torchlike.utils._pytree_nodes import is_namedtuple_class as is_namedtuple_class
+from torchlike.utils._pytree_nodes import is_namedtuple_instance as is_namedtuple_instance
+from torchlike.utils._pytree_nodes import is_structseq as is_structseq
+from torchlike.utils._pytree_nodes import is_structseq_class as is_structseq_class
+from torchlike.utils._pytree_nodes import is_structseq_instance as is_structseq_instance
+from torchlike.utils._pytree_nodes import register_pytree_node as register_pytree_node
+from torchlike.utils._pytree_text import ConstantNode as ConstantNode
+from torchlike.utils._pytree_text import GetAttrKey as GetAttrKey
+from torchlike.utils._pytree_text import _register_namedtuple as _register_namedtuple
+from torchlike.utils._pytree_text import is_constant_class as is_constant_class
+from torchlike.utils._pytree_text import register_constant as register_constant
+from torchlike.utils._pytree_text import register_dataclass as register_dataclass
+from torchlike.utils._pytree_text import treespec_dumps as treespec_dumps
+from torchlike.utils._pytree_text import treespec_loads as treespec_loads
+from torchlike.utils._pytree_text import treespec_pprint as treespec_pprint
+
+__getattr__ = missing_names(__name__)
 
 __all__ = [
+    "Context",
+    "LeafSpec",
     "PyTree",
+    "PyTreeSpec",
     "TreeSpec",
     "is_namedtuple",
     "is_namedtuple_class",
     "is_namedtuple_instance",
+    "is_structseq",
+    "is_structseq_class",
+    "is_structseq_instance",
     "key_get",
     "keystr",
     "register_pytree_node",
@@ -35,200 +72,13 @@ __all__ = [
     "tree_map_only_",
     "tree_structure",
     "tree_unflatten",
+    "treespec_dumps",
+    "treespec_loads",
+    "treespec_pprint",
 ]
 
-PyTree = Any
-
-
-class _Kind(NamedTuple):
-    """How the containers of one type come apart: ``flatten(x) -> (children, context)``, and back."""
-
-    flatten_fn: Callable[[Any], tuple[list, Any]]
-    unflatten_fn: Callable[[Iterable, Any], Any]
-
-
-def _of_dict(make: Callable[[Any, list], Any]) -> _Kind:
-    return _Kind(
-        lambda d: (list(d.values()), list(d)),
-        lambda values, keys: make(keys, list(zip(keys, values, strict=True))),
-    )
-
-
-_KINDS: dict[type, _Kind] = {
-    tuple: _Kind(lambda x: (list(x), None), lambda children, _: tuple(children)),
-    list: _Kind(lambda x: (list(x), None), lambda children, _: list(children)),
-    dict: _of_dict(lambda keys, pairs: dict(pairs)),
-    OrderedDict: _of_dict(lambda keys, pairs: OrderedDict(pairs)),
-    defaultdict: _Kind(
-        lambda d: (list(d.values()), [d.default_factory, list(d)]),
-        lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
-    ),
-    deque: _Kind(lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
-}
-SUPPORTED_NODES = _KINDS
-"""The types that come apart; tuples with names do too."""
-_dict_flatten, _dict_unflatten = _KINDS[dict]
-_list_flatten, _list_unflatten = _KINDS[list]
-_tuple_flatten, _tuple_unflatten = _KINDS[tuple]
-_NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
-_RESULTS = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(tuple(children)))
-
-
-_WITH_KEYS: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}  # of classes that users register
-
-
-def register_pytree_node(
-    cls: type,
-    flatten_fn: Callable,
-    unflatten_fn: Callable,
-    *,
-    flatten_with_keys_fn: Callable | None = None,
-    **more: Any,
-) -> None:
-    """Make the objects of a class containers.
-
-    Args:
-        flatten_fn: object -> (children, context). unflatten_fn: (children, context) -> object.
-        flatten_with_keys_fn: object -> ([(key, child), ...], context), for functions that tell the paths of leaves.
-        more: names for serialized structures, which are accepted and not used.
-
-    Raises ValueError if the class is one already.
-    """
-    if cls in _KINDS:
-        raise ValueError(f"{cls} is already registered as pytree node")
-    _KINDS[cls] = _Kind(flatten_fn, unflatten_fn)
-    if flatten_with_keys_fn is not None:
-        _WITH_KEYS[cls] = flatten_with_keys_fn
-
-
-_register_pytree_node = register_pytree_node  # its old name
-
-
-def _get_node_type(tree: object) -> type:
-    found = _kind_of(tree)
-    return type(tree) if found is None else found[0]
-
-
-def is_namedtuple_instance(obj: object) -> bool:
-    """Whether ``obj`` is a named tuple."""
-    return isinstance(obj, tuple) and type(obj) is not tuple and hasattr(obj, "_fields")
-
-
-def is_namedtuple_class(cls: type) -> bool:
-    """Whether ``cls`` is a class of named tuples."""
-    return isinstance(cls, type) and issubclass(cls, tuple) and cls is not tuple and hasattr(cls, "_fields")
-
-
-def is_namedtuple(obj: object) -> bool:
-    """Whether ``obj`` is a named tuple or a class of them."""
-    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
-
-
-def _kind_of(x: object) -> tuple[type, _Kind] | None:
-    cls = type(x)
-    found = _KINDS.get(cls)
-    if found is not None:
-        return cls, found
-    if not issubclass(cls, tuple):
-        return None
-    if cls.__module__ == "torch.return_types":
-        return cls, _RESULTS
-    return (NamedTuple, _NAMED) if is_namedtuple_instance(x) else None  # type: ignore[return-value]
-
-
-@dataclasses.dataclass(frozen=True)
-class TreeSpec:
-    """The structure of a nested container; a leaf has the type None.
-
-    Attributes:
-        type: of the outermost container. context: what else it is made from (the keys of a dict).
-        children: the structures within.
-    """
-
-    type: Any
-    context: Any
-    children: tuple["TreeSpec", ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "children", tuple(self.children))
-
-    children_specs = property(lambda self: list(self.children))
-
-    @functools.cached_property
-    def num_leaves(self) -> int:
-        return 1 if self.is_leaf() else sum(c.num_leaves for c in self.children)
-
-    @property
-    def num_nodes(self) -> int:
-        return 1 + sum(c.num_nodes for c in self.children)
-
-    @property
-    def num_children(self) -> int:
-        return len(self.children)
-
-    def is_leaf(self) -> bool:
-        return self.type is None
-
-    def unflatten(self, leaves: Iterable) -> PyTree:
-        """The container of this structure that holds ``leaves``."""
-        given = list(leaves)
-        if len(given) != self.num_leaves:
-            raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a pytree that "
-                f"holds {self.num_leaves} items ({self})."
-            )
-        return self._built(iter(given))
-
-    def _built(self, leaves: Iterator) -> PyTree:
-        if self.is_leaf():
-            return next(leaves)
-        kind = _NAMED if self.type is NamedTuple else _KINDS.get(self.type, _RESULTS)
-        children = [next(leaves) if c.type is None else c._built(leaves) for c in self.children]
-        return kind.unflatten_fn(children, self.context)
-
-    def flatten_up_to(self, tree: PyTree) -> list:
-        """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them."""
-        if self.is_leaf():
-            return [tree]
-        found = _kind_of(tree)
-        if found is None or found[0] is not self.type:
-            raise ValueError(f"Node type mismatch; expected {self.type}, but got {type(tree)}.")
-        children, context = found[1].flatten_fn(tree)
-        if isinstance(tree, dict):
-            children, context = self._in_order(tree), self.context
-        if len(children) != len(self.children):
-            raise ValueError(f"Node arity mismatch; expected {len(self.children)}, but got {len(children)}.")
-        if context != self.context:
-            raise ValueError(f"Node context mismatch for {self.type}; expected {self.context}, but got {context}.")
-        return [leaf for c, child in zip(self.children, children, strict=True) for leaf in c.flatten_up_to(child)]
-
-    def _in_order(self, tree: dict) -> list:
-        """The values of ``tree`` in the order of this structure's keys."""
-        keys = self.context[1] if self.type is defaultdict else self.context
-        if set(tree) != set(keys):
-            raise ValueError(
-                f"Node keys mismatch; missing key(s): {set(keys) - set(tree)}; extra key(s): {set(tree) - set(keys)}."
-            )
-        return [tree[key] for key in keys]
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.children))
-
-    def __repr__(self) -> str:
-        if self.is_leaf():
-            return "*"
-        inner = ",\n".join(repr(c) for c in self.children).replace("\n", "\n  ")
-        return f"TreeSpec({self.type.__name__}, {self.context}, [{inner}])"
-
-
-class LeafSpec(TreeSpec):
-    """The structure of a leaf."""
-
-    def __init__(self) -> None:
-        super().__init__(None, None, ())
-
-
 _LEAF = LeafSpec()
+PyTreeSpec = TreeSpec
 
 
 def tree_flatten(tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None) -> tuple[list, TreeSpec]:
@@ -255,7 +105,7 @@ def _flatten(tree: PyTree, leaves: list, is_leaf: Callable[[PyTree], bool] | Non
     before = len(leaves)
     specs = tuple([_flatten(c, leaves, is_leaf) for c in children])
     spec = object.__new__(TreeSpec)
-    spec.__dict__.update(type=cls, context=context, children=specs, num_leaves=len(leaves) - before)
+    spec.__dict__.update(type=cls, context=context, _children=specs, num_leaves=len(leaves) - before)
     return spec
 
 
@@ -314,29 +164,15 @@ def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list
     return [(MappingKey(k), v) for k, v in zip(keys, values, strict=True)], keys
 
 
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
-    """A step of a path: to an attribute."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return f".{self.name}"
-
-    def get(self, obj: Any) -> Any:
-        """The attribute."""
-        return getattr(obj, self.name)
-
-
 def _keys(tree: PyTree, cls: type, context: Any, count: int) -> list:
     """The steps from a container to its children."""
     if cls in _WITH_KEYS:
         return [key for key, _ in _WITH_KEYS[cls](tree)[0]]
-    if cls is NamedTuple:
+    if cls is namedtuple:
         return [GetAttrKey(name) for name in tree._fields]
     if cls in (dict, OrderedDict, defaultdict):
         return [MappingKey(key) for key in tree]
-    if cls in (list, tuple, deque) or cls.__module__ == "torch.return_types":
+    if cls in (list, tuple, deque, Size) or cls.__module__ == "torch.return_types":
         return [SequenceKey(i) for i in range(count)]
     raise ValueError(
         f"Did not find a flatten_with_keys_fn for type: {cls}. Please pass a flatten_with_keys_fn argument to "
@@ -468,3 +304,60 @@ def tree_any_only(
 ) -> bool:
     """Whether ``pred`` holds for some leaf of some types."""
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
+
+
+def map_only(type_or_types: Any, /) -> Callable[[Callable], Callable]:
+    """A decorator: the function for leaves of these types (or for which this predicate holds), others left alone."""
+    return lambda func: _only(type_or_types, func)
+
+
+def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list:
+    """The leaves of the arguments of a call.
+
+    >>> from torchlike.utils._pytree import arg_tree_leaves
+    >>> arg_tree_leaves(1, [2], k=(3,))
+    [1, 2, 3]
+    """
+    return [leaf for tree in (*args, *kwargs.values()) for leaf in tree_leaves(tree)]
+
+
+def treespec_leaf() -> TreeSpec:
+    """The structure of a leaf."""
+    return _LEAF
+
+
+def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
+    """The structure of a tuple with these structures within."""
+    return TreeSpec(tuple, None, tuple(iterable))
+
+
+def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
+    """The structure of a dict with these structures within."""
+    given = dict(mapping, **kwargs)
+    return TreeSpec(dict, list(given), tuple(given.values()))
+
+
+def _broadcast_to_and_flatten(
+    tree: PyTree, treespec: TreeSpec, is_leaf: Callable[[PyTree], bool] | None = None
+) -> list | None:
+    """A leaf for each of ``treespec``, from a tree that may stop where it goes on; None where they do not fit.
+
+    >>> from torchlike.utils._pytree import _broadcast_to_and_flatten, tree_structure
+    >>> _broadcast_to_and_flatten([0, None], tree_structure([1, (2, 3)]))
+    [0, None, None]
+    """
+    if tree_is_leaf(tree, is_leaf):
+        return [tree] * treespec.num_leaves
+    kind = _kind_of(tree)
+    if treespec.is_leaf() or kind is None or kind[0] is not treespec.type:
+        return None
+    children, context = kind[1].flatten_fn(tree)
+    if len(children) != treespec.num_children or context != treespec.context:
+        return None
+    found: list = []
+    for child, spec in zip(children, treespec.children(), strict=True):
+        part = _broadcast_to_and_flatten(child, spec, is_leaf)
+        if part is None:
+            return None
+        found += part
+    return found

@@ -217,7 +217,7 @@ class _Task:
                 f"{where}invalid gradient at index {place} - got {list(grad.shape)} but expected shape compatible with "
                 f"{list(shape)}"
             )
-        return self.raw(self.tensor(grad).sum_to_size(*shape).to(from_np(dtype)))
+        return self.raw(self.tensor(grad).sum_to_size(shape).to(from_np(dtype)))
 
     def run(self) -> None:
         ready, buffers, awaited, needed = self.ready, self.buffers, self.awaited, self.needed

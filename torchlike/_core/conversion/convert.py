@@ -16,6 +16,7 @@ from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, is_dense
 from torchlike._base.once import warn_once
 from torchlike._base.state import state
+from torchlike._base.tracing import UnknownValueError
 from torchlike._core.conversion.python_data import checked, host_array
 from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import DOORS, unseen
@@ -183,7 +184,10 @@ def host(t: Tensor) -> np.ndarray:
     value = value_of(t) if state.capture is None else state.capture.numbers(t)
     if isinstance(value, Abstract):
         _no_numbers(t)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except jax.errors.TracerArrayConversionError:
+        raise UnknownValueError(value) from None
 
 
 def _demand_memory(t: Tensor) -> None:
@@ -351,6 +355,7 @@ def install() -> None:
     Tensor._host, Tensor.__array__ = host, to_array
     DOORS.foreign = _of_jax  # type: ignore[method-assign]
     Tensor.__bool__, Tensor.__index__ = truth, index
+    Tensor.__nonzero__, Tensor.__long__ = lambda t: truth(t), lambda t: _python_number(t, int)  # type: ignore[attr-defined]
     Tensor.__float__ = lambda t: _python_number(t, float)  # type: ignore[arg-type]
     Tensor.__int__ = lambda t: _python_number(t, int)  # type: ignore[arg-type]
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc

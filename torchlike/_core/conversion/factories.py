@@ -117,6 +117,13 @@ def finish(
     return t
 
 
+def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
+    """A tensor of the numbers of a range; an ``out`` of as many elements keeps its shape."""
+    if out is not None and out.numel() == value.size:
+        value = value.reshape(out.shape)
+    return finish(value, dtype, device, requires_grad, out)
+
+
 def into(value: Any, dtype: dtypes.dtype | None, out: Tensor) -> Tensor:
     """``out`` resized to the shape of ``value``, with its numbers."""
     if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
@@ -317,6 +324,14 @@ def _range_numbers(function: str, start: Any, end: Any, step: Any) -> list[Any]:
     return numbers
 
 
+def _warn_of_size(out: Tensor, count: int) -> None:
+    warn(
+        f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match "
+        f"the computed number of elements {count}. Note that this may occur as a result of rounding error. The out "
+        f"tensor will be resized to a tensor of shape ({count},)."
+    )
+
+
 def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
        device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
        **named: Any) -> Tensor:  # fmt: skip
@@ -343,7 +358,9 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
         value = (int(first) + np.arange(-((first - last) // by), dtype=np.int64) * int(by)).astype(kind.np)
     else:
         value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
-    return finish(value, dtype, device, requires_grad, out)
+    if out is not None and 0 != out.numel() != value.size:
+        _warn_of_size(out, value.size)
+    return _filled(value, dtype, device, requires_grad, out)
 
 
 def _seen_range(
@@ -397,7 +414,7 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
     count = math.floor((last - first) / by) + 1
     wide = np.float64 if kind.is_floating_point else np.int64
     value = (first + np.arange(count, dtype=wide) * (by if kind.is_floating_point else int(by))).astype(kind.np)
-    return finish(value, dtype, device, requires_grad, out)
+    return _filled(value, dtype, device, requires_grad, out)
 
 
 def _endpoints(
@@ -477,7 +494,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
     if _mapped(start, end) and out is None:
         return _mapped_ramp("linspace", start, end, steps, dtype)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
-    return finish(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
+    return _filled(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTensor = None, dtype: OptDtype = None,
@@ -494,7 +511,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
     with np.errstate(all="ignore"):
         value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))
-    return finish(value.astype(kind.np), dtype, device, requires_grad, out)
+    return _filled(value.astype(kind.np), dtype, device, requires_grad, out)
 
 
 # -- matrices ------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from torchlike._core.conversion.convert import from_jax_array, host, place
 from torchlike._core.conversion.device_moves import move
 from torchlike._core.conversion.numbers import fitting
 from torchlike._core.dispatch.dispatch import call, plan_for, refresh
+from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace, check_writable, demand_writable, rebase
 from torchlike._core.dispatch.view_calls import Shaped, call_view
 from torchlike._core.tensor.arguments import KIND
@@ -43,6 +44,7 @@ _INTS = (int, np.integer)
 _VALUES = (Tensor, bool, int, float, complex, np.number, np.bool_)
 MASKS = (dtypes.bool, dtypes.uint8)
 _KINDS = (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool)
+_NUMPY_KINDS = (np.bool_, np.uint8, np.int32)  # other arrays are sequences of numbers
 _FULL = slice(None)
 
 
@@ -228,7 +230,7 @@ def _item(t: Tensor, x: Any) -> Any:
     if isinstance(x, np.integer):
         return int(x)
     if isinstance(x, np.ndarray):
-        return _tensor_item(fixed(x, t.device))
+        return _tensor_item(fixed(x if x.dtype in _NUMPY_KINDS or not x.ndim else x.astype(np.int64), t.device))
     if isinstance(x, jax.Array):
         return _tensor_item(from_jax_array(x))
     if isinstance(x, str):
@@ -261,14 +263,19 @@ def _sequence(x: list[Any]) -> np.ndarray:
 
 def _tensor_item(x: Tensor) -> Any:
     dtype = x.dtype
-    if dtype not in _KINDS:
+    tensor = x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue)
+    if dtype not in _KINDS and (tensor or dtype.is_floating_point or dtype.is_complex):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if dtype is dtypes.uint8 and x.ndim:
-        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
-    if x.ndim or isinstance(value_of(x), jax.core.Tracer | LevelValue):
+        warn_byte_mask()
+    if tensor:
         return x
     number = host(x).item()
     return bool(number) if dtype in MASKS else number
+
+
+def warn_byte_mask() -> None:
+    warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
 
 
 def _positions(t: Tensor, indices: list[Any]) -> list[Any]:
@@ -409,12 +416,24 @@ def put(view: Tensor, indices: list[Any], value: Any) -> None:
         value = fresh(place(np.array(fitting(view.dtype, value), view.dtype.np), view.device))
     elif value.device != view.device and not value.ndim:
         value = move(value, view.device)
+    while value.ndim and value.shape[0] == 1:
+        value = call_view(views.select, (value,), (0, 0))
     mask, dim = _single_mask(view, indices)
     if mask is not None and value.numel() == 1:
-        call_inplace(ops.index_mask.inplace, (view, mask, value), (dim,))
+        demand_bool("masked_fill_", mask)
+        fill_inplace(ops.index_mask, (view, mask, value), (dim,), "masked_fill_")
         return
     where = _positions(view, indices)
-    call_inplace(ops.index_put.inplace, (view, *where, value), (False, (len(where),)))
+    inputs, static = (view, *where, value), (False, (len(where),))
+    if value.numel() == 1:
+        fill_inplace(ops.index_put, inputs, static, "index_put_")
+    else:
+        call_inplace(ops.index_put.inplace, inputs, static)
+
+
+def demand_bool(name: str, mask: Tensor) -> None:
+    if mask.dtype is not dtypes.bool:
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {mask.dtype.scalar_name}")
 
 
 def _single_mask(view: Tensor, indices: list[Any]) -> tuple[Tensor | None, int]:

@@ -89,6 +89,8 @@ def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
         return (len(data),), data
     shape, leaves = None, []
     for i, item in enumerate(data):
+        if i and item is data:  # as the first it is found by its depth
+            raise TypeError("new(): self-referential lists are incompatible")
         if shape == () and _is_sequence(item):
             _refuse_sequence(item, i, depth)
         inner, found = _flatten(item, depth + 1)

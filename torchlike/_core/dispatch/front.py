@@ -44,7 +44,8 @@ def _check(arg: Arg, strict: bool, op: Op, env: dict[str, Any]) -> list[str]:
             if arg.length:
                 converter = f"as_ints_{arg.length}"
                 env[converter] = convert.as_ints_or_int(arg.length)
-            return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
+            empty = f"() if {n} is None else " if arg.has_default and not arg.default and not guard else ""
+            return [f"if {guard[:-5] or 'True'}: {n} = {empty}{converter}(NAME, '{n}', {n})"]
         converter = "as_floats" if arg.kind == "float" else "as_numbers"
         return [f"if {guard[:-5] or 'True'}: {n} = {converter}(NAME, '{n}', {n})"]
     plain = {
@@ -117,6 +118,7 @@ def _parameters(op: Op, env: dict[str, Any], varargs: str | None, receiver: str)
             star = True
             lines += [
                 f"if {arg.name} is None:",
+                *([] if arg.has_default else [f"    if not _args: demand_given(NAME, '{arg.name}', _args)"]),
                 f"    {arg.name} = _args[0] if len(_args) == 1 and _args[0].__class__ in _LISTS else _args",
             ]
         elif arg.name in _NUMPY_NAMES and all(a.has_default for a in args[i + 1 :]):
@@ -147,6 +149,7 @@ _ENV = {
     "Tensor": Tensor, "call": call, "call_inplace": call_inplace, "call_out": call_out, "call_view": call_view,
     "dtype": dtypes.dtype, "_UNSET": _UNSET, "_LISTS": frozenset((list, tuple, Size)),
     "exact": exact, "_twice": _twice,
+    "demand_given": convert.demand_given,
     **{n: getattr(convert, n) for n in dir(convert) if n.startswith("as_")},
 }  # fmt: skip
 

@@ -58,13 +58,13 @@ _OPERATORS = dict(pair.split(":") for pair in """
 __add__:add __radd__:add __iadd__:add_ __sub__:sub __isub__:sub_ __mul__:mul __rmul__:mul __imul__:mul_
 __truediv__:div __div__:div __itruediv__:div_ __idiv__:div_ __mod__:remainder __imod__:remainder_ __matmul__:matmul
 __rand__:bitwise_and __ror__:bitwise_or __rxor__:bitwise_xor __ne__:ne __lt__:lt __le__:le __gt__:gt __ge__:ge
-__rdiv__:__rtruediv__ __neg__:neg __abs__:abs __pos__:positive
+__rdiv__:__rtruediv__ __neg__:neg __abs__:abs __pos__:positive __long__:__int__ __nonzero__:__bool__
 """.split())  # fmt: skip
 _QUIET = frozenset(
     ["__eq__", "__and__", "__or__", "__xor__", "__iand__", "__ior__", "__ixor__", "__lshift__", "__rshift__",
      "__ilshift__", "__irshift__", "__floordiv__", "__rfloordiv__", "__ifloordiv__", "__pow__", "__rpow__", "__ipow__",
      "__rsub__", "__rtruediv__", "__rdiv__", "__rmod__", "__rlshift__", "__rrshift__", "__rmatmul__",
-     *[name for name in _OPERATORS if name not in ("__neg__", "__abs__", "__pos__")]]
+     *[name for name in _OPERATORS if name not in ("__neg__", "__abs__", "__pos__", "__long__", "__nonzero__")]]
 )  # fmt: skip
 # What of a class is no operation on a tensor.
 _NOT_METHODS = frozenset("""
@@ -75,6 +75,18 @@ _PRIVATE = frozenset("""
 _backward_hooks _base _coalesced_ _conj _grad _grad_fn _indices _is_view _neg_view _nnz _post_accumulate_grad_hooks
 _values _version
 """.split())  # fmt: skip
+# Functions of tensors that PyTorch does not list as overridable, though most are.
+_UNLISTED = frozenset(f"torch.{name}" for name in """
+Tensor.__abs__ Tensor.__delitem__ Tensor.__idiv__ Tensor.__neg__ Tensor.__pos__ Tensor.__rdiv__ Tensor._conj
+Tensor._neg_view Tensor.eig Tensor.lstsq Tensor.new Tensor.new_empty
+Tensor.new_empty_strided Tensor.new_full Tensor.new_ones Tensor.new_tensor Tensor.new_zeros Tensor.reinforce
+Tensor.shard Tensor.solve Tensor.stride Tensor.symeig Tensor.to_padded_tensor Tensor.to_sparse_bsc
+Tensor.to_sparse_bsr Tensor.to_sparse_coo Tensor.to_sparse_csc Tensor.to_sparse_csr Tensor.unflatten as_strided fill
+nn.functional.grouped_mm nn.functional.hardsigmoid nn.functional.hardswish nn.functional.scaled_mm
+nn.functional.sigmoid nn.functional.tanh nn.functional.upsample nn.functional.upsample_bilinear
+nn.functional.upsample_nearest rand_like randint_like randn_like result_type segment_reduce set_default_tensor_type
+sparse_bsc_tensor sparse_bsr_tensor sparse_csc_tensor sparse_csr_tensor vander
+""".split())  # fmt: skip
 # Parameters of methods that may be tensors.
 _TENSORS = frozenset("""
 other tensor src source mask weight weights target tensor1 tensor2 test_elements vec mat mat1 mat2 batch1 batch2
@@ -84,14 +96,14 @@ vec1 vec2 exponent values tensors like
 
 def place(of: str, name: str) -> str:
     """Where PyTorch has the function that its namespace ``of`` shows."""
-    return "torch.functional" if of == "torch" and name in _FUNCTIONAL else of
+    return "torch.functional" if of == "torch" and (name in _FUNCTIONAL or name == "istft") else of
 
 
 def is_python(of: str, name: str) -> bool:
     """Whether PyTorch has it in Python."""
     if of == "torch.nn.functional":
         return name not in _BUILT_IN
-    return name in _PYTHON.get(of, ())
+    return of == "torch.distributed.distributed_c10d" or name in _PYTHON.get(of, ())
 
 
 def is_of_self(of: str, name: str) -> bool:
@@ -104,6 +116,15 @@ def is_lone(entry: Overridable) -> bool:
     if entry.place != "torch.Tensor":
         return False
     return len(inspect.signature(entry.original).parameters) == 1
+
+
+def is_listed(of: str, name: str) -> bool:
+    """Whether PyTorch lists what can be overridden under this name: getters, methods, functions not in place."""
+    if of in ("torch.sparse", "torch.distributed.distributed_c10d") or f"{of}.{name}" in _UNLISTED:
+        return False
+    if of == "torch.Tensor":
+        return "." not in name or name.endswith(".__get__")
+    return not name.startswith("_") and not name.endswith("_")
 
 
 def is_shared(of: str, name: str) -> bool:

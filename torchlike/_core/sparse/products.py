@@ -168,7 +168,7 @@ def _scaled_sum(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any,
 
 
 def _spread_back(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return grad if tuple(grad.shape) == shape or value(grad) is not None else grad.sum_to_size(*shape)
+    return grad if tuple(grad.shape) == shape or value(grad) is not None else grad.sum_to_size(shape)
 
 
 @rule("mv")

@@ -87,6 +87,12 @@ def as_ints(function: str, name: str, x: Any) -> tuple[int, ...]:
     return _wrong(function, name, "tuple of ints", x)
 
 
+def demand_given(function: str, name: str, given: tuple[Any, ...]) -> None:
+    """Refuse ``x.f()`` where ints are to be given one by one or as one sequence; ``x.f(())`` is fine."""
+    if not given:
+        raise TypeError(f'{function}() missing 1 required positional arguments: "{name}"')
+
+
 def as_ints_or_int(length: int) -> Callable[[str, str, Any], tuple[int, ...]]:
     """A converter that also takes one int, for ``int[length]`` arguments."""
 
@@ -126,14 +132,20 @@ def as_number(function: str, name: str, x: Any) -> Any:
     if isinstance(x, Tensor):
         if stands_for_number(x):
             return x
-        if x._rg:
-            raise TypeError(
-                f"{function}(): argument '{name}' must be Number, not Tensor that requires grad, whose gradient would "
-                "be lost: use operators of tensors to differentiate, or .item()"
-            )
+        without_grad(function, name, x)
         if x.numel() == 1:
             return _number(x)
     return _wrong(function, name, "Number", x)
+
+
+def without_grad(function: str, name: str, x: Any) -> Any:
+    """``x``, which is to be a number; TypeError for a tensor that requires grad."""
+    if isinstance(x, Tensor) and x._rg:
+        raise TypeError(
+            f"{function}(): argument '{name}' must be Number, not Tensor that requires grad, whose gradient would "
+            "be lost: use operators of tensors to differentiate, or .item()"
+        )
+    return x
 
 
 def stands_for_number(x: Any) -> bool:

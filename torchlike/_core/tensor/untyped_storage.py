@@ -175,6 +175,9 @@ class UntypedStorage:
 
     _cdata = property(lambda self: self._storage.address)
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     def nbytes(self) -> int:
         """How many bytes there are."""
         value = self._storage.value
@@ -391,6 +394,9 @@ class TypedStorage:
 
     def data_ptr(self) -> int:
         return self._untyped_storage.data_ptr()
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
 
     def nbytes(self) -> int:
         return self._untyped_storage.nbytes()

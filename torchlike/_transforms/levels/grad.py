@@ -110,7 +110,7 @@ class GradLevel(Level):
         if inner._view is not None:
             t._view = View((), (), inner._layout)
             t._storage.strides = inner._storage.strides if not inner._view.steps else None
-        self.tracks = self.tracks or self.watched(inner)
+        self.tracks = self.tracks or inner._rg or self.watched(inner)
         return t
 
     def adopt(self, t: Tensor, inner: Tensor | None = None) -> Tensor:

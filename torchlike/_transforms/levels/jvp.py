@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary, WeakSet
 
 from torchlike._base.layout import contiguous_strides
@@ -51,6 +51,16 @@ class JvpLevel(Level):
         super().__init__()
         self.functional = self.owns = functional
         self.own: WeakSet[Any] = WeakSet()  # the storages that the function made or was given
+
+    def __enter__(self) -> Self:
+        self._enabled = self.thread.enabled
+        if self.functional:  # what is switched off outside is so for the levels outside
+            self.thread.enabled = True
+        return super().__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self.thread.enabled = self._enabled
+        super().__exit__(*exc)
 
     def handle(self, made: Call) -> Any:
         if not self.functional:

@@ -1,5 +1,6 @@
-"""torch.distributed.algorithms.join: importable, and refused when used."""
+"""``torch.distributed.algorithms.join``: processes that run out of inputs at different times."""
 
-from torchlike.interop.refusing import refusing
-
-__getattr__ = refusing(__name__, "torchlike has no joining of uneven inputs; give all processes as many batches")
+from torchlike.distributed._join import Join as Join
+from torchlike.distributed._join import Joinable as Joinable
+from torchlike.distributed._join import JoinHook as JoinHook
+from torchlike.distributed._join import _JoinConfig as _JoinConfig

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from torchlike._base.state import no_grad
+from torchlike._core.tensor.tensor import value_of
 from torchlike.distributed.device_mesh import DeviceMesh, default_type, of_type
 from torchlike.distributed.fsdp._gather import Gathering, all_gathered, prepared, saving
 from torchlike.distributed.tensor._dtensor import DTensor, distribute_tensor
@@ -59,12 +61,14 @@ class _State:
 
     Attributes:
         owned: (module, name, how) of each. cut: the parameters while they are brought together by hand, else None.
+        values: what they were then, whole.
     """
 
     def __init__(self, mesh: DeviceMesh, policy: MixedPrecisionPolicy, reshard: bool) -> None:
         self.mesh, self.policy, self.reshard = mesh, policy, reshard
         self.owned: list[tuple[Module, str, Gathering]] = []
         self.cut: list[Any] | None = None
+        self.values: list[Any] = []
 
     def put(self, parameters: Iterable[Any]) -> None:
         """Let the modules have these parameters."""
@@ -75,6 +79,23 @@ class _State:
         """The parameters that the modules have."""
         return [module._parameters[name] for module, name, _ in self.owned]
 
+    def write_back(self) -> None:
+        """Let the cut parameters have what was written to the whole ones since they were brought together."""
+        if self.cut is None:
+            return
+        for cut, whole, value, how in zip(self.cut, self.present(), self.values, self.hows(), strict=True):
+            if value_of(whole) is value:
+                continue
+            if how.inner is not None:
+                raise NotImplementedError("summon_full_params(): writing to a parameter of tensor parallelism")
+            with no_grad():
+                new = distribute_tensor(whole.detach(), cut._device_mesh, cut.placements, src_data_rank=None)
+                cut.copy_(new)
+
+    def hows(self) -> list[Gathering]:
+        """How each parameter is brought together."""
+        return [how for _, _, how in self.owned]
+
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of the module's forward or another method, with whole parameters."""
         dtype = self.policy.param_dtype if self.policy.cast_forward_inputs else None
@@ -84,7 +105,7 @@ class _State:
         return out if dtype is None else prepared(out, dtype)
 
     def _gathered(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        cut, hows = self.present(), [how for _, _, how in self.owned]
+        cut, hows = self.present(), self.hows()
         wholes = all_gathered(cut, hows)
         self.put(wholes)
         try:
@@ -104,8 +125,9 @@ class FSDPModule:
         state = self._fsdp
         if state.cut is None:
             cut = state.present()
-            state.put(all_gathered(cut, [how for _, _, how in state.owned]))
-            state.cut = cut
+            wholes = all_gathered(cut, state.hows())
+            state.put(wholes)
+            state.cut, state.values = cut, [value_of(whole) for whole in wholes]
         return UnshardHandle() if async_op else None
 
     def reshard(self) -> None:
@@ -113,7 +135,7 @@ class FSDPModule:
         state = self._fsdp
         if state.cut is not None:
             state.put(state.cut)
-            state.cut = None
+            state.cut, state.values = None, []
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Whether backward brings parameters together again, rather than keep them."""

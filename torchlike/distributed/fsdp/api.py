@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlike.interop.refusing import refusing
 
-__getattr__ = refusing(__name__, "torchlike has no such choice of FSDP; state_dict() gives cut tensors")
+__getattr__ = refusing(__name__, "torchlike has no such choice of FSDP")
 
 
 class ShardingStrategy(enum.Enum):
@@ -52,3 +52,81 @@ class CPUOffload:
     """Whether parameters stay in the memory of the host; only False is supported."""
 
     offload_params: bool = False
+
+
+class StateDictType(enum.Enum):
+    """What ``state_dict()`` of a FullyShardedDataParallel gives: whole tensors, or the cut ones as DTensors."""
+
+    FULL_STATE_DICT = enum.auto()
+    LOCAL_STATE_DICT = enum.auto()
+    SHARDED_STATE_DICT = enum.auto()
+
+
+class OptimStateKeyType(enum.Enum):
+    """How an optimizer's state dict calls parameters: by their names, or by their numbers."""
+
+    PARAM_NAME = enum.auto()
+    PARAM_ID = enum.auto()
+
+
+@dataclass
+class StateDictConfig:
+    """``offload_to_cpu``: whether the tensors of a state dict are on the CPU."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclass
+class FullStateDictConfig(StateDictConfig):
+    """``rank0_only``: whether the state dicts of other processes are empty."""
+
+    rank0_only: bool = False
+
+
+@dataclass
+class LocalStateDictConfig(StateDictConfig):
+    """For the parts that a process holds."""
+
+
+@dataclass
+class ShardedStateDictConfig(StateDictConfig):
+    """For cut tensors, which are DTensors here whatever ``_use_dtensor`` says."""
+
+    _use_dtensor: bool = False
+
+
+@dataclass
+class OptimStateDictConfig:
+    """``offload_to_cpu``: whether the tensors of an optimizer's state dict are on the CPU."""
+
+    offload_to_cpu: bool = True
+
+
+@dataclass
+class FullOptimStateDictConfig(OptimStateDictConfig):
+    """``rank0_only``: whether the state dicts of other processes are empty."""
+
+    rank0_only: bool = False
+
+
+@dataclass
+class LocalOptimStateDictConfig(OptimStateDictConfig):
+    """For the parts that a process holds."""
+
+    offload_to_cpu: bool = False
+
+
+@dataclass
+class ShardedOptimStateDictConfig(OptimStateDictConfig):
+    """For cut tensors, which are DTensors here whatever ``_use_dtensor`` says."""
+
+    _use_dtensor: bool = False
+
+
+@dataclass
+class StateDictSettings:
+    """What a FullyShardedDataParallel's state dicts are; see ``FullyShardedDataParallel.get_state_dict_type``."""
+
+    state_dict_type: StateDictType
+    state_dict_config: StateDictConfig
+    optim_state_dict_config: OptimStateDictConfig

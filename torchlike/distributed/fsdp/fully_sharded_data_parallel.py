@@ -6,14 +6,26 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from torchlike.distributed import distributed_c10d as c10d
 from torchlike.distributed.device_mesh import DeviceMesh
-from torchlike.distributed.fsdp import wrap
+from torchlike.distributed.fsdp import _state_dicts, wrap
 from torchlike.distributed.fsdp._fully_shard import FSDPModule, sharded
 from torchlike.distributed.fsdp._fully_shard import MixedPrecisionPolicy as Policy
 from torchlike.distributed.fsdp.api import BackwardPrefetch as BackwardPrefetch
 from torchlike.distributed.fsdp.api import CPUOffload as CPUOffload
+from torchlike.distributed.fsdp.api import FullOptimStateDictConfig as FullOptimStateDictConfig
+from torchlike.distributed.fsdp.api import FullStateDictConfig as FullStateDictConfig
+from torchlike.distributed.fsdp.api import LocalOptimStateDictConfig as LocalOptimStateDictConfig
+from torchlike.distributed.fsdp.api import LocalStateDictConfig as LocalStateDictConfig
 from torchlike.distributed.fsdp.api import MixedPrecision as MixedPrecision
+from torchlike.distributed.fsdp.api import OptimStateDictConfig as OptimStateDictConfig
+from torchlike.distributed.fsdp.api import OptimStateKeyType as OptimStateKeyType
+from torchlike.distributed.fsdp.api import ShardedOptimStateDictConfig as ShardedOptimStateDictConfig
+from torchlike.distributed.fsdp.api import ShardedStateDictConfig as ShardedStateDictConfig
 from torchlike.distributed.fsdp.api import ShardingStrategy as ShardingStrategy
+from torchlike.distributed.fsdp.api import StateDictConfig as StateDictConfig
+from torchlike.distributed.fsdp.api import StateDictSettings as StateDictSettings
+from torchlike.distributed.fsdp.api import StateDictType as StateDictType
 from torchlike.distributed.tensor.placement_types import Replicate
 from torchlike.interop.refusing import refusing
 from torchlike.nn.modules.container import ModuleDict, ModuleList
@@ -22,6 +34,7 @@ from torchlike.nn.utils.clip_grad import clip_grad_norm_
 
 __getattr__ = refusing(__name__, "torchlike has no such part of FSDP; its wrapper keeps the module's own parameters")
 
+_WHOLE = _state_dicts.settings(StateDictType.FULL_STATE_DICT)
 _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
 
 
@@ -72,6 +85,8 @@ class FullyShardedDataParallel(Module):
             if part not in skipped and not bare:
                 sharded(part, *options)
         self._fsdp_wrapped_module = module if isinstance(module, FSDPModule) else sharded(module, *options)
+        self._state_dict_settings = _WHOLE
+        self.register_load_state_dict_pre_hook(self._before_load)
 
     @property
     def module(self) -> Module:
@@ -96,13 +111,159 @@ class FullyShardedDataParallel(Module):
         """The module's, under its own names."""
         return self.module.named_buffers(prefix, recurse, remove_duplicate)
 
+    # -- state dicts ---------------------------------------------------------------------------------------------------
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's: DTensors, whose ``full_tensor()`` is whole."""
-        return self.module.state_dict(*args, **kwargs)
+        """The module's: whole tensors, or what :meth:`set_state_dict_type` chose. All processes call it."""
+        held = kwargs.get("destination") if not args else args[0]
+        before = {*()} if held is None else {*held}
+        made, chosen = self.module.state_dict(*args, **kwargs), self._state_dict_settings
+        config, gone = chosen.state_dict_config, _state_dicts.elsewhere(chosen.state_dict_config)
+        for key in [key for key in made if key not in before]:
+            x = _state_dicts.shown(made[key], chosen.state_dict_type, config.offload_to_cpu)
+            if gone:
+                del made[key]
+            else:
+                made[key] = x
+        return made
 
-    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's."""
-        return self.module.load_state_dict(*args, **kwargs)
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """The module's; tensors may be whole or cut."""
+        return self.module.load_state_dict(self._cut(state_dict, ""), strict, assign)
+
+    def _cut(self, state_dict: Any, prefix: str) -> dict[str, Any]:
+        bare, inside = _state_dicts.bare, self.module.named_parameters(remove_duplicate=False)
+        held = {bare(prefix + name): p for name, p in inside}
+        return {key: _state_dicts.cut_as(x, held.get(bare(key))) for key, x in state_dict.items()}
+
+    @staticmethod
+    def _before_load(module: Any, state_dict: Any, prefix: str, *args: Any) -> None:
+        """A wrapper inside of another module: its names in files are those of the bare model."""
+        own = {key: x for key, x in state_dict.items() if key.startswith(prefix)}
+        for key, x in module._cut(own, prefix).items():
+            del state_dict[key]
+            state_dict[prefix + _state_dicts.INSIDE + key[len(prefix) :].removeprefix(_state_dicts.INSIDE)] = x
+
+    @staticmethod
+    def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
+        """The wrappers in a module, itself included; the outermost alone with ``root_only``."""
+        every = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
+        inner = {id(x) for m in every for x in m.modules() if x is not m} if root_only else set()
+        return [m for m in every if id(m) not in inner]
+
+    @staticmethod
+    def set_state_dict_type(
+        module: Module, state_dict_type: StateDictType, state_dict_config: StateDictConfig | None = None,
+        optim_state_dict_config: OptimStateDictConfig | None = None,
+    ) -> StateDictSettings:  # fmt: skip
+        """Choose what state dicts of the wrappers in a module are; gives what they were.
+
+        Args:
+            state_dict_type: FULL_STATE_DICT, whole tensors (the default of a wrapper), or SHARDED_STATE_DICT, DTensors.
+            state_dict_config, optim_state_dict_config: of the same kind; see ``torch.distributed.fsdp.api``.
+
+        Raises:
+            RuntimeError: a config of another kind. NotImplementedError: LOCAL_STATE_DICT.
+        """
+        new = _state_dicts.settings(state_dict_type, state_dict_config, optim_state_dict_config)
+        before = FullyShardedDataParallel.get_state_dict_type(module)
+        for m in FullyShardedDataParallel.fsdp_modules(module):
+            m._state_dict_settings = new
+        return before
+
+    @staticmethod
+    def get_state_dict_type(module: Module) -> Any:
+        """What was chosen by :meth:`set_state_dict_type`; None for a module without wrappers."""
+        found = FullyShardedDataParallel.fsdp_modules(module)
+        if any(m._state_dict_settings != found[0]._state_dict_settings for m in found):
+            raise AssertionError("get_state_dict_type(): the wrappers in the module have different settings")
+        return found[0]._state_dict_settings if found else None
+
+    @staticmethod
+    @contextlib.contextmanager
+    def state_dict_type(
+        module: Module, state_dict_type: StateDictType, state_dict_config: StateDictConfig | None = None,
+        optim_state_dict_config: OptimStateDictConfig | None = None,
+    ) -> Iterator[None]:  # fmt: skip
+        """A context in which state dicts are as :meth:`set_state_dict_type` would choose."""
+        chosen = (state_dict_type, state_dict_config, optim_state_dict_config)
+        before = FullyShardedDataParallel.set_state_dict_type(module, *chosen)
+        try:
+            yield
+        finally:
+            for m in FullyShardedDataParallel.fsdp_modules(module):
+                m._state_dict_settings = before
+
+    @staticmethod
+    def optim_state_dict(model: Module, optim: Any, optim_state_dict: Any = None, group: Any = None) -> dict[str, Any]:
+        """The state dict of a model's optimizer, or the given one, by names, as :meth:`state_dict_type` says."""
+        chosen = FullyShardedDataParallel.get_state_dict_type(model) or _WHOLE
+        config = chosen.optim_state_dict_config
+        return _state_dicts.optim_state_dict(model, optim, chosen.state_dict_type, config, optim_state_dict)
+
+    @staticmethod
+    def optim_state_dict_to_load(
+        model: Module, optim: Any, optim_state_dict: Any, is_named_optimizer: bool = False,
+        load_directly: bool = False, group: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """What ``optim.load_state_dict`` takes, of what :meth:`optim_state_dict` gave, perhaps to other devices.
+
+        ``load_directly``: load it too. Where only rank 0 has it (``rank0_only``), the others get it from there.
+        """
+        chosen = FullyShardedDataParallel.get_state_dict_type(model)
+        if getattr(getattr(chosen, "optim_state_dict_config", None), "rank0_only", False):
+            optim_state_dict = _from_first(optim_state_dict, group)
+        made = _state_dicts.to_load(model, optim, optim_state_dict, is_named_optimizer)
+        if load_directly:
+            optim.load_state_dict(made)
+        return made
+
+    @staticmethod
+    def full_optim_state_dict(
+        model: Module, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None
+    ) -> dict[str, Any]:
+        """The optimizer's whole state on the CPU, by names; empty on other ranks than 0 with ``rank0_only``."""
+        config = FullOptimStateDictConfig(rank0_only=rank0_only)
+        return _state_dicts.optim_state_dict(model, optim, StateDictType.FULL_STATE_DICT, config)
+
+    @staticmethod
+    def sharded_optim_state_dict(model: Module, optim: Any, group: Any = None) -> dict[str, Any]:
+        """The optimizer's state as DTensors, by names."""
+        config = ShardedOptimStateDictConfig(offload_to_cpu=False)
+        return _state_dicts.optim_state_dict(model, optim, StateDictType.SHARDED_STATE_DICT, config)
+
+    @staticmethod
+    def shard_full_optim_state_dict(
+        full_optim_state_dict: Any, model: Module, optim_input: Any = None, optim: Any = None
+    ) -> dict[str, Any]:
+        """What ``optim.load_state_dict`` takes, of a whole state that every process has."""
+        if optim is None:
+            raise NotImplementedError("shard_full_optim_state_dict(): pass optim, the optimizer that is to load it")
+        return _state_dicts.to_load(model, optim, full_optim_state_dict)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(
+        full_optim_state_dict: Any, model: Module, optim_input: Any = None, optim: Any = None, group: Any = None
+    ) -> dict[str, Any]:
+        """What ``optim.load_state_dict`` takes, of a whole state that rank 0 has."""
+        found = _from_first(full_optim_state_dict, group)
+        return FullyShardedDataParallel.shard_full_optim_state_dict(found, model, optim_input, optim)
+
+    @staticmethod
+    def flatten_sharded_optim_state_dict(sharded_optim_state_dict: Any, model: Module, optim: Any) -> dict[str, Any]:
+        """What ``optim.load_state_dict`` takes, of what :meth:`sharded_optim_state_dict` gave."""
+        return _state_dicts.to_load(model, optim, sharded_optim_state_dict)
+
+    @staticmethod
+    def rekey_optim_state_dict(
+        optim_state_dict: Any, optim_state_key_type: OptimStateKeyType, model: Module, optim_input: Any = None,
+        optim: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A whole state by names as one by numbers, or the other way, for an optimizer of the bare model."""
+        return _state_dicts.rekeyed(optim_state_dict, optim_state_key_type, model, optim_input, optim)
+
+    def check_is_root(self) -> bool:
+        """True: each wrapper can be called by itself."""
+        return True
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scale all gradients such that their norm is at most ``max_norm``; gives the norm that they had."""
@@ -116,14 +277,16 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def summon_full_params(
-        module: Module, recurse: bool = True, writeback: bool = False, rank0_only: bool = False,
+        module: Module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False,
         offload_to_cpu: bool = False, with_grads: bool = False,
     ) -> Iterator[None]:  # fmt: skip
-        """Modules with whole parameters inside, which are to be read. ``writeback`` and others: NotImplementedError."""
-        if writeback or rank0_only or offload_to_cpu or with_grads:
-            raise NotImplementedError(
-                "summon_full_params(): pass writeback=False and no other options; write to parameters outside of it"
-            )
+        """Modules with whole parameters inside; what is written to these is kept with ``writeback``.
+
+        Raises:
+            NotImplementedError: ``rank0_only``, ``offload_to_cpu``, ``with_grads``.
+        """
+        if rank0_only or offload_to_cpu or with_grads:
+            raise NotImplementedError("summon_full_params(): rank0_only, offload_to_cpu, with_grads are not supported")
         parts = [m for m in (module.modules() if recurse else [module]) if isinstance(m, FSDPModule)]
         for m in parts:
             m.unshard()
@@ -131,7 +294,18 @@ class FullyShardedDataParallel(Module):
             yield
         finally:
             for m in parts:
+                if writeback:
+                    m._fsdp.write_back()
                 m.reshard()
+
+
+def _from_first(x: Any, group: Any) -> Any:
+    """An object that the first process has."""
+    if not c10d.is_initialized():
+        return x
+    held = [x]
+    c10d.broadcast_object_list(held, 0, group)
+    return held[0]
 
 
 def _policy(given: MixedPrecision | None) -> Policy:

@@ -4,6 +4,7 @@ import warnings
 from functools import partial
 
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.tensor.arguments import without_grad
 from torchlike._functions import host_samples as host
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
@@ -13,6 +14,7 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "f
 
 
 def _check(name, p, error=ValueError):
+    without_grad(name, "p", p)
     if p < 0.0 or p > 1.0:
         raise error(f"dropout probability has to be between 0 and 1, but got {p} ({name})")
 

@@ -6,6 +6,7 @@ from torchlike._base.state import no_grad
 from torchlike._core.conversion.factories import arange
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import alias
 from torchlike._executor.level import mapped
 from torchlike._ops import embed as ops
@@ -27,6 +28,8 @@ def _padding(name, padding_idx, weight):
 
 
 def _renormalize(weight, indices, max_norm, norm_type):
+    for name, x in (("max_norm", max_norm), ("norm_type", norm_type)):
+        arguments.without_grad("embedding", name, x)
     with no_grad():
         call_inplace(ops.embedding_renorm.inplace, (alias(weight), indices, max_norm, norm_type), ())
 

@@ -78,6 +78,11 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     RuntimeError where the numbers of dimensions differ.
     """
     mode = _reduction(reduction, size_average, reduce)
+    if not input1.dim() == input2.dim() == target.dim():
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{list(input1.shape)}, input2: {list(input2.shape)}, target: {list(target.shape)}"
+        )
     return _margin_ranking_loss(input1, input2, target, margin, mode)
 
 

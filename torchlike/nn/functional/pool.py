@@ -1,5 +1,7 @@
 """Pooling."""
 
+import math
+
 from torchlike._base.layout import channels_last_strides
 from torchlike._base.result_layouts import suggests_channels_last
 from torchlike._core.autocast.composite import in_float32_on_cpu
@@ -235,7 +237,17 @@ def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
         raise ZeroDivisionError(f"float division by zero: lp_pool{n}d() takes the root 1 / norm_type, but got 0")
     name = f"lp_pool{n}d"
     sizes = _ints(name, "kernel_size", kernel_size, n), _ints(name, "stride", stride, n)
+    if isinstance(norm_type, Tensor) and norm_type.requires_grad:
+        return _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode)
     return call(avgpool.lp_pool[n], (input, norm_type), (*sizes, bool(ceil_mode)))
+
+
+def _lp_pool_by_powers(n, input, norm_type, sizes, ceil_mode):
+    """The same by operators, for a norm that is differentiated."""
+    kernel = sizes[0] * (n if len(sizes[0]) == 1 else 1)
+    average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
+    total = average(input.pow(norm_type), kernel, sizes[1] or None, 0, ceil_mode) * math.prod(kernel)
+    return (total.sign() * total.abs().relu()).pow(1.0 / norm_type)
 
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):

@@ -110,7 +110,7 @@ def _target(input, n, size, scale_factor, recompute_scale_factor):
             )
         return arguments.as_ints("interpolate", "size", given), None
     given = _each(scale_factor, n, "scale_factor", "scale_factor in (s1, s2, ...,sK) format", input)
-    scales = tuple(float(s) for s in given)
+    scales = tuple(float(arguments.without_grad("interpolate", "scale_factor", s)) for s in given)
     new = tuple(int(length * s) for length, s in zip(input.shape[2:], scales, strict=True))
     return new, None if recompute_scale_factor else scales
 

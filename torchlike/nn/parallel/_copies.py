@@ -8,6 +8,7 @@ from torchlike._core.conversion.factories import tensor
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed._calls import assign, start, values
 from torchlike.distributed._collectives import all_reduce
+from torchlike.distributed._join import JoinHook
 from torchlike.distributed._messages import all_gather_object
 from torchlike.distributed.distributed_c10d import ProcessGroup
 from torchlike.nn.modules.module import Module
@@ -47,44 +48,39 @@ def broadcast_all(tensors: Sequence[Tensor], root: int, group: ProcessGroup) -> 
     start(group, "broadcast of a module", "broadcast", (root,), values(tensors), finish).wait()
 
 
-class Joining:
+class Joining(JoinHook):
     """Who has inputs left, which each forward finds out; who has none takes part in what the others do."""
 
-    def __init__(self, model: Any, reducer: Reducer, divide_by_all: bool, throws: bool) -> None:
-        self.model, self.reducer, self.divide_by_all, self.throws = model, reducer, divide_by_all, throws
+    def __init__(self, model: Any, reducer: Reducer, divide_by_all: bool) -> None:
+        self.model, self.reducer, self.divide_by_all = model, reducer, divide_by_all
+        self.last = reducer.group.rank()
 
     def notify(self, averages: bool, equalizes: bool) -> int:
         """Before a forward: the first process that has one too."""
         return self._agreed(True, averages, equalizes)[2]
 
-    def _agreed(self, active: bool, averages: bool, equalizes: bool) -> tuple[bool, bool, int, int]:
-        """Whether those that are active will average gradients, and make buffers equal; the first; how many."""
+    def _agreed(self, active: bool, averages: bool, equalizes: bool) -> tuple[bool, bool, int]:
+        """Whether those that are active will average gradients, and make buffers equal; the first of them."""
         group = self.reducer.group
         said = tensor([active, averages, equalizes, *(active and r == group.rank() for r in range(group.size()))])
         told = said.to(int32)
         all_reduce(told, group=group)
         count, average, equalize, *who = told.tolist()
-        if self.throws and count < group.size():
-            raise RuntimeError(
-                f"Detected at least one rank that exhausted inputs. Throwing across all ranks. ({count} of "
-                f"{group.size()} go on)"
-            )
         self.reducer.divisor = None if self.divide_by_all else count
-        return average > 0, equalize > 0, who.index(1) if count else -1, count
+        return average > 0, equalize > 0, who.index(1)
 
-    def finish(self) -> None:
-        """Without inputs: take part until nobody has any, then take the module of the one that went on longest."""
-        last = self.reducer.group.rank()
-        while True:
-            average, equalize, first, count = self._agreed(False, False, False)
-            if not count:
-                break
-            last = first
-            if equalize and self.model.forward_sync_buffers:
-                broadcast_all(list(self.model.module.buffers()), first, self.reducer.group)
-            if average:
-                self.reducer.shadow()
-        self._end(last)
+    def main_hook(self) -> None:
+        """Without inputs: take part in a forward and backward of those that have some."""
+        average, equalize, self.last = self._agreed(False, False, False)
+        if equalize and self.model.forward_sync_buffers:
+            broadcast_all(list(self.model.module.buffers()), self.last, self.reducer.group)
+        if average:
+            self.reducer.shadow()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Take the module of the process that went on longest."""
+        self.model._joining, self.reducer.divisor = None, None
+        self._end(self.last)
 
     def _end(self, last: int) -> None:
         group = self.reducer.group

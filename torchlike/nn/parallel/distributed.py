@@ -9,6 +9,7 @@ from torchlike._base.frames import warn
 from torchlike._base.state import is_grad_enabled
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _rendezvous
+from torchlike.distributed._join import Join, Joinable, JoinHook
 from torchlike.distributed.distributed_c10d import ProcessGroup, found, is_initialized
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel._copies import Joining, broadcast_all, demand_same_parameters
@@ -20,7 +21,7 @@ from torchlike.utils import _pytree as pytree
 __all__ = ["DistributedDataParallel"]
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A module whose copies in all processes get the mean of their gradients.
 
     Parameters and buffers begin as those of rank 0. In each backward after a forward of this module gradients travel in
@@ -60,7 +61,8 @@ class DistributedDataParallel(Module):
         skip_all_reduce_unused_params: bool = False, bucket_cap_mb_list: list[int] | None = None,
         batched_grad_copy: bool = False, forward_sync_buffers: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__()
+        Module.__init__(self)
+        Joinable.__init__(self)
         _refuse(
             delay_all_reduce_named_params=delay_all_reduce_named_params, mixed_precision=mixed_precision,
             param_to_hook_all_reduce=param_to_hook_all_reduce, device_mesh=device_mesh,
@@ -125,7 +127,8 @@ class DistributedDataParallel(Module):
         """Announce a backward, and make the buffers equal."""
         averages = is_grad_enabled() and self.require_backward_grad_sync
         root = 0
-        if self._joining is not None:
+        Join.notify_join_context(self)
+        if self._joining is not None and self._join_config.enable:
             root = self._joining.notify(averages, self.require_forward_param_sync)
         if averages:
             reducer.arm()
@@ -141,26 +144,35 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    @contextlib.contextmanager
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
-    ) -> Iterator[None]:
+    ) -> Join:
         """A context for processes that run out of batches at different times: who is done takes part with zeros.
 
         Args:
             divide_by_initial_world_size: divide gradients by the number of all processes, not of those that go on.
             throw_on_early_termination: RuntimeError in all processes once one is done.
         """
-        if not enable or self._reducer is None:
-            yield
-            return
-        joining = Joining(self, self._reducer, divide_by_initial_world_size, throw_on_early_termination)
-        self._joining = joining
-        try:
-            yield
-            joining.finish()
-        finally:
-            self._joining, self._reducer.divisor = None, None
+        return Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a process without inputs does; ``divide_by_initial_world_size`` as in :meth:`join`."""
+        if self._reducer is None:
+            return JoinHook()
+        self._joining = Joining(self, self._reducer, kwargs.get("divide_by_initial_world_size", True))
+        return self._joining
+
+    @property
+    def join_device(self) -> Any:
+        """The module's device."""
+        return self.device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The processes that agree on gradients."""
+        return self.process_group
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
         """Let ``hook(state, bucket)`` bring gradients together: a future of the tensor that takes the bucket's place.

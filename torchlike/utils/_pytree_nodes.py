@@ -1,0 +1,269 @@
+"""Which objects are nested containers, how they come apart, and the description of what was taken apart."""
+
+import dataclasses
+import functools
+import threading
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from torchlike._core.tensor.size import Size
+
+PyTree = Any
+
+
+class _Kind(NamedTuple):
+    """How the containers of one type come apart: ``flatten(x) -> (children, context)``, and back."""
+
+    flatten_fn: Callable[[Any], tuple[list, Any]]
+    unflatten_fn: Callable[[Iterable, Any], Any]
+
+
+def _of_dict(make: Callable[[Any, list], Any]) -> _Kind:
+    return _Kind(
+        lambda d: (list(d.values()), list(d)),
+        lambda values, keys: make(keys, list(zip(keys, values, strict=True))),
+    )
+
+
+_KINDS: dict[type, _Kind] = {
+    tuple: _Kind(lambda x: (list(x), None), lambda children, _: tuple(children)),
+    list: _Kind(lambda x: (list(x), None), lambda children, _: list(children)),
+    dict: _of_dict(lambda keys, pairs: dict(pairs)),
+    OrderedDict: _of_dict(lambda keys, pairs: OrderedDict(pairs)),
+    defaultdict: _Kind(
+        lambda d: (list(d.values()), [d.default_factory, list(d)]),
+        lambda values, context: defaultdict(context[0], zip(context[1], values, strict=True)),
+    ),
+    deque: _Kind(lambda x: (list(x), x.maxlen), lambda children, maxlen: deque(children, maxlen)),
+    Size: _Kind(lambda x: (list(x), None), lambda children, _: tuple(children)),
+}
+SUPPORTED_NODES = _KINDS
+"""The types that come apart; tuples with names do too."""
+_dict_flatten, _dict_unflatten = _KINDS[dict]
+_list_flatten, _list_unflatten = _KINDS[list]
+_tuple_flatten, _tuple_unflatten = _KINDS[tuple]
+_NAMED = _Kind(lambda x: (list(x), type(x)), lambda children, cls: cls(*children))
+
+
+_WITH_KEYS: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Any]]] = {}  # of classes that users register
+
+
+class _Written(NamedTuple):
+    """How a kind of container is written: its name, and its context as what JSON can hold, and back."""
+
+    name: str
+    dump: Callable[[Any], Any] | None
+    load: Callable[[Any], Any] | None
+
+
+_WRITTEN: dict[Any, _Written] = {}
+_lock = threading.RLock()
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable,
+    unflatten_fn: Callable,
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Callable | None = None,
+    from_dumpable_context: Callable | None = None,
+    flatten_with_keys_fn: Callable | None = None,
+) -> None:
+    """Make the objects of a class containers.
+
+    Args:
+        flatten_fn: object -> (children, context). unflatten_fn: (children, context) -> object.
+        serialized_type_name: the name of the class in what :func:`treespec_dumps` writes.
+        to_dumpable_context, from_dumpable_context: context -> what JSON can hold, and back; both or none.
+        flatten_with_keys_fn: object -> ([(key, child), ...], context), for functions that tell the paths of leaves.
+
+    Raises ValueError if the class is one already, or for one of the two functions of the context without the other.
+    """
+    with _lock:
+        if cls in _KINDS:
+            raise ValueError(f"{cls} is already registered as pytree node.")
+        if (to_dumpable_context is None) is not (from_dumpable_context is None):
+            raise ValueError(
+                f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
+            )
+        _KINDS[cls] = _Kind(flatten_fn, unflatten_fn)
+        if flatten_with_keys_fn is not None:
+            _WITH_KEYS[cls] = flatten_with_keys_fn
+        if serialized_type_name is not None:
+            _WRITTEN[cls] = _Written(serialized_type_name, to_dumpable_context, from_dumpable_context)
+
+
+def _deregister_pytree_node(cls: type) -> None:
+    """Let the objects of a class be leaves again; KeyError if they are."""
+    with _lock:
+        if cls not in _KINDS:
+            raise KeyError(cls)
+        for registry in (_KINDS, _WITH_KEYS, _WRITTEN):
+            registry.pop(cls, None)  # type: ignore[attr-defined]
+
+
+_register_pytree_node = register_pytree_node  # its old name
+
+
+def _get_node_type(tree: object) -> type:
+    found = _kind_of(tree)
+    return type(tree) if found is None else found[0]
+
+
+def is_namedtuple_instance(obj: object) -> bool:
+    """Whether ``obj`` is a named tuple."""
+    return is_namedtuple_class(type(obj))
+
+
+def is_namedtuple_class(cls: type) -> bool:
+    """Whether ``cls`` is a class of named tuples."""
+    return isinstance(cls, type) and issubclass(cls, tuple) and cls is not tuple and hasattr(cls, "_fields")
+
+
+def is_namedtuple(obj: object) -> bool:
+    """Whether ``obj`` is a named tuple or a class of them."""
+    return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
+
+
+def is_structseq_class(cls: object) -> bool:
+    """Whether ``cls`` is a class of structure sequences, as the results of ``torch.max`` and ``time.localtime()`` are.
+
+    >>> import torchlike as torch
+    >>> from torchlike.utils._pytree import is_structseq_class
+    >>> is_structseq_class(torch.return_types.max), is_structseq_class(tuple)
+    (True, False)
+    """
+    return (
+        isinstance(cls, type)
+        and cls.__bases__ == (tuple,)
+        and all(isinstance(getattr(cls, f"n_{what}", None), int) for what in ("fields", "sequence_fields"))
+    )
+
+
+def is_structseq_instance(obj: object) -> bool:
+    """Whether ``obj`` is a structure sequence."""
+    return is_structseq_class(type(obj))
+
+
+def is_structseq(obj: object) -> bool:
+    """Whether ``obj`` is a structure sequence or a class of them."""
+    return is_structseq_class(obj if isinstance(obj, type) else type(obj))
+
+
+def _kind_of(x: object) -> tuple[Any, _Kind] | None:
+    cls = type(x)
+    found = _KINDS.get(cls)
+    if found is not None:
+        return cls, found
+    if not issubclass(cls, tuple):
+        return None
+    if cls.__module__ == "torch.return_types":
+        return cls, _result(cls)
+    return (namedtuple, _NAMED) if is_namedtuple_instance(x) else None
+
+
+@functools.cache
+def _result(cls: Any) -> _Kind:
+    return _Kind(lambda x: (list(x), None), lambda children, _: cls(tuple(children)))
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeSpec:
+    """The structure of a nested container; a leaf has the type None.
+
+    Attributes:
+        type: of the outermost container. context: what else it is made from (the keys of a dict).
+        children_specs: the structures within.
+    """
+
+    type: Any
+    context: Any
+    _children: tuple["TreeSpec", ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_children", tuple(self._children))
+
+    children_specs = property(lambda self: list(self._children))
+
+    def children(self) -> list["TreeSpec"]:
+        """The structures within."""
+        return list(self._children)
+
+    def child(self, index: int) -> "TreeSpec":
+        """One of the structures within."""
+        return self._children[index]
+
+    @functools.cached_property
+    def num_leaves(self) -> int:
+        return 1 if self.is_leaf() else sum(c.num_leaves for c in self._children)
+
+    @property
+    def num_nodes(self) -> int:
+        return 1 + sum(c.num_nodes for c in self._children)
+
+    @property
+    def num_children(self) -> int:
+        return len(self._children)
+
+    def is_leaf(self) -> bool:
+        return self.type is None
+
+    def unflatten(self, leaves: Iterable) -> PyTree:
+        """The container of this structure that holds ``leaves``."""
+        given = list(leaves)
+        if len(given) != self.num_leaves:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec refers to a pytree that "
+                f"holds {self.num_leaves} items ({self})."
+            )
+        return self._built(iter(given))
+
+    def _built(self, leaves: Iterator) -> PyTree:
+        if self.is_leaf():
+            return next(leaves)
+        kind = _NAMED if self.type is namedtuple else _KINDS.get(self.type) or _result(self.type)
+        children = [next(leaves) if c.type is None else c._built(leaves) for c in self._children]
+        return kind.unflatten_fn(children, self.context)
+
+    def flatten_up_to(self, tree: PyTree) -> list:
+        """The parts of ``tree`` that stand where this structure has leaves; ValueError where it differs above them."""
+        if self.is_leaf():
+            return [tree]
+        found = _kind_of(tree)
+        if found is None or found[0] is not self.type:
+            raise ValueError(f"Node type mismatch; expected {self.type}, but got {type(tree)}.")
+        children, context = found[1].flatten_fn(tree)
+        if isinstance(tree, dict):
+            children, context = self._in_order(tree), self.context
+        if len(children) != len(self._children):
+            raise ValueError(f"Node arity mismatch; expected {len(self._children)}, but got {len(children)}.")
+        if context != self.context:
+            raise ValueError(f"Node context mismatch for {self.type}; expected {self.context}, but got {context}.")
+        return [leaf for c, child in zip(self._children, children, strict=True) for leaf in c.flatten_up_to(child)]
+
+    def _in_order(self, tree: dict) -> list:
+        """The values of ``tree`` in the order of this structure's keys."""
+        keys = self.context[1] if self.type is defaultdict else self.context
+        if set(tree) != set(keys):
+            raise ValueError(
+                f"Node keys mismatch; missing key(s): {set(keys) - set(tree)}; extra key(s): {set(tree) - set(keys)}."
+            )
+        return [tree[key] for key in keys]
+
+    def __hash__(self) -> int:
+        return hash((self.type, self._children))
+
+    def __repr__(self) -> str:
+        if self.is_leaf():
+            return "*"
+        inner = ",\n".join(repr(c) for c in self._children).replace("\n", "\n  ")
+        return f"TreeSpec({self.type.__name__}, {self.context}, [{inner}])"
+
+
+class LeafSpec(TreeSpec):
+    """The structure of a leaf."""
+
+    def __init__(self) -> None:
+        super().__init__(None, None, ())
