@@ -90,8 +90,9 @@ EXECUTIONS = [os.environ["TORCHLIKE_EXECUTION"]] if "TORCHLIKE_EXECUTION" in os.
 # These run once: they call no operator, or do so in other processes, which say how they execute, or a compiler takes
 # their time: ours, PyTorch's or that of C++; or they choose; so do the tests of compiled functions.
 ONCE = frozenset((
-    "test_aten", "test_benchmarks", "test_cpp_extension_build", "test_dcp", "test_declarations", "test_derive",
-    "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use", "test_geometry",
+    "test_aten", "test_benchmarks", "test_casts", "test_cpp_extension_build", "test_dcp", "test_declarations",
+    "test_derive", "test_device", "test_docs", "test_dtypes", "test_example_scripts", "test_faults", "test_first_use",
+    "test_geometry",
     "test_identity", "test_imports", "test_kernel_store", "test_layers", "test_layout", "test_opcheck",
     "test_operators_page", "test_processes", "test_promotion", "test_run", "test_schema", "test_sharding",
     "test_spanning", "test_site", "test_stubs", "test_workers",
@@ -101,10 +102,11 @@ ONCE = frozenset((
 FORMULAS = frozenset((
     "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_conventions_laboratory",
     "test_distributions", "test_gradcheck",
-    "test_gradcheck_forward",
+    "test_gradcheck_forward", "test_gradcheck_large",
     "test_kinks", "test_kinks_2", "test_pass_through",
 ))  # fmt: skip
-if os.environ.get("TORCHLIKE_EVERY", "0") == "0":
+EVERY = os.environ.get("TORCHLIKE_EVERY", "0") != "0"
+if not EVERY:
     ONCE |= FORMULAS
 
 
@@ -117,6 +119,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("execution" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
         return  # the test chooses
     once = metafunc.definition.path.stem in ONCE or metafunc.definition.path.parent.name == "compile"
+    once = once or not EVERY and metafunc.definition.get_closest_marker("once") is not None
     metafunc.parametrize("execution", EXECUTIONS[:1] if once else EXECUTIONS, indirect=True)
 
 

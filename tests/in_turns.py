@@ -35,7 +35,7 @@ DEATHS = 5  # of processes; then what made them die is everywhere
 # The files that take longest, from 80 seconds down to 10; the others come in the order of their lengths.
 LONG = (
     "test_pass_through", "test_processes", "test_docs", "test_workers", "test_kinks_2", "test_faults", "test_linalg",
-    "test_bodies", "test_benchmarks", "test_flex_attention", "test_forked", "test_places", "test_distributed",
+    "test_bodies_outside", "test_benchmarks", "test_flex_attention", "test_forked", "test_places", "test_distributed",
     "test_control_flow", "test_namespaces", "test_torch_rng", "test_binary", "test_run", "test_first_use", "test_loss",
     "test_optimizers", "test_sharding", "test_conventions_laboratory", "test_complex_autograd", "test_linear",
     "test_matmul", "test_unary", "test_index_ops", "test_deep", "test_example_scripts", "test_rare_layers",
@@ -191,6 +191,7 @@ class Runs:
             with tempfile.TemporaryFile("w+") as log:
                 out = os.dup(1)
                 env = {**os.environ, QUEUE: f"{queue.folder} {out}"}
+                env.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes import the package
                 command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "0"]
                 process = subprocess.Popen(
                     [*command, *self.options, *self.roots], stdout=log, stderr=log, env=env, pass_fds=[out]

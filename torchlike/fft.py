@@ -10,6 +10,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.state import state
+from torchlike._core.autocast.composite import in_float32_on_cpu
 from torchlike._core.conversion.factories import finish
 from torchlike._core.dispatch.observers import made
 from torchlike._core.overrides.torch_function import publish as _publish
@@ -24,6 +25,7 @@ _LAST = (-2, -1)
 # -- over one dimension ------------------------------------------------------------------------------
 
 
+@in_float32_on_cpu
 def fft(input, n=None, dim=-1, norm=None, *, out=None):
     """The transform of ``n`` points (all) along ``dim``, of real or complex numbers; the result is complex.
 
@@ -34,6 +36,7 @@ def fft(input, n=None, dim=-1, norm=None, *, out=None):
     return _fourier.one_complex("fft", input, n, dim, norm, True, out)
 
 
+@in_float32_on_cpu
 def ifft(input, n=None, dim=-1, norm=None, *, out=None):
     """The transform back along ``dim``: ``ifft(fft(x))`` is x.
 
@@ -44,6 +47,7 @@ def ifft(input, n=None, dim=-1, norm=None, *, out=None):
     return _fourier.one_complex("ifft", input, n, dim, norm, False, out)
 
 
+@in_float32_on_cpu
 def rfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The first ``n // 2 + 1`` numbers of the transform of real numbers, which has the others as their conjugates.
 
@@ -56,6 +60,7 @@ def rfft(input, n=None, dim=-1, norm=None, *, out=None):
     return _fourier.one_halved("rfft", input, n, dim, norm, True, out)
 
 
+@in_float32_on_cpu
 def irfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The real numbers of which ``rfft`` gives this: ``n`` of them, by default ``2 * (input.size(dim) - 1)``.
 
@@ -66,6 +71,7 @@ def irfft(input, n=None, dim=-1, norm=None, *, out=None):
     return _fourier.one_real("irfft", input, n, dim, norm, False, out)
 
 
+@in_float32_on_cpu
 def hfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The real transform of a signal that is its own conjugate mirrored, given by its first half.
 
@@ -76,6 +82,7 @@ def hfft(input, n=None, dim=-1, norm=None, *, out=None):
     return _fourier.one_real("hfft", input, n, dim, norm, True, out)
 
 
+@in_float32_on_cpu
 def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
     """The first half of what ``hfft`` gives these real numbers of. RuntimeError for complex ones.
 
@@ -89,6 +96,7 @@ def ihfft(input, n=None, dim=-1, norm=None, *, out=None):
 # -- over several ------------------------------------------------------------------------------------
 
 
+@in_float32_on_cpu
 def fftn(input, s=None, dim=None, norm=None, *, out=None):
     """The transform over the dimensions ``dim`` (all, or the last of them if ``s`` has as many lengths).
 
@@ -102,6 +110,7 @@ def fftn(input, s=None, dim=None, norm=None, *, out=None):
     return _fourier.many_complex("fftn", input, s, dim, norm, True, out)
 
 
+@in_float32_on_cpu
 def ifftn(input, s=None, dim=None, norm=None, *, out=None):
     """The transform of ``fftn`` back.
 
@@ -115,6 +124,7 @@ def ifftn(input, s=None, dim=None, norm=None, *, out=None):
     return _fourier.many_complex("ifftn", input, s, dim, norm, False, out)
 
 
+@in_float32_on_cpu
 def rfftn(input, s=None, dim=None, norm=None, *, out=None):
     """The transform of real numbers, of the last dimension the first half alone.
 
@@ -127,6 +137,7 @@ def rfftn(input, s=None, dim=None, norm=None, *, out=None):
     return _fourier.rfftn("rfftn", input, s, dim, norm, out)
 
 
+@in_float32_on_cpu
 def irfftn(input, s=None, dim=None, norm=None, *, out=None):
     """The real numbers of which ``rfftn`` gives this; the last of ``s`` is their length.
 
@@ -163,6 +174,7 @@ def ihfftn(input, s=None, dim=None, norm=None, *, out=None):
     return _fourier.ihfftn("ihfftn", input, s, dim, norm, out)
 
 
+@in_float32_on_cpu
 def fft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     """:func:`fftn` over two dimensions, the last two by default.
 
@@ -174,6 +186,7 @@ def fft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     return _fourier.many_complex("fft2", input, s, _two("fft2", dim), norm, True, out)
 
 
+@in_float32_on_cpu
 def ifft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     """:func:`ifftn` over two dimensions, the last two by default.
 
@@ -185,6 +198,7 @@ def ifft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     return _fourier.many_complex("ifft2", input, s, _two("ifft2", dim), norm, False, out)
 
 
+@in_float32_on_cpu
 def rfft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     """:func:`rfftn` over two dimensions, the last two by default.
 
@@ -195,6 +209,7 @@ def rfft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     return _fourier.rfftn("rfft2", input, s, _two("rfft2", dim), norm, out)
 
 
+@in_float32_on_cpu
 def irfft2(input, s=None, dim=_LAST, norm=None, *, out=None):
     """:func:`irfftn` over two dimensions, the last two by default.
 

@@ -132,6 +132,7 @@ def test_an_example_of_the_note(example, dtype):
     np.testing.assert_allclose(ours, theirs, **TOLERANCE)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_of_the_note_as_one_program(example, dtype):
@@ -186,6 +187,7 @@ def skipping(t, make, bad, compile=None):
     return trail, np.concatenate(numbers), step
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_skipped_steps_in_a_program(name):
     for bad in (LATE, LATE[1:]):

@@ -38,7 +38,7 @@ def found_class(op, values, static=()):
 def declared(op, values, static=()):
     """The declared class of a call; to look at its result does not tell "states" from none."""
     cls = op.autocast_of(static).get("cpu")
-    return None if cls == "states" else "lower_precision_fp" if cls == "rounded" else cls
+    return None if cls == "states" else "lower_precision_fp" if cls in ("rounded", "inner") else cls
 
 
 def comparable(op):

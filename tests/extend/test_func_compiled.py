@@ -34,6 +34,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("f", [wave, mixed])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_program(name, f):

@@ -84,6 +84,18 @@ ERRORS = {
         lambda t: t.histogram(t.ones(2), t.ones((), dtype=t.float64)),
         "input tensor and bins tensors should have the same dtype",
     ),
+    "a quantile of another dtype": (
+        lambda t: t.quantile(t.ones(2), 0.5, out=t.empty((), dtype=t.float64)),
+        "out tensor must be same dtype as the input tensor",
+    ),
+    "modes of another dtype": (
+        lambda t: t.mode(t.ones(2, 2), 0, out=(t.empty(2, dtype=t.int8), t.empty(2, dtype=t.int64))),
+        "expected scalar type 'Float' but got 'Char' for values output",
+    ),
+    "places of modes of another dtype": (
+        lambda t: t.mode(t.ones(2, 2), 0, out=(t.empty(2), t.empty(2, dtype=t.int32))),
+        "expected scalar type 'Long' but got 'Int' for indices output",
+    ),
     "whether all, as a float": (lambda t: t.all(t.ones(2, 3), 0, out=t.empty(3)), "all only supports bool tensor for"),
     "whether any, as a number": (lambda t: t.any(t.ones(2), out=t.empty((), dtype=t.int64)), "any only .* got: Long"),
     "a scan into bools": (lambda t: t.cumsum(t.ones(2), 0, out=t.empty(0, dtype=t.bool)), "not implemented for 'Bool'"),
@@ -212,6 +224,16 @@ def test_storage_of_the_default_type():
             return t.Storage is t.DoubleStorage, t.storage.TypedStorage is t.TypedStorage, t.Storage(2).dtype
         finally:
             t.set_default_dtype(t.float32)
+
+    agree(f)
+
+
+def test_arange_warns_of_an_output_of_another_size():
+    def f(t):
+        with pytest.warns(
+            UserWarning, match=r"of shape \[2, 3\] is 6 which does not match .* elements 5.*shape \(5,\)"
+        ):
+            return t.arange(5, out=t.zeros(2, 3)), t.arange(5, out=t.zeros(0))
 
     agree(f)
 

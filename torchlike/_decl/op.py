@@ -40,8 +40,8 @@ REGISTRY: dict[str, Op] = {}
 EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::name
 # To the lower precision, to float32, to the widest of the inputs; not to be called under autocast; to the lower
 # precision or that of the states (``hx``, ``cx``), where that is wider; as it is or in float32, the result then in
-# the lower precision.
-AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded"})
+# the lower precision; as the ranks of an inner product say.
+AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
 
 

@@ -7,7 +7,7 @@ import jax
 
 from torchlike._base.dims import wrap_dim, wrap_dims
 from torchlike._base.state import state
-from torchlike._core.autocast.composite import in_float32_on_cpu
+from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor import arguments
@@ -82,6 +82,7 @@ def _check_matrix_norm(A, ord, dtype):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
 
 
+@in_float32_off_cpu
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None, out=None):
     """A norm of the matrices in the dimensions ``dim``: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 

@@ -1,5 +1,6 @@
 """Products in index notation, chains and diagonals, and approximations of low rank."""
 
+from torchlike._core.autocast.composite import in_lower_precision
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor import arguments
@@ -43,7 +44,7 @@ def einsum(*args):
     if len(operands) == 1:
         labels, kept = named.parse(equation, [operands[0].ndim])
         if len(set(labels[0])) == len(labels[0]) == len(kept):  # no sum: a view, as PyTorch's
-            return operands[0].permute([labels[0].index(label) for label in kept])
+            return in_lower_precision(operands[0], on_cpu=False)[0].permute([labels[0].index(label) for label in kept])
     return call(named.einsum, tuple(operands), (equation, None, (len(operands),)))
 
 

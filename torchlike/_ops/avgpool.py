@@ -141,7 +141,9 @@ def _declare_lp(n):
         return root.reshape(*lead, *windows.out)
 
     schema = f"_lp_pool{n}d(Tensor self, float norm_type, int[] kernel_size, int[] stride, bool ceil_mode) -> Tensor"
-    return op(schema, variants="", node="PowBackward", autocast=_SPATIAL[n], layout=_IMAGES[n])(lp_pool)
+    return op(
+        schema, variants="", node="PowBackward", autocast={**(_SPATIAL[n] or {}), "cuda": "fp32"}, layout=_IMAGES[n]
+    )(lp_pool)
 
 
 lp_pool = {n: _declare_lp(n) for n in (1, 2, 3)}

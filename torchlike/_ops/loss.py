@@ -461,6 +461,7 @@ def _negative_variance(input, target, var, eps):
     dtype="promote",
     check=_negative_variance,
     apart="input target var",
+    autocast={"cuda": "fp32"},
 )
 def gaussian_nll_loss(input, target, var, eps):
     x, t = broadcast("gaussian_nll_loss", input, target)
@@ -472,6 +473,7 @@ def gaussian_nll_loss(input, target, var, eps):
     "multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight) -> Tensor",
     "DivBackward",
     dtype="promote",
+    autocast={"cuda": "fp32"},
 )
 def multilabel_soft_margin_loss(self, target, weight):
     demand("log_sigmoid_cpu", self, "f")

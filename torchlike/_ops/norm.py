@@ -366,7 +366,7 @@ def rms_norm(input, normalized_shape, weight, eps):
 
 @op("local_response_norm(Tensor input, int size, float alpha, float beta, float k) -> Tensor",
     aten=False, variants="", layout=result_layouts.like_first,
-    node="DivBackward", saved="")  # fmt: skip
+    node="DivBackward", saved="", autocast={"cuda": "fp32"})  # fmt: skip
 def local_response_norm(input, size, alpha, beta, k):
     """Each element over (k + alpha * mean of squares in ``size`` neighbouring channels) ** beta."""
     squares = jnp.square(input)

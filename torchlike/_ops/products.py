@@ -18,7 +18,12 @@ from torchlike._ops.matmul import demand_same, precision, product
 # -- products of two tensors -------------------------------------------------------------------------
 
 
-@product("inner(Tensor self, Tensor other) -> Tensor", node="ViewBackward", saved="")
+@product(
+    "inner(Tensor self, Tensor other) -> Tensor",
+    node="ViewBackward",
+    saved="",
+    autocast="inner",
+)
 def inner(self, other):
     """The products summed over the last dimension of both; a 0-dim tensor scales the other.
 
@@ -179,7 +184,6 @@ def cross(self, other, dim):
     "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
     dtype="promote",
     variants="out",
-    autocast={"cuda": "promote"},
 )
 def linalg_cross(self, other, dim):
     """The cross product along ``dim`` (the last by default); other dimensions are broadcast.
@@ -309,7 +313,7 @@ def _class_of_einsum(equation):
 
 
 @op("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", variants="", node="ViewBackward",
-    autocast=_class_of_einsum, saved="")  # fmt: skip
+    autocast={"cpu": _class_of_einsum, "cuda": "lower_precision_fp"}, saved="")  # fmt: skip
 def einsum(equation, tensors, path):
     """The sum of products in Einstein's notation."""
     inputs, output = parse(equation, [x.ndim for x in tensors])

@@ -263,7 +263,7 @@ def count_nonzero_dims(self, dim):
 
 @reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", dtype="int_to_float", vjp={
     "self": lambda grad, self, result, dim, keepdim: _logsumexp_vjp(grad, self, result, dim, keepdim),
-})  # fmt: skip
+}, autocast={"cuda": "fp32"})  # fmt: skip
 def logsumexp(self, dim, keepdim):
     """The logarithm of the sum of exponentials over ``dim``, without overflow.
 

@@ -232,7 +232,7 @@ def _integral(name, total, doc):
         return _by_dx(name, y, dx, dim, total)
 
     over.__doc__ = doc
-    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function"}
+    settings = {"dtype": "int_to_float", "policy": "y", "variants": "function", "autocast": {"cuda": "fp32"}}
     of_x = {"policy": "y x", "node": "DivBackward1", "saved": {"other": lambda: 2.0, "~y": "y", "~x": "x"}}
     of_dx = {"node": "MulBackward1" if total else "CumsumBackward", "saved": "~y"}
     return (

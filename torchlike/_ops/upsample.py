@@ -80,7 +80,7 @@ def _declare(mode, n):
     schema = f"{name}(Tensor self, int[] output_size, float[]? scales, bool align_corners, bool antialias) -> Tensor"
     shown = None if "exact" in mode or mode == "lanczos" else {"calls": _calls(name, n, not mode.startswith("nearest"))}
     return op(schema, variants="", node=_NODES[mode].format(n=n), saved=_saved(mode, n), aten=shown,
-              layout=result_layouts.suggested,
+              layout=result_layouts.suggested, autocast=None if mode == "lanczos" else {"cuda": "fp32"},
               backward=None if mode == "lanczos" else _backward(name, mode, n))(interpolate)  # fmt: skip
 
 

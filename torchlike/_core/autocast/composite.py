@@ -25,30 +25,39 @@ class off:
 
 def in_float32_on_cpu(function: Callable) -> Callable:
     """``function``, which is of the class ``fp32`` on CPUs, unless its results are written into ``out=``."""
+    return _in_float32(function, True)
 
+
+def in_float32_off_cpu(function: Callable) -> Callable:
+    """``function``, which is of the class ``fp32`` on other devices, unless it is told a dtype or an ``out=``."""
+    return _in_float32(function, False)
+
+
+def _in_float32(function: Callable, on_cpu: bool) -> Callable:
     @functools.wraps(function)
     def composite(*args: Any, **kwargs: Any) -> Any:
-        if not state.active & AUTOCAST or "cpu" not in state.autocast.on or kwargs.get("out") is not None:
+        kinds = [x for x in state.autocast.on if (x == "cpu") is on_cpu] if state.active & AUTOCAST else ()
+        if not kinds or kwargs.get("out") is not None or kwargs.get("dtype") is not None:
             return function(*args, **kwargs)
-        args = tuple([_single(x) for x in args])
-        kwargs = {name: _single(x) for name, x in kwargs.items()}
+        args = tuple([_single(x, kinds) for x in args])
+        kwargs = {name: _single(x, kinds) for name, x in kwargs.items()}
         with off():
             return function(*args, **kwargs)
 
     return composite
 
 
-def _single(x: Any) -> Any:
-    return cast(x, float32) if eligible(x, "cpu") else x
+def _single(x: Any, kinds: list[str]) -> Any:
+    return cast(x, float32) if any(eligible(x, kind) for kind in kinds) else x
 
 
-def in_lower_precision(*tensors: Tensor) -> tuple[Tensor, ...]:
+def in_lower_precision(*tensors: Tensor, on_cpu: bool = True) -> tuple[Tensor, ...]:
     """The inputs of a composite function that is of the class ``lower_precision_fp``, as autocast casts them."""
     if state.active & AUTOCAST:
-        for kind in state.autocast.on:
+        for kind in state.autocast.on if on_cpu else [x for x in state.autocast.on if x != "cpu"]:
             target, keep = state.autocast.lower(kind), state.autocast.cache
             tensors = tuple([lowered(x, target, keep) if eligible(x, kind) else x for x in tensors])
     return tensors
 
 
-__all__ = ["in_float32_on_cpu", "in_lower_precision", "off"]
+__all__ = ["in_float32_off_cpu", "in_float32_on_cpu", "in_lower_precision", "off"]

@@ -108,6 +108,16 @@ def _of_states(call: Call, inputs: tuple, kind: str, settings: Settings) -> tupl
     return tuple([cast(x, target) if name != kept and eligible(x, kind) else x for x, name in pairs])
 
 
+def _of_inner(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
+    """What PyTorch computes an inner product by decides: a product of numbers, of vectors or of matrices."""
+    ranks = [x.dim() for x in inputs if isinstance(x, Tensor)]
+    if 0 in ranks:
+        return inputs
+    if kind != "cpu":
+        return _widest(call, inputs, kind, settings)
+    return _lower(call, inputs, kind, settings) if max(ranks) > 1 else inputs
+
+
 def _refuse(call: Call, inputs: tuple, kind: str, settings: Settings) -> tuple:
     if kind == "xla":
         return _single(call, inputs, kind, settings)
@@ -126,6 +136,7 @@ def _rounded(result: Tensor, kind: str, settings: Settings) -> Tensor:
 _CASTS: dict[str, Callable[[Call, tuple, str, Settings], tuple]] = {
     "lower_precision_fp": _lower, "fp32": _single, "promote": _widest, "banned": _refuse,
     "states": _of_states, "fp32_rounded": _single, "rounded": lambda call, inputs, kind, settings: inputs,
+    "inner": _of_inner,
 }  # fmt: skip
 _ROUNDED = frozenset(("rounded", "fp32_rounded"))
 

@@ -324,6 +324,14 @@ def _range_numbers(function: str, start: Any, end: Any, step: Any) -> list[Any]:
     return numbers
 
 
+def _warn_of_size(out: Tensor, count: int) -> None:
+    warn(
+        f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which does not match "
+        f"the computed number of elements {count}. Note that this may occur as a result of rounding error. The out "
+        f"tensor will be resized to a tensor of shape ({count},)."
+    )
+
+
 def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: OptLayout = None,
        device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
        **named: Any) -> Tensor:  # fmt: skip
@@ -350,6 +358,8 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
         value = (int(first) + np.arange(-((first - last) // by), dtype=np.int64) * int(by)).astype(kind.np)
     else:
         value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
+    if out is not None and 0 != out.numel() != value.size:
+        _warn_of_size(out, value.size)
     return _filled(value, dtype, device, requires_grad, out)
 
 

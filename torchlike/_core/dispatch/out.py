@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from torchlike._base.dtypes import from_np
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
@@ -67,8 +68,8 @@ def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     finally:
         state.grad = before
     results = tuple(got) if isinstance(got, tuple) else (got,)
-    for r, o in zip(results, outs, strict=True):
-        _demand_dtype(op, value_of(r), o)
+    for at, (r, o) in enumerate(zip(results, outs, strict=True)):
+        _demand_dtype(op, value_of(r), o, at)
     values = [_fitted(op, value_of(r), o) for r, o in zip(results, outs, strict=True)]
     for r, o, v in zip(results, outs, values, strict=True):
         resized = tuple(o.shape) != v.shape
@@ -101,8 +102,11 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
 _APART = frozenset("cat gather index_select kthvalue _masked_select max.dim min.dim mode scatter take".split())
 _EXACT = frozenset(
     """
-aminmax argmax argmin gather hash_tensor index_select kthvalue max.dim median median.dim min.dim mode nanmedian
-nanmedian.dim scatter sort take topk
+abs addmm amax amin aminmax argmax argmin bitwise_not bucketize ceil conj_physical cross dot floor frac gather
+hardshrink hash_tensor heaviside histc index_select inner inverse isneginf isposinf kthvalue lerp.Tensor
+linalg_cholesky linalg_cross linalg_det linalg_eigvalsh linalg_inv linalg_solve linalg_svdvals linalg_vecdot
+linalg_vector_norm log_softmax logcumsumexp matmul max.dim median median.dim min.dim mode msort nan_to_num nanmedian
+nanmedian.dim nanquantile neg quantile round scatter searchsorted sgn sign signbit sort take topk trunc vdot
 """.split()
 )
 _IN_DTYPE_OF_OUT = frozenset(("cumprod", "cumsum"))  # unless the call says dtype=, which is the last argument
@@ -124,19 +128,24 @@ def _computed_as(op: Kernel, static: Static, out: Tensor) -> Static:
     """The static arguments of a call that computes in the dtype of its output."""
     given = static[-1]
     if given is not None and given is not out.dtype:
-        _refuse_dtype(op, given.np, out)
+        _refuse_dtype(op, given.np, out, 0)
     return *static[:-1], out.dtype
 
 
-def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor) -> NoReturn:
+def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> NoReturn:
+    if op.name in ("nanquantile", "quantile"):
+        raise RuntimeError("quantile() out tensor must be same dtype as the input tensor; use its .dtype")
+    if op.name == "mode":
+        wanted, got = from_np(np.dtype(dtype)).scalar_name, out.dtype.scalar_name
+        raise RuntimeError(f"expected scalar type '{wanted}' but got '{got}' for {('values', 'indices')[at]} output")
     wanted, got = (_IN_CPP.get(np.dtype(d).name, np.dtype(d).name) for d in (dtype, out.dtype.np))
     raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({op.name})")
 
 
-def _demand_dtype(op: Kernel, value: Any, out: Tensor) -> None:
+def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
     """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
     if not _EXACT.isdisjoint(_names(op)) and value.dtype != out.dtype.np:
-        _refuse_dtype(op, value.dtype, out)
+        _refuse_dtype(op, value.dtype, out, at)
     if op.name in _TRUTHS and out.dtype.np.name not in ("bool", "uint8"):
         raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out.dtype.scalar_name}")
 
