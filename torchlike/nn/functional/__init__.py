@@ -1,12 +1,9 @@
 """The functions behind the layers: ``torch.nn.functional``."""
 
-from typing import Any
-
 from torchlike._jit_internal import BroadcastingList1 as BroadcastingList1
 from torchlike._jit_internal import BroadcastingList2 as BroadcastingList2
 from torchlike._jit_internal import BroadcastingList3 as BroadcastingList3
-from torchlike.interop.alias import missing_names
-from torchlike.interop.lazy import on_first_use
+from torchlike.nn.functional._above import __getattr__ as __getattr__
 from torchlike.nn.functional._all import *  # noqa: F403
 from torchlike.nn.functional._all import threshold as _threshold  # noqa: F401  (its name in graphs of torch.fx)
 from torchlike.nn.functional._helpers import _canonical_mask as _canonical_mask
@@ -20,10 +17,3 @@ from torchlike.nn.functional.scaled import ScalingType as ScalingType
 from torchlike.nn.functional.scaled import SwizzleType as SwizzleType
 from torchlike.nn.functional.vision import GRID_SAMPLE_INTERPOLATION_MODES as GRID_SAMPLE_INTERPOLATION_MODES
 from torchlike.nn.functional.vision import GRID_SAMPLE_PADDING_MODES as GRID_SAMPLE_PADDING_MODES
-
-_missing = missing_names(__name__)
-_above = on_first_use("torchlike.nn")[0]
-
-
-def __getattr__(name: str) -> Any:
-    return _above(name) if name == "grad" else _missing(name)
