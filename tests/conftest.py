@@ -102,7 +102,7 @@ ONCE = frozenset((
 FORMULAS = frozenset((
     "test_complex_autograd", "test_conv_lowering", "test_conventions", "test_conventions_laboratory",
     "test_distributions", "test_gradcheck",
-    "test_gradcheck_forward",
+    "test_gradcheck_forward", "test_gradcheck_large",
     "test_kinks", "test_kinks_2", "test_pass_through",
 ))  # fmt: skip
 EVERY = os.environ.get("TORCHLIKE_EVERY", "0") != "0"

@@ -191,6 +191,7 @@ class Runs:
             with tempfile.TemporaryFile("w+") as log:
                 out = os.dup(1)
                 env = {**os.environ, QUEUE: f"{queue.folder} {out}"}
+                env.pop("PYTHONDONTWRITEBYTECODE", None)  # a hundred processes import the package
                 command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "0"]
                 process = subprocess.Popen(
                     [*command, *self.options, *self.roots], stdout=log, stderr=log, env=env, pass_fds=[out]

@@ -208,3 +208,18 @@ def test_a_mode_sees_how_to_reads_its_arguments(t):
     with Mode():
         found = t._C._nn._parse_to("cpu"), t._C._nn._parse_to(device="cpu", non_blocking=True)
     return [str(x) for x in (*seen, *found)]
+
+
+@story
+def test_old_names_of_conversions(t):
+    class Noting(t.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func.__name__
+
+    x = Noting([1.0])
+    return (
+        x.__long__(), x.__nonzero__(), t.tensor(3.7).__long__(), t.tensor(0.0).__nonzero__(),
+        said(lambda: t.ones(2).__nonzero__(), "ambiguous"), t.overrides.resolve_name(t.istft),
+        t.overrides.get_testing_overrides()[t.segment_reduce](1, 2),
+    )  # fmt: skip

@@ -289,7 +289,7 @@ def get_testing_overrides() -> dict[Callable, Callable]:
     return {
         public: core.stand_in(entry)
         for public, entry in core.ENTRIES.items()
-        if _is_listed(entry) or entry.place in ("torch.nn.init", "torch.distributed.distributed_c10d")
+        if _is_listed(entry) or entry.place in _TESTED or entry.own_name in _TESTED
     }
 
 
@@ -359,3 +359,5 @@ def _is_ignored(entry: core.Overridable) -> bool:
 
 
 _PACKAGE = __name__.partition(".")[0]
+# What PyTorch gives stand-ins for, though it does not list it.
+_TESTED = frozenset(["torch.nn.init", "torch.distributed.distributed_c10d", "torch.segment_reduce"])

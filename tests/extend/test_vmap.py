@@ -414,3 +414,23 @@ def test_one_hot_needs_the_number_of_classes():
     with pytest.raises(RuntimeError, match="please provide an explicit positive num_classes argument"):
         torchlike.vmap(torchlike.nn.functional.one_hot)(x)
     agree(lambda t: t.vmap(lambda y: t.nn.functional.one_hot(y, 3))(t.tensor([[0, 1], [1, 1]])))
+
+
+DRAWS = {
+    "randn": lambda t, v: t.randn(5), "randint": lambda t, v: t.randint(5, 100, (6,)),
+    "permutation": lambda t, v: t.randperm(6), "dropout": lambda t, v: t.nn.functional.dropout(v + 1),
+    "like": lambda t, v: t.randn_like(v), "in place": lambda t, v: v.clone().uniform_(),
+    "in a gradient": lambda t, v: t.func.grad(lambda u: t.nn.functional.dropout(u).sum())(v),
+    "nested": lambda t, v: t.vmap(lambda u: t.randn(3), randomness="different")(v),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_those_of_all_examples_at_once(name, randomness):
+    def drawn(t):
+        t.manual_seed(3)
+        x = t.arange(24.0).reshape(2, 3, 4)
+        return t.vmap(lambda v: DRAWS[name](t, v), randomness=randomness)(x), t.rand(1)
+
+    agree(drawn)

@@ -301,6 +301,31 @@ def test_random_numbers_are_refused(draw):
         jax.jit(draw)(torch.full((2,), 0.5))
 
 
+def _sharded(t):
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    return jax.shard_map(lambda t: t * 2, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))(t)
+
+
+FORMS = {
+    "shard_map": (_sharded, [2.0, 4.0, 6.0]),
+    "switch": (lambda t: jax.lax.switch(1, [lambda t: t, lambda t: t * 5], t), [5.0, 10.0, 15.0]),
+    "while_loop": (lambda t: jax.lax.while_loop(lambda t: (t.sum() < 20).jax(), lambda t: t * 2, t), [4.0, 8.0, 12.0]),
+    "fori_loop": (lambda t: jax.lax.fori_loop(0, 3, lambda i, t: t + t[i], t), [12.0, 13.0, 14.0]),
+    "map": (lambda t: jax.lax.map(lambda t: t * t, t), [1.0, 4.0, 9.0]),
+    "associative_scan": (lambda t: jax.lax.associative_scan(lambda a, b: a + b, t), [1.0, 3.0, 6.0]),
+    "linearize": (lambda t: jax.linearize(lambda t: t * t, t)[1](t), [2.0, 8.0, 18.0]),
+    "checkpoint": (lambda t: jax.grad(lambda t: jax.checkpoint(lambda u: u * u)(t).sum().jax())(t), [2.0, 4.0, 6.0]),
+    "static argument": (lambda t: jax.jit(lambda t, n: t * n, static_argnums=1)(t, 3), [3.0, 6.0, 9.0]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tensor_passes_through_jax_s_control_flow(form):
+    f, expected = FORMS[form]
+    found = f(torch.tensor([1.0, 2.0, 3.0]))
+    assert type(found) is torch.Tensor and found.tolist() == expected
+
+
 READS = {
     "item": lambda t: t.sum().item(),
     "if": lambda t: t if t.sum() > 0 else -t,

@@ -12,7 +12,7 @@ from torchlike._base.mersenne import STATE_BYTES, Mersenne, State, parsed
 
 from . import device as devices
 from .state import state
-from .tracing import demand_no_trace
+from .tracing import demand_no_trace, trace_state_clean
 
 _DEFAULT_SEED = 67280421310721  # PyTorch's seed of a generator that was given none
 _COUNTER_BYTES = 16
@@ -120,7 +120,7 @@ class Generator:
             kind = getattr(new_state, "dtype", type(new_state).__name__)
             raise TypeError(f"RNG state must be a torch.ByteTensor, as get_state() returns, not {kind}")
         flat = np.ascontiguousarray(new_state).reshape(-1)
-        if state.capture is None and not np.array_equal(flat, Generator.get_state(self)):
+        if state.capture is None and not trace_state_clean() and not np.array_equal(flat, Generator.get_state(self)):
             demand_no_trace("set_rng_state")
         if flat.size == STATE_BYTES and self._device.type == "cpu":
             found = parsed(flat)

@@ -1,6 +1,7 @@
 """Generators of random numbers, and what operators draw from them."""
 
 import contextlib
+import math
 import threading
 from functools import partial
 
@@ -16,7 +17,8 @@ from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.pending import trace_state_clean
 from torchlike._functions._install import function
-from torchlike._functions.host_samples import Place
+from torchlike._functions.host_samples import Place, permutation
+from torchlike._transforms.levels.vmap import lift
 
 
 class Generator(rng.Generator):
@@ -89,7 +91,7 @@ def draw(name, generator, device=None, sample=None):
     """What an operator needs of the next draw: the numbers, made by ``sample(engine)`` on the host, or random words.
 
     The numbers are PyTorch's, an array of another dtype than uint32; words are four uint32, from which a kernel makes
-    numbers of its own. Words it is where numbers have to be made by a program (in captures, ``vmap``, jax's
+    numbers of its own. Words it is where numbers have to be made by a program (in captures, jax's
     transforms, on accelerators), where the generator's stream is the counter's, and where ``sample`` is None or
     gives None. They are of ``device`` unless that is where jax works anyway.
     """
@@ -111,6 +113,10 @@ def draw(name, generator, device=None, sample=None):
         numbers = _of_program(source, device, sample)
         if numbers is not None:
             return numbers
+    elif sample is not None and any(level.maps for level in state.levels):
+        numbers = _for_examples(source, device, sample)
+        if numbers is not None:
+            return numbers
     elif sample is not None and from_torch(source, device):
         with source._lock:
             numbers = sample(source.engine)
@@ -123,6 +129,31 @@ def draw(name, generator, device=None, sample=None):
     if _KEYS.current is not None or not trace_state_clean():
         return _words_of_key(name, generator)
     return source.draw().view(_Words)
+
+
+def _for_examples(source, device, sample):
+    """The numbers of a draw inside of vmap: PyTorch's for one tensor of all examples, or for one that they share.
+
+    None where they depend on values that differ between examples, or the draw is refused.
+    """
+    mapped = [level for level in state.levels if level.maps]
+    if any(level.randomness == "error" for level in mapped) or not _fixed(sample) or not runs_now(source, device):
+        return None
+    different = [level for level in mapped if level.randomness == "different"]
+    sizes = [level.size for level in different]
+    with source._lock:
+        if sample.func is permutation:
+            rows = [sample(source.engine) for _ in range(math.prod(sizes))]
+            numbers = np.stack(rows).reshape(*sizes, *rows[0].shape) if rows else None
+        else:
+            args = [x.of_all(sizes) if type(x) is Place else x for x in sample.args]
+            numbers = sample.func(*args, source.engine, **sample.keywords)
+    if numbers is None:
+        return None
+    t = wrap(jax.device_put(numbers, devices.jax_device(device)))
+    for level in different:
+        t = lift(t, 0, level)
+    return t
 
 
 def _of_program(source, device, sample):
@@ -153,13 +184,16 @@ def _fixed(sample):
 
 def from_torch(generator, device):
     """Whether eager draws are PyTorch's numbers: calls run at once, so that each can be given numbers made now."""
+    return runs_now(generator, device) and not any(level.maps for level in state.levels)
+
+
+def runs_now(generator, device):
+    """As ``from_torch``, inside of vmap too."""
     if (default_generator if generator is None else generator).stream != "torch":
         return False
     if device is None or device.type != "cpu" or state.capture is not None or _KEYS.current is not None:
         return False
-    if not trace_state_clean():
-        return False
-    return not any(level.maps for level in state.levels)
+    return trace_state_clean()
 
 
 class _Keys(threading.local):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from torchlike._base.layout import contiguous_strides, preserve_strides
+from torchlike._base.layout import Layout, contiguous_strides, preserve_strides
 from torchlike._functions import samples
+from torchlike._transforms.levels.vmap import Batched
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype as DType
@@ -25,23 +26,45 @@ _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 class Place(NamedTuple):
-    """What is filled. ``strides``: None where it is contiguous."""
+    """What is filled. ``strides``: None where it is contiguous; ``outer``: those of the axes that vmap maps over."""
 
     shape: Sequence[int]
     dtype: DType
     strides: Sequence[int] | None = None
+    outer: tuple[int, ...] = ()
 
     @classmethod
     def like(cls, t: Tensor) -> Place:
         """The memory of a new tensor with the shape, dtype and, where they are dense, strides of another."""
-        strides = None if t._view is None or t.is_contiguous() else preserve_strides(t._layout)
-        return cls(tuple(t.shape), t.dtype, strides)
+        if t._view is None or t.is_contiguous():
+            return cls(tuple(t.shape), t.dtype)
+        sizes, outer = _outer(t)
+        strides = preserve_strides(Layout((*sizes, *t.shape), (*outer, *t.stride()), 0))
+        return cls(tuple(t.shape), t.dtype, strides[len(outer) :], strides[: len(outer)])
 
     @classmethod
     def of(cls, t: Tensor) -> Place:
         """The memory of a tensor."""
         strides = None if t._view is None or t.is_contiguous() else t.stride()
-        return cls(tuple(t.shape), t.dtype, strides)
+        return cls(tuple(t.shape), t.dtype, strides, _outer(t)[1])
+
+    def of_all(self, sizes: Sequence[int]) -> Place:
+        """The memory of all examples, whose mapped axes have these lengths and come first."""
+        strides = None
+        if self.strides is not None and len(self.outer) == len(sizes):
+            strides = (*self.outer, *self.strides)
+        return Place((*sizes, *self.shape), self.dtype, strides)
+
+
+def _outer(t: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The lengths and strides of the axes that vmap maps over, the outermost first."""
+    found: list[tuple[int, int]] = []
+    value = t._storage.value
+    while value.__class__ is Batched:
+        layout = value.inner._layout
+        found.insert(0, (layout.shape[value.dim], layout.strides[value.dim]))
+        value = value.inner._storage.value
+    return tuple(n for n, _ in found), tuple(step for _, step in found)
 
 
 def _filled(place: Place, make: Callable[[int, bool], np.ndarray]) -> Numbers:

@@ -80,7 +80,8 @@ def _known(name, t):
     if isinstance(value, jax.core.Tracer):
         raise jax.errors.ConcretizationTypeError(
             value,
-            f"the shape of the result of {name}() depends on values, which are not known while jax traces",
+            f"the shape of the result of {name}() depends on values, which are not known while jax traces; call it "
+            "outside of the traced function and pass the result in",
         )
     if isinstance(value, Abstract):
         raise NotImplementedError(

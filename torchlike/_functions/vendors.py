@@ -30,8 +30,8 @@ _FUNCTIONS = {
     "choose_qparams_optimized": ("input numel n_bins ratio bit_width", _FAKE),
     "fake_quantize_per_channel_affine": ("input scale zero_point axis quant_min quant_max", _FAKE),
     "fake_quantize_per_tensor_affine": ("input scale zero_point quant_min quant_max", _FAKE),
-    "fbgemm_linear_fp16_weight": ("input packed_weight bias output", _FBGEMM),
-    "fbgemm_linear_fp16_weight_fp32_activation": ("input packed_weight bias output", _FBGEMM),
+    "fbgemm_linear_fp16_weight": ("input packed_weight bias output=None", _FBGEMM),
+    "fbgemm_linear_fp16_weight_fp32_activation": ("input packed_weight bias output=None", _FBGEMM),
     "fbgemm_linear_int8_weight": (
         "input weight packed col_offsets weight_scale weight_zero_point bias",
         _FBGEMM,
@@ -81,7 +81,7 @@ _FUNCTIONS = {
 
 def _parameter(text: str) -> inspect.Parameter:
     name, _, default = text.partition("=")
-    value = {"": inspect.Parameter.empty, "False": False, "()": (), "0": 0, "1": 1}[default]
+    value = {"": inspect.Parameter.empty, "False": False, "None": None, "()": (), "0": 0, "1": 1}[default]
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
 
 

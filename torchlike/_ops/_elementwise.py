@@ -148,3 +148,24 @@ def unary(name, f, vjp=None, *, dtype="int_to_float", kinds="bifc", doc="", show
     formulas = vjp if vjp is None or isinstance(vjp, dict) else {"self": vjp}
     schema = f"{name}(Tensor self) -> Tensor"
     return pointwise(schema, dtype=dtype, vjp=formulas, numbers="", **options)(kernel)
+
+
+def demand_factor(name, x, factor, what="alpha"):
+    """PyTorch's checks of the type of a number that ``x``, of the result's dtype, is multiplied by."""
+    if isinstance(factor, int):
+        return
+    given, own = kind(factor), kind(x)
+    if given == "b" and own != "b":
+        raise RuntimeError(
+            f"Boolean {what} only supported for Boolean results; {name}() has {x.dtype} ones: use {what}=1"
+        )
+    if given in "fc" and own in "bi":
+        raise RuntimeError(
+            f"For integral input tensors, argument {what} must not be a floating point number in {name}(); "
+            "convert the tensors first with .to(torch.float32)"
+        )
+    if given == "c" and own != "c":
+        raise RuntimeError(
+            f"For non-complex input tensors, argument {what} must not be a complex number in {name}(); "
+            "convert the tensors first with .to(torch.complex64)"
+        )

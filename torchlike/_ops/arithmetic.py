@@ -10,6 +10,7 @@ from torchlike._ops._elementwise import (
     broadcast,
     conj,
     demand,
+    demand_factor,
     is_reduced,
     kind,
     no_derivative,
@@ -23,31 +24,11 @@ def _number_last(self, other):
     return (1, 0) if self.weak_type else (0, 1)
 
 
-def _scale(name, self, alpha):
-    """``alpha`` as an array of the result's dtype, after PyTorch's checks of its type."""
-    given = kind(alpha)
-    if given == "b" and self.dtype != np.bool_:
-        raise RuntimeError(
-            f"Boolean alpha only supported for Boolean results; {name}() has {self.dtype} ones: use alpha=1"
-        )
-    if given == "f" and kind(self) in "bi":
-        raise RuntimeError(
-            f"For integral input tensors, argument alpha must not be a floating point number in {name}(); "
-            "convert the tensors first with .to(torch.float32)"
-        )
-    if given == "c" and kind(self) != "c":
-        raise RuntimeError(
-            f"For non-complex input tensors, argument alpha must not be a complex number in {name}(); "
-            "convert the tensors first with .to(torch.complex64)"
-        )
-    return alpha
-
-
 def _plus(name, self, other, alpha, combine):
     self, other = broadcast(name, self, other)
     if isinstance(alpha, int):  # the default, 1; a given alpha is a traced value
         return combine(self, other)
-    _scale(name, self, alpha)
+    demand_factor(name, self, alpha)
     return widely(lambda a, b: combine(a, b * alpha.astype(b.dtype)), self, other)
 
 
@@ -69,6 +50,7 @@ def add(self, other, alpha):
     tensor([31, 62])
     """
     if self.dtype == np.bool_:
+        demand_factor("add", self, alpha)
         self, other = broadcast("add", self, other)
         return self | (other & jnp.asarray(alpha).astype(np.bool_))
     return _plus("add", self, other, alpha, lax.add)

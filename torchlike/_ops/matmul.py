@@ -14,6 +14,7 @@ from torchlike._decl.op import op
 from torchlike._decl.settings import reset_kernels
 from torchlike._decl.words import aten, later, unseen
 from torchlike._ops._axes import refuse
+from torchlike._ops._elementwise import demand_factor
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
 blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp")
@@ -511,6 +512,8 @@ def addr(self, vec1, vec2, beta, alpha):
     for x in (vec1, vec2):
         if x.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
+    demand_factor("addr", self, beta, "beta")
+    demand_factor("addr", self, alpha)
     return _blend("addr", self, vec1[:, None] * vec2[None, :], beta, alpha)
 
 

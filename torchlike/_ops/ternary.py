@@ -260,6 +260,8 @@ def _value(value, self):
     """The factor ``value`` of a fused operator in the result's dtype; integers drop its fraction."""
     if isinstance(value, int):
         return value
+    if kind(value) == "c" and kind(self) != "c":
+        raise RuntimeError(f"value cannot be converted to type {self.dtype} without overflow: it is complex")
     return value.astype(self.dtype)
 
 
@@ -281,6 +283,8 @@ def addcmul(self, tensor1, tensor2, value):
     >>> torch.addcmul(torch.ones(2), torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), value=0.5)
     tensor([2.5000, 5.0000])
     """
+    if kind(self) == "b":
+        raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'; convert the tensors to integers")
     value = _value(value, self)
     return widely(lambda a, b, c: a + value * b * c, *broadcast("addcmul", self, tensor1, tensor2))
 
@@ -305,7 +309,7 @@ def addcdiv(self, tensor1, tensor2, value):
     """
     if kind(self) in "bi":
         raise RuntimeError(
-            "Integer division with addcdiv is not supported; convert the tensors with .to(torch.float32), "
+            "Integer division with addcdiv is no longer supported; convert the tensors with .to(torch.float32), "
             "or use input + value * torch.div(tensor1, tensor2, rounding_mode='trunc')"
         )
     value = _value(value, self)

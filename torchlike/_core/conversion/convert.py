@@ -355,6 +355,7 @@ def install() -> None:
     Tensor._host, Tensor.__array__ = host, to_array
     DOORS.foreign = _of_jax  # type: ignore[method-assign]
     Tensor.__bool__, Tensor.__index__ = truth, index
+    Tensor.__nonzero__, Tensor.__long__ = lambda t: truth(t), lambda t: _python_number(t, int)  # type: ignore[attr-defined]
     Tensor.__float__ = lambda t: _python_number(t, float)  # type: ignore[arg-type]
     Tensor.__int__ = lambda t: _python_number(t, int)  # type: ignore[arg-type]
     Tensor.__complex__, Tensor.__array_wrap__ = to_complex, from_ufunc

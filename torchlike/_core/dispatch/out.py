@@ -102,8 +102,11 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
 _APART = frozenset("cat gather index_select kthvalue _masked_select max.dim min.dim mode scatter take".split())
 _EXACT = frozenset(
     """
-aminmax argmax argmin gather hash_tensor index_select kthvalue max.dim median median.dim min.dim mode nanmedian
-nanmedian.dim nanquantile quantile scatter sort take topk
+abs addmm amax amin aminmax argmax argmin bitwise_not bucketize ceil conj_physical cross dot floor frac gather
+hardshrink hash_tensor heaviside histc index_select inner inverse isneginf isposinf kthvalue lerp.Tensor
+linalg_cholesky linalg_cross linalg_det linalg_eigvalsh linalg_inv linalg_solve linalg_svdvals linalg_vecdot
+linalg_vector_norm log_softmax logcumsumexp matmul max.dim median median.dim min.dim mode msort nan_to_num nanmedian
+nanmedian.dim nanquantile neg quantile round scatter searchsorted sgn sign signbit sort take topk trunc vdot
 """.split()
 )
 _IN_DTYPE_OF_OUT = frozenset(("cumprod", "cumsum"))  # unless the call says dtype=, which is the last argument

@@ -58,13 +58,13 @@ _OPERATORS = dict(pair.split(":") for pair in """
 __add__:add __radd__:add __iadd__:add_ __sub__:sub __isub__:sub_ __mul__:mul __rmul__:mul __imul__:mul_
 __truediv__:div __div__:div __itruediv__:div_ __idiv__:div_ __mod__:remainder __imod__:remainder_ __matmul__:matmul
 __rand__:bitwise_and __ror__:bitwise_or __rxor__:bitwise_xor __ne__:ne __lt__:lt __le__:le __gt__:gt __ge__:ge
-__rdiv__:__rtruediv__ __neg__:neg __abs__:abs __pos__:positive
+__rdiv__:__rtruediv__ __neg__:neg __abs__:abs __pos__:positive __long__:__int__ __nonzero__:__bool__
 """.split())  # fmt: skip
 _QUIET = frozenset(
     ["__eq__", "__and__", "__or__", "__xor__", "__iand__", "__ior__", "__ixor__", "__lshift__", "__rshift__",
      "__ilshift__", "__irshift__", "__floordiv__", "__rfloordiv__", "__ifloordiv__", "__pow__", "__rpow__", "__ipow__",
      "__rsub__", "__rtruediv__", "__rdiv__", "__rmod__", "__rlshift__", "__rrshift__", "__rmatmul__",
-     *[name for name in _OPERATORS if name not in ("__neg__", "__abs__", "__pos__")]]
+     *[name for name in _OPERATORS if name not in ("__neg__", "__abs__", "__pos__", "__long__", "__nonzero__")]]
 )  # fmt: skip
 # What of a class is no operation on a tensor.
 _NOT_METHODS = frozenset("""
@@ -96,7 +96,7 @@ vec1 vec2 exponent values tensors like
 
 def place(of: str, name: str) -> str:
     """Where PyTorch has the function that its namespace ``of`` shows."""
-    return "torch.functional" if of == "torch" and name in _FUNCTIONAL else of
+    return "torch.functional" if of == "torch" and (name in _FUNCTIONAL or name == "istft") else of
 
 
 def is_python(of: str, name: str) -> bool:

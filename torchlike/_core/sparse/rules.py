@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base.promotion import can_cast
 from torchlike._base.state import no_grad, state
 from torchlike._core.autograd import custom_function
 from torchlike._core.autograd import node as nodes
@@ -118,10 +119,12 @@ def replaced(name: str, target: Tensor, new: Tensor, inputs: Sequence[Any] = ())
     if value(target) is not None and value(new) is None:
         raise unsupported(f"{name} between layouts in place: {name}", target, new)
     if new.dtype is not target.dtype:
-        raise RuntimeError(
-            f"result type {new.dtype.scalar_name} can't be cast to the desired output type {target.dtype.scalar_name} "
-            f"(in {name})"
-        )
+        if not can_cast(new.dtype, target.dtype):
+            raise RuntimeError(
+                f"result type {new.dtype.scalar_name} can't be cast to the desired output type "
+                f"{target.dtype.scalar_name} (in {name})"
+            )
+        new = new.to(target.dtype)
     if tuple(new.shape) != tuple(target.shape):
         raise RuntimeError(f"{name}: the result has shape {list(new.shape)}, and the target {list(target.shape)}")
     if not inputs:

@@ -275,6 +275,8 @@ class VmapLevel(Level):
                 "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"
             )
+        if dims[position] is not None:  # numbers, those of each example
+            return self.size
         if self.randomness == "different":
             dims[position] = SPLIT
             return self.size
@@ -290,7 +292,8 @@ class VmapLevel(Level):
         inner, dims = self.lowered(inputs)
         shared = dims[0] is None
         size = self.split(op, static, inputs, dims)
-        if shared and any(d not in (None, SPLIT) for d in dims):
+        words = drawn(op, static)[1]
+        if shared and any(d is not None and i != words for i, d in enumerate(dims)):
             raise RuntimeError(
                 f"vmap: {_named(op)}(self, *extra_args) is not possible because there exists a Tensor `other` in "
                 "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but "

@@ -1,0 +1,68 @@
+"""Numbers and outputs whose dtype an operator does not take, against PyTorch."""
+
+import pytest
+from both import agree, agree_error
+
+EXACT = [
+    "abs", "neg", "floor", "ceil", "round", "trunc", "sgn", "sign", "frac", "signbit", "isposinf", "nan_to_num", "amax",
+    "amin", "msort", "conj_physical", "inverse",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", ["float64", "complex64"])
+@pytest.mark.parametrize("name", EXACT)
+def test_outputs_of_another_dtype(name, wanted):
+    agree_error(lambda t: getattr(t, name)(t.eye(2), out=t.empty(0, dtype=getattr(t, wanted))), "(?i)dtype|type|out")
+
+
+PAIRS = [
+    lambda t, out: t.matmul(t.ones(2, 2), t.ones(2, 2), out=out),
+    lambda t, out: t.addmm(t.ones(2, 2), t.ones(2, 2), t.ones(2, 2), out=out),
+    lambda t, out: t.dot(t.ones(2), t.ones(2), out=out),
+    lambda t, out: t.heaviside(t.ones(2), t.ones(2), out=out),
+    lambda t, out: t.lerp(t.ones(2), t.ones(2), t.ones(2), out=out),
+    lambda t, out: t.quantile(t.ones(2), 0.5, out=out),
+    lambda t, out: t.all(t.ones(2), out=out),
+    lambda t, out: t.linalg.solve(t.eye(2), t.ones(2), out=out),
+    lambda t, out: t.logcumsumexp(t.ones(2), 0, out=out),
+]
+
+
+@pytest.mark.parametrize("f", PAIRS)
+def test_outputs_of_another_dtype_of_more_inputs(f):
+    agree_error(lambda t: f(t, t.empty(0, dtype=t.float64)), "(?i)dtype|type|out|double")
+
+
+def test_outputs_that_are_cast():
+    agree(lambda t: t.all(t.ones(2), out=t.empty(0, dtype=t.uint8)))
+    agree(lambda t: t.sin(t.ones(2), out=t.empty(0, dtype=t.float64)))
+    agree(lambda t: t.abs(t.ones(2, dtype=t.complex64), out=t.empty(0)))
+    agree(lambda t: t.lerp(t.ones(2), t.zeros(2), 0.5, out=t.empty(0, dtype=t.float64)))
+
+
+FACTORS = [
+    (lambda t, x: t.add(x.bool(), x.bool(), alpha=1.5), "argument alpha must not be a floating point number"),
+    (lambda t, x: x.bool().add_(x.bool(), alpha=1j), "argument alpha must not be"),
+    (lambda t, x: t.add(x.int(), x.int(), alpha=1j), "argument alpha must not be a floating point number"),
+    (lambda t, x: t.add(x, x, alpha=True), "Boolean alpha only supported for Boolean results"),
+    (lambda t, x: t.addr(t.ones(2, 2), x, x, beta=True), "Boolean beta only supported for Boolean results"),
+    (lambda t, x: t.addr(t.ones(2, 2).int(), x.int(), x.int(), alpha=1.5), "alpha must not be a floating point number"),
+    (lambda t, x: t.addcmul(x.bool(), x.bool(), x.bool()), "not implemented for 'Bool'"),
+    (lambda t, x: t.addcmul(x, x, x, value=1j), "without overflow"),
+    (lambda t, x: t.addcdiv(x, x, x, value=1j), "without overflow"),
+    (lambda t, x: t.addcdiv(x.int(), x.int(), x.int()), "Integer division.+is no longer supported"),
+]
+
+
+@pytest.mark.parametrize(("f", "match"), FACTORS)
+def test_factors(f, match):
+    agree_error(lambda t: f(t, t.ones(2)), match)
+
+
+SPARSE = [lambda x, y: x.add_(y), lambda x, y: x.mul_(y), lambda x, y: x.sub_(y)]
+
+
+@pytest.mark.parametrize("f", SPARSE)
+def test_sparse_results_are_cast_in_place(f):
+    agree(lambda t: f(t.tensor([1, 0, 2], dtype=t.uint8).to_sparse(), t.tensor([1, 0, 2]).to_sparse()).to_dense())
+    agree_error(lambda t: f(t.ones(2).byte().to_sparse(), t.ones(2).to_sparse()), "result type Float")
