@@ -341,3 +341,17 @@ def test_capturable_in_a_compiled_step():
     optimizer = torchlike.optim.Adam([p], lr=0.1, capturable=True)
     torchlike.compile(optimizer.step)()
     assert p.tolist() == pytest.approx([0.9, 0.9])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_profiles_show_the_ranges():
+    def run(t):
+        p = t.nn.Parameter(t.ones(2))
+        p.grad = t.ones(2)
+        optimizer = t.optim.SGD([p], lr=0.1)
+        with t.profiler.profile() as prof:
+            optimizer.step()
+            optimizer.zero_grad()
+        return sorted(e.key for e in prof.key_averages() if e.key.startswith("Optimizer."))
+
+    agree(run)

@@ -16,6 +16,8 @@ from torchlike._base.state import state
 from torchlike._core.autograd.hooks import RemovableHandle
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor.recorded import cut
+from torchlike.autograd._recording import is_on
+from torchlike.autograd.profiler import record_function
 from torchlike.interop.alias import missing_names
 from torchlike.optim._extending import *  # noqa: F403
 from torchlike.optim._extending import _group_tensors
@@ -348,8 +350,10 @@ class Optimizer:
 
 
 def _named(name: str) -> AbstractContextManager:
-    """A context under ``name`` in traces of JAX's profiler; a program that is being captured has no place for it."""
-    return TraceAnnotation(name) if state.capture is None else _NOWHERE
+    """A context under ``name`` in profiles and JAX's traces; a program that is being captured has no place for it."""
+    if state.capture is not None:
+        return _NOWHERE
+    return record_function(name) if is_on() else TraceAnnotation(name)
 
 
 def hooked_everywhere() -> bool:
