@@ -381,3 +381,16 @@ def test_a_refused_write_changes_nothing():
         with pytest.raises(RuntimeError):
             write()
     assert x._version == 0 and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+KINDS = ("bool", "uint8", "int16", "int64", "float16", "float32", "float64", "complex64", "complex128")
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (2, 0, 4)], ids=str)
+def test_empty_tensors_as_other_dtypes(shape):
+    def f(t):
+        x = [t.empty(shape, dtype=getattr(t, kind)) for kind in KINDS]
+        pairs = itertools.product(x, [getattr(t, kind) for kind in KINDS])
+        return [attempt(lambda x=x, d=d: (x.view(d).shape, x.view(d).stride(), x.view(d).dtype)) for x, d in pairs]
+
+    agree(f)

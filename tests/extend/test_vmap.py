@@ -434,3 +434,14 @@ def test_draws_are_those_of_all_examples_at_once(name, randomness):
         return t.vmap(lambda v: DRAWS[name](t, v), randomness=randomness)(x), t.rand(1)
 
     agree(drawn)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+@pytest.mark.parametrize("name", ["randn", "like", "permutation"])
+def test_chunks_of_the_same_draw_the_same(name, randomness):
+    def drawn(t):
+        t.manual_seed(3)
+        x = t.arange(60.0).reshape(5, 3, 4)
+        return t.vmap(lambda v: DRAWS[name](t, v), randomness=randomness, chunk_size=2)(x), t.rand(1)
+
+    agree(drawn)

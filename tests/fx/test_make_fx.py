@@ -49,6 +49,13 @@ def two(t):
     return numbers(t, 2, 3), numbers(t, 4, 3)
 
 
+def annotated(t):
+    def f(x: t.Tensor) -> t.Tensor:
+        return x.sin()
+
+    return f
+
+
 def constant(t):
     k = t.ones(3)
     return lambda x: x + k + k
@@ -70,6 +77,8 @@ CASES = {
     "factory": (lambda t: lambda x: x + t.zeros(3), square),
     "literal": (lambda t: lambda x: x + t.tensor([1.0, 2.0, 3.0]), square),
     "constant": (constant, square),
+    "annotated": (annotated, square),
+    "annotated, functionalized": (lambda t: t.func.functionalize(annotated(t)), square),
     "number": (lambda t: lambda x, n: x * n, lambda t: (numbers(t, 2), 3)),
     "not tensors": (lambda t: lambda x: (x.detach(), x.shape[0]), square),
     "slices": (lambda t: lambda x: x[:, 1:] + x[0, 0], square),

@@ -464,13 +464,13 @@ def _words(x, dtype):
         return x
     if jnp.iscomplexobj(x):
         x = jnp.stack([jnp.real(x), jnp.imag(x)], -1)
-        x = x.reshape((*x.shape[:-2], -1)) if x.ndim > 1 else x
+        x = x.reshape((*x.shape[:-2], 2 * x.shape[-2])) if x.ndim > 1 else x
         return _words(x, dtype)
     if x.dtype == bool:
         x = x.astype(np.uint8)
     if np.issubdtype(dtype, np.complexfloating):
         parts = _words(x, real_np(dtype))
-        parts = parts.reshape((*parts.shape[:-1], -1, 2))
+        parts = parts.reshape((*parts.shape[:-1], parts.shape[-1] // 2, 2))
         return lax.complex(parts[..., 0], parts[..., 1])
     target = np.dtype(np.uint8) if dtype == np.dtype(bool) else dtype
     ratio = target.itemsize // x.dtype.itemsize

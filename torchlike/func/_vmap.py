@@ -8,6 +8,7 @@ from torchlike._base.dims import wrap_dim
 from torchlike._base.state import followed
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions.generator import default_generator
 from torchlike._transforms.levels.vmap import VmapLevel, lift, lowered_view
 from torchlike.func._arguments import made
 from torchlike.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
@@ -53,8 +54,10 @@ def vmap(
         size, dims, flat, spec = _mapped(func, in_dims, args)
         if chunk_size is None or chunk_size >= size:
             return _joined([_run(func, size, dims, flat, spec, out_dims, randomness, kwargs)])
-        parts = []
+        parts, before = [], default_generator.get_state() if randomness == "same" else None
         for start in range(0, size, chunk_size):
+            if start and before is not None and not before.equal(default_generator.get_state()):
+                default_generator.set_state(before)  # all chunks draw the same numbers
             n = min(chunk_size, size - start)
             some = [x if d is None else x.narrow(d, start, n) for x, d in zip(flat, dims, strict=True)]
             parts.append(_run(func, n, dims, some, spec, out_dims, randomness, kwargs))

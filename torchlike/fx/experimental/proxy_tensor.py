@@ -250,4 +250,6 @@ def _named_like(run: Callable, f: Any, count: int) -> Any:
     exec(f"def function({parameters}):\n    return _run({parameters})", scope)
     function = scope["function"]
     function.__name__ = getattr(f, "__name__", type(f).__name__)
+    if plain and "return" in (told := getattr(f, "__annotations__", {})):
+        function.__annotations__["return"] = told["return"]
     return function
