@@ -74,7 +74,7 @@ def _mean(name, x, dim, keepdim, dtype):
     x = cast(x, dtype)
     axes = axes_of(dim, x.ndim)
     wide = jnp.promote_types(x.dtype, jnp.float32)  # halves are summed in float32
-    total, n = jnp.sum(x, axes, keepdims=keepdim, dtype=wide), count(x.shape, axes)
+    total, n = total_of(x.astype(wide), axes, keepdim), count(x.shape, axes)
     return (total / n if n else total + jnp.nan).astype(x.dtype)  # 1 / 0 would spoil the second derivative
 
 
@@ -302,7 +302,7 @@ def _moments(x, dim, correction, keepdim):
     axes = axes_of(dim, x.ndim)
     n = count(x.shape, axes)
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    mean = jnp.sum(wide, axes, keepdims=True) / n
+    mean = total_of(wide, axes, True) / n
     off = wide - mean
     square = jnp.square(off) if not jnp.iscomplexobj(off) else jnp.square(off.real) + jnp.square(off.imag)
     real = jnp.real(x).dtype

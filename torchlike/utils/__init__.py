@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # what is imported when it is first used
     from torchlike.utils import collect_env as collect_env
     from torchlike.utils import cpp_extension as cpp_extension
     from torchlike.utils import data as data
+    from torchlike.utils import deterministic as deterministic
     from torchlike.utils import dlpack as dlpack
     from torchlike.utils import flop_counter as flop_counter
     from torchlike.utils import hooks as hooks
