@@ -244,3 +244,16 @@ def test_range_warns():
             return t.range(0, 2)
 
     agree(f)
+
+
+MISSING = {
+    "function": (lambda t: t.roll(t.ones(3)), r"^roll\(\) missing 1 required positional argument"),
+    "method": (lambda t: t.ones(3).index_select(0), r"^index_select\(\) missing 1 required positional argument"),
+    "unknown": (lambda t: t.sin(t.ones(3), foo=3), r"^sin\(\) got an unexpected keyword argument 'foo'"),
+    "in place": (lambda t: t.ones(3).addcmul_(), r"^(Tensor\.)?addcmul_\(\) (missing|received)"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_calls_with_too_little_name_the_operator(name):
+    agree_error(*MISSING[name])

@@ -191,7 +191,13 @@ def _compiled(op: Op, form: str, strict: bool, env: dict[str, Any]) -> Callable[
     source = compile(_source(op, form, strict, env), f"<torchlike front of {op.full_name}>", "exec")
     env.setdefault("__name__", __name__)  # captures know by it whose code this is
     exec(source, env)
-    return env.pop("front")
+    made = env.pop("front")
+    made.__qualname__ = _public_name(op, form)  # what Python's own errors about arguments say
+    return made
+
+
+def _public_name(op: Op, form: str) -> str:
+    return op.schema.name + ("_" if form == "inplace" else "")
 
 
 def overload_front(op: Op) -> Callable[..., Any]:
@@ -209,7 +215,7 @@ def front(ops: Sequence[Op], form: str) -> Any:
     else:
         function = torch_function.DOORS.lazily(lambda: _overloaded(ops, form))
     function.ops = ops
-    name = ops[0].schema.name + ("_" if form == "inplace" else "")
+    name = _public_name(ops[0], form)
     function.__name__ = name
     function.__qualname__ = name if form == "function" else f"Tensor.{name}"
     function.__module__ = __name__.partition(".")[0]  # where a pickle finds it
