@@ -1,12 +1,12 @@
 """Small datasets of a library, for the tests of torch.utils.data."""
 
-import sys
+import importlib
 from functools import cache
 from types import SimpleNamespace
 
 
 def data(T):
-    return sys.modules[f"{T.__name__}.utils.data"]
+    return importlib.import_module(f"{T.__name__}.utils.data")
 
 
 @cache

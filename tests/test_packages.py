@@ -160,7 +160,7 @@ def test_placements():
 
 UNBUILT = """
 import torchlike; torchlike.install_as_torch()
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, share_comm_ctx
 from torch.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -171,7 +171,7 @@ from torch.distributed.pipelining import SplitPoint, pipeline
 import torch, torch.distributed.checkpoint.state_dict
 assert not isinstance(torch.ones(1), DTensor) and Shard(0).dim == 0
 assert torch.distributed.rpc.is_available() is False
-for name in (StateDictType, pipeline, HuggingFaceStorageReader, ChildFailedError):
+for name in (share_comm_ctx, pipeline, HuggingFaceStorageReader, ChildFailedError):
     try:
         name()
     except NotImplementedError as error:

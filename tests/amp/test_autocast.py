@@ -67,6 +67,8 @@ def test_two_inputs_of_each_dtype(name, low):
 CALLS = {
     "in place": lambda t, x: t.zeros(3, 3).addmm_(x, x),
     "out=": lambda t, x: t.mm(x, x, out=t.zeros(3, 3)),
+    "out= is not lowered": lambda t, x: t.mm(x * 0.37 + 0.113, x, out=t.zeros(3, 3)),
+    "out= of chained products": lambda t, x: t.linalg.multi_dot([x * 0.37 + 0.113, x], out=t.zeros(3, 3)),
     "out= of a composite": lambda t, x: t.matmul(x, x, out=t.zeros(3, 3)),
     "a given dtype": lambda t, x: t.prod(x.bfloat16(), dtype=t.bfloat16),
     "prod": lambda t, x: t.prod(x.bfloat16()),

@@ -131,7 +131,7 @@ state = flags.state
 
 TRANSFORMS = TransformLayer()
 CHECKPOINT = Layer("selective checkpoints", flags.SELECTIVE)
-AUTOCAST = Layer("autocast", flags.AUTOCAST)
+AUTOCAST = Layer("autocast", flags.AUTOCAST, outputs=True)
 INFERENCE = Layer("inference mode", flags.INFERENCE)
 AGAIN = Layer("checkpointed regions that run again", flags.REMAT)
 DISPATCH = DispatchLayer()

@@ -200,9 +200,12 @@ def affine_grid(theta, size, align_corners=None):
 
     >>> import torchlike as torch
     >>> same = torch.eye(2, 3).unsqueeze(0)
-    >>> torch.nn.functional.affine_grid(same, (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
+    >>> torch.nn.functional.affine_grid(same, (1, 1, 2, 2), align_corners=True)
+    tensor([[[[-1., -1.],
+              [ 1., -1.]],
+    <BLANKLINE>
+             [[-1.,  1.],
+              [ 1.,  1.]]]])
     """
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
