@@ -13,6 +13,7 @@ from checks_kit import Checks
 
 import torchlike as torch
 from torchlike.distributed import fsdp
+from torchlike.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torchlike.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torchlike.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard, wrap
 from torchlike.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
@@ -303,6 +304,9 @@ def state_dicts_of_a_wrapped_model_are_whole():
     with FSDP.state_dict_type(model, S.SHARDED_STATE_DICT):
         held = FSDP.optim_state_dict(model, other)["state"]["0.weight"]["exp_avg"]
         assert held.placements == model.module[0].weight.placements
+    for whole_wanted in (False, True):
+        state = get_model_state_dict(model, options=StateDictOptions(full_state_dict=whole_wanted))
+        assert {type(x) for x in state.values()} == {torch.Tensor if whole_wanted else DTensor}
     with pytest.raises(NotImplementedError, match="LOCAL_STATE_DICT is not supported; use"):
         FSDP.set_state_dict_type(model, S.LOCAL_STATE_DICT)
     with pytest.raises(ValueError, match="make the optimizer after the model is wrapped"):

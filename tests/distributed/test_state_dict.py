@@ -84,7 +84,18 @@ def early(t):
     )
 
 
+def checkpointed(t):
+    """A model whose parts are wrapped for activation checkpointing: names are those of the bare one."""
+    wrappers = importlib.import_module(f"{t.__name__}.distributed.algorithms._checkpoint.checkpoint_wrapper")
+    s, model, optimizer = stepped(t)
+    wrappers.apply_activation_checkpointing(model)
+    model_state, state = s.get_state_dict(model, optimizer)
+    s.set_state_dict(model, optimizer, model_state_dict=model_state, optim_state_dict=state)
+    return list(model_state), plain(state)
+
+
 CASES = {
+    "checkpointed": checkpointed,
     "model": lambda t: plain(dict(kit(t)[0].get_model_state_dict(kit(t)[1]))),
     "data parallel": lambda t: list(kit(t)[0].get_model_state_dict(t.nn.DataParallel(kit(t)[1]))),
     "shared": lambda t: (

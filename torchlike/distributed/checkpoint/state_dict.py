@@ -8,6 +8,8 @@ from torchlike._base.frames import warn
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.distributed import _messages
 from torchlike.distributed.distributed_c10d import found
+from torchlike.distributed.fsdp import FullyShardedDataParallel, StateDictType
+from torchlike.distributed.fsdp._state_dicts import bare
 from torchlike.nn.modules.module import Module
 from torchlike.nn.parallel import DistributedDataParallel
 from torchlike.optim import LBFGS, Optimizer
@@ -69,7 +71,7 @@ def _renamings(model: Module, keys: Iterable[str]) -> dict[str, str]:
         for prefix, part in inner:
             if name.startswith(prefix + part):
                 name = prefix + name[len(prefix + part) :]
-        found_[key] = name
+        found_[key] = bare(name)
     return found_
 
 
@@ -81,6 +83,12 @@ def _parameter_names(model: Module) -> dict[int, list[str]]:
     for name, p in every:
         found_.setdefault(id(p), []).append(names[name])
     return found_
+
+
+def _state_of(model: Module) -> Any:
+    """``model.state_dict()``, in which what FullyShardedDataParallel has cut is cut."""
+    with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+        return model.state_dict()
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -96,7 +104,7 @@ def get_model_state_dict(
     (['module.weight', 'module.bias'], ['weight', 'bias'])
     """
     chosen = _checked(options)
-    state = model.state_dict()
+    state = _state_of(model)
     names = _renamings(model, state)
     renamed = {names[key]: value for key, value in state.items()}
     if chosen.ignore_frozen_params:
@@ -146,7 +154,7 @@ def set_model_state_dict(
     state = _of_modules(model, model_state_dict)
     if chosen.broadcast_from_rank0:
         state = _of_rank_0(state)
-    names = {short: key for key, short in _renamings(model, model.state_dict()).items()}
+    names = {short: key for key, short in _renamings(model, _state_of(model)).items()}
     return model.load_state_dict({names.get(key, key): value for key, value in state.items()}, strict=chosen.strict)
 
 
