@@ -261,10 +261,6 @@ class FullyShardedDataParallel(Module):
         """A whole state by names as one by numbers, or the other way, for an optimizer of the bare model."""
         return _state_dicts.rekeyed(optim_state_dict, optim_state_key_type, model, optim_input, optim)
 
-    def check_is_root(self) -> bool:
-        """True: each wrapper can be called by itself."""
-        return True
-
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scale all gradients such that their norm is at most ``max_norm``; gives the norm that they had."""
         return clip_grad_norm_(self.parameters(), max_norm, norm_type)
