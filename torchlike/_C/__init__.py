@@ -14,6 +14,7 @@ from torchlike._C import _functions as _functions
 from torchlike._C import _functorch as _functorch
 from torchlike._C import _nn as _nn
 from torchlike._C._rare import NoneType as NoneType
+from torchlike._C._rare import ScriptObject as ScriptObject
 from torchlike._C._rare import TensorType as TensorType
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces

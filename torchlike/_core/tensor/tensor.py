@@ -226,6 +226,8 @@ class Tensor(TensorBase, Methods):
         return self.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
+    _cdata = property(id)  # tells whether two names mean one tensor
+
     @property
     def _version(self) -> int:
         if self._vc is UNTRACKED:

@@ -108,11 +108,21 @@ class _Lines(str):
         return str(self)
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """The numbers that seed numpy's generator in a worker.
+
+    >>> from torchlike.utils.data._utils.worker import _generate_state
+    >>> _generate_state(0, 0)
+    [2968811710, 3677149159, 745650761, 2884920346]
+    """
+    return [int(n) for n in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
+
+
 def _seeded(number: int, base: int) -> None:
     seed = base + number
     random.seed(seed)
     manual_seed(seed)
-    np.random.seed(np.random.SeedSequence([number, base]).generate_state(4))
+    np.random.seed(_generate_state(base, number))
 
 
 def _listen(link: Connection, asked: queue.SimpleQueue, parent: int) -> None:
