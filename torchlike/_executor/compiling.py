@@ -7,7 +7,6 @@ imported here; where it is not what it was, ``READY`` is False and kernels are j
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import threading
 import time
@@ -46,7 +45,6 @@ except ImportError:
 
 TRIED = "0.10."  # the versions of jax that this module is tested with; with another it is tried once in each process
 COMPILED = "/jax/core/compile/backend_compile_duration"
-RECENT = 512  # programs compiled last, whose code serves others that are lowered to the same
 CONTEXTS = 200  # programs lowered in one MLIR context, which keeps their constants
 # What code may call that is not its own: by the beginning of the name.
 _OWN_CALLS = ("lapack_", "mhlo.", "chlo.", "TopK", "Sharding")
@@ -201,25 +199,12 @@ def _lowered(closed: ClosedJaxpr) -> Any:
     return None if context.keepalives or context.host_callbacks else context.module
 
 
-_recent: dict[bytes, Any] = {}
-_lock = threading.Lock()
-
-
 def loaded(module: Any, options: dict[str, Any]) -> Any:
-    """The executable of a module: one of every twelve kernels is lowered to what another one was."""
-    key = hashlib.blake2b(f"{options}{module}".encode(), digest_size=16).digest()
-    with _lock:
-        found = _recent.pop(key, None)
-    if found is None:
-        start = time.perf_counter()
-        found = _device().client.compile_and_load(
-            module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
-        )
-        jax.monitoring.record_event_duration_secs(COMPILED, time.perf_counter() - start)
-    with _lock:
-        _recent[key] = found
-        if len(_recent) > RECENT:
-            del _recent[next(iter(_recent))]
+    start = time.perf_counter()
+    found = _device().client.compile_and_load(
+        module, executable_devices=_devices(), compile_options=_options(tuple(options.items()))
+    )
+    jax.monitoring.record_event_duration_secs(COMPILED, time.perf_counter() - start)
     return found
 
 
