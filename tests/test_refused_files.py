@@ -130,6 +130,13 @@ def test_damaged_files():
         tl.load(io.BytesIO(old[:-2]))
 
 
+def test_places_that_are_not_there():
+    old = written([tl.ones(2)], _use_new_zipfile_serialization=False).getvalue()
+    for T in (torch, tl):
+        with pytest.raises(RuntimeError, match=r"Attempting to deserialize object on a CUDA\s+device"):
+            T.load(io.BytesIO(old.replace(b"X\3\0\0\0cpu", b"X\4\0\0\0cuda")))
+
+
 def test_file_objects(tmp_path):
     class Stream:
         """A file that cannot seek."""
@@ -137,10 +144,12 @@ def test_file_objects(tmp_path):
         def __init__(self, data):
             self.data = data
 
-        def read(self):
+        def read(self, *n):
             return self.data
 
-    assert tl.load(Stream(written([1]).getvalue())) == [1]
+    for T in (torch, tl):
+        with pytest.raises(AttributeError, match="only torch.load from a file that is seekable. Please pre-load"):
+            T.load(Stream(written([1]).getvalue()))
     with open(tmp_path / "x", "wb") as file:
         tl.save({"a": tl.ones(1)}, file)
     with open(tmp_path / "x", "rb") as file:
