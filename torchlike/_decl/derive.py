@@ -104,7 +104,7 @@ class Kernel:
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
     schema: Any = None
-    tangents: dict[str, Formula] | str | None = None
+    tangents: dict[str, Formula] | str | Callable[[list[str]], Any] | None = None
     result_names: tuple[str, ...] | None = None
     operator: str | None = None
     node_of: Callable[..., str] | None = None
