@@ -70,7 +70,7 @@ class dtype:
     __delattr__ = lambda self, attribute: self.__setattr__(attribute, None)  # noqa: E731
 
     @property
-    def __numpy_dtype__(self) -> np.dtype:
+    def __numpy_dtype__(self) -> Any:
         """What numpy, from 2.4 on, and functions of jax take it for."""
         return self.np
 
