@@ -5,6 +5,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base.bits import X64
+from torchlike._base.frames import warn
 
 _BITS = 64 if X64 else 32
 
@@ -29,11 +30,27 @@ def span(name, low, high, dtype):
     """(low, number of integers, whether it needs more than 32 bits), after the checks."""
     if low >= high:
         raise RuntimeError(f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    if not (dtype.is_floating_point or dtype.is_complex):
-        for value, what in ((low, "from"), (high - 1, "to - 1")):
-            if not smallest(dtype) <= value <= largest(dtype):
-                raise RuntimeError(f"{what} is out of bounds for {dtype}: {name} got from={low}, to={high}")
+    if dtype.is_complex:
+        raise RuntimeError(f"{name}: random integers are of integral, floating-point and boolean types, not {dtype}")
+    bottom, top = (extremes if dtype.is_floating_point else _limits)(dtype)
+    for value, what in ((low, "from"), (high - 1, "to - 1")):
+        if not bottom <= value <= top:
+            raise RuntimeError(f"{what} is out of bounds for {dtype}: {name} got from={low}, to={high}")
+        if dtype.is_floating_point and not smallest(dtype) <= value <= largest(dtype):
+            bits = largest(dtype).bit_length() - 1
+            warn(f"{what} is out of bounds [-(2^{bits}), 2^{bits}], within which {dtype} holds all integers: {name} "
+                 f"got from={low}, to={high}")  # fmt: skip
     return packed(low, high - low)
+
+
+def _limits(dtype):
+    return smallest(dtype), largest(dtype)
+
+
+def extremes(dtype):
+    """The least and the largest number of a floating-point ``dtype``."""
+    top = float(jax.numpy.finfo(dtype.np).max)
+    return -top, top
 
 
 def packed(low, span):
