@@ -15,6 +15,7 @@ from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor.arguments import as_number, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
+from torchlike._executor.level import dynamic_shape, mapped
 from torchlike._functions._install import FUNCTIONS, both, function, method
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
@@ -356,6 +357,8 @@ def where(condition, input=None, other=None, *, out=None):
     tensor([0., 2.])
     """
     if input is None and other is None:
+        if mapped(condition):
+            raise dynamic_shape("where")
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or a condition, input and other")
@@ -378,6 +381,11 @@ def equal(input, other):
     """
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
+    if mapped(input) or mapped(other):
+        raise RuntimeError(
+            "Batching rule not implemented for aten::equal. We could not generate a fallback: the answer is one bool, "
+            "and examples may differ; use (a == b).all()"
+        )
     if input.shape != other.shape:
         return False
     return bool(call(compare.all_equal, (input, other), ()))
@@ -407,6 +415,11 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether ``isclose`` holds for all elements; a bool. RuntimeError if the dtypes differ."""
     _demand_tolerances("allclose", rtol, atol)
+    if mapped(input) or isinstance(other, Tensor) and mapped(other):
+        raise RuntimeError(
+            "vmap over torch.allclose isn't supported yet: the answer is one bool, and examples may differ; use "
+            "torch.isclose(a, b).all()"
+        )
     return bool(call(compare.all_close, (input, other, rtol, atol), (equal_nan,)))
 
 
