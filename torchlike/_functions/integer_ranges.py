@@ -1,4 +1,4 @@
-"""The ranges of random integers: their checks, and how they reach kernels."""
+"""The ranges of random numbers: their checks, and how those of integers reach kernels."""
 
 import jax
 import numpy as np
@@ -73,3 +73,18 @@ def random_range(dtype, low=0, high=None):
         return 0, 1, False
     top = largest(dtype) if not (low < 0 and dtype is dtypes.int64 and X64) else 2**63 - 1
     return packed(low, top + 1 - low)
+
+
+def demand_interval(dtype, low, high):
+    """Refuse an interval of ``uniform_`` that is none, or that a floating-point ``dtype`` cannot hold."""
+    top = extremes(dtype)[1] if dtype.is_floating_point else float("inf")
+    for value, what in ((low, "from"), (high, "to")):
+        if not abs(value) <= top:
+            raise RuntimeError(f"uniform_: {what} is out of bounds for {dtype}: {value}")
+    if not low <= high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    if high - low > top:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= the largest {dtype}, but found to={high} and from={low} which result in "
+            "to-from to exceed the limit"
+        )

@@ -367,21 +367,8 @@ def uniform_(self, *bounds, generator=None, **named):
     tensor([3., 3.])
     """
     low, high = _numbers("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
-    _demand_interval(self.dtype, low, high)
+    ranges.demand_interval(self.dtype, low, high)
     return _filled(ops.uniform, "uniform_", self, (low, high), generator, partial(host.uniform, low=low, high=high))
-
-
-def _demand_interval(dtype, low, high):
-    if dtype.is_floating_point:
-        top = ranges.extremes(dtype)[1]
-        for value, what in ((low, "from"), (high, "to")):
-            _demand(abs(value) <= top, f"uniform_: {what} is out of bounds for {dtype}: {value}")
-    _demand(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    if dtype.is_floating_point and high - low > top:
-        raise RuntimeError(
-            f"uniform_ expects to-from <= the largest {dtype}, but found to={high} and from={low} which result in "
-            "to-from to exceed the limit"
-        )
 
 
 @method()
