@@ -68,16 +68,16 @@ def _rebuild_tensor_v3(
     return _rebuilt(storage, dtype, storage_offset, size, stride, requires_grad, metadata)
 
 
-def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
+def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...], *, check: bool = True) -> Tensor:
     """A sparse tensor of its parts: indices, values and size, or those of a compressed one; they are checked."""
     if layout is sparse_coo:
         indices, values, size, *rest = data
         coalesced = bool(rest and rest[0])
-        return from_coordinates(indices, values, size, None, None, False, True, coalesced)
+        return from_coordinates(indices, values, size, None, None, False, check, coalesced)
     if layout not in COMPRESSED:
         raise NotImplementedError(f"a file holds a tensor of layout {layout}, which is not supported")
     compressed, plain, values, size = data
-    return from_compressed(layout, compressed, plain, values, size, None, None, False, True)
+    return from_compressed(layout, compressed, plain, values, size, None, None, False, check)
 
 
 def _rebuilt(

@@ -124,6 +124,8 @@ class ScriptModule(Module):
     They are modules in every way. ``code``, ``graph`` and ``inlined_graph`` raise NotImplementedError.
     """
 
+    _is_jitted = True
+
     @property
     def original_name(self) -> str:
         """The name of the class that was scripted."""
