@@ -262,10 +262,12 @@ class UntypedStorage:
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
-        if id(self) not in memo:
-            memo[id(self)] = self.clone()
-        return memo[id(self)]
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
+        """A copy, shared with the copies of the tensors of this storage."""
+        made = copied_cell(self._storage, memo)
+        ref = getattr(made, "shown", None)
+        shown = None if ref is None else ref()
+        return _shown(made) if shown is None else shown
 
     def __repr__(self) -> str:
         numbers = "\n".join(f" {b}" for b in self.tolist())
@@ -454,6 +456,22 @@ for _name, _kind in (
     setattr(TypedStorage, _name, functools.partialmethod(TypedStorage._as, _kind))
 
 
+def copied_cell(cell: Storage, memo: dict[Any, Any]) -> Storage:
+    """The copy of a dense tensor's storage, one for all that a ``deepcopy`` meets of it."""
+    key = "storage", id(cell)
+    if key not in memo:
+        memo[key] = Storage(cell.value)
+        memo[key].strides = cell.strides
+    return memo[key]
+
+
+def _shown(cell: Storage) -> UntypedStorage:
+    shown = object.__new__(UntypedStorage)
+    shown._storage = cell
+    cell.shown = weakref.ref(shown)
+    return shown
+
+
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
     if isinstance(t._storage.value, SparseValue):
@@ -464,11 +482,7 @@ def untyped_storage(t: Tensor) -> UntypedStorage:
         placed(t)
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
-    if shown is None:
-        shown = object.__new__(UntypedStorage)
-        shown._storage = t._storage
-        t._storage.shown = weakref.ref(shown)
-    return shown
+    return _shown(t._storage) if shown is None else shown
 
 
 def typed_storage(t: Tensor) -> TypedStorage:
