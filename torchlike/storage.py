@@ -55,6 +55,17 @@ def _legacy(name: str, kind: dtypes.dtype) -> Any:
 for _name, _kind in STORAGES.items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
 
+
+def _dtype_to_storage_type_map() -> dict[dtypes.dtype, str]:
+    """The names of the classes of old by element type."""
+    return {kind: made.__name__ for kind, made in LEGACY.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
+    """The element types of the classes of old by name."""
+    return {made.__name__: kind for kind, made in LEGACY.items()}
+
+
 if TYPE_CHECKING:
     Storage = LEGACY[dtypes.float32]
 
