@@ -117,6 +117,7 @@ def _contains(self, element):
 
 
 Tensor.__contains__ = _contains
+Tensor._fix_weakref = lambda self: None  # here what a weak reference gives is the tensor itself
 Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self  # type: ignore[return-value]
 
 

@@ -1,7 +1,7 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
 from torchlike._core.conversion import convert, factories
-from torchlike._core.conversion.buffers import asarray, frombuffer
+from torchlike._core.conversion.buffers import asarray, from_file, frombuffer
 from torchlike._core.conversion.factories import (
     constant,
     demand_strided,
@@ -206,3 +206,4 @@ for _name in factories.__all__:
         function(_name)(getattr(factories, _name))
 function()(asarray)
 function()(frombuffer)
+function()(from_file)

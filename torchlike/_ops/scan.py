@@ -135,6 +135,7 @@ def cummin(self, dim):
 
 @op(
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    out="cast",
     dtype="promote",
     node="SubBackward",
     variants="function method out",

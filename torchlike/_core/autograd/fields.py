@@ -254,15 +254,15 @@ def _backward_hooks(t: Tensor) -> dict[int, Any] | None:
 
 
 def _set_backward_hooks(t: Tensor, hooks: Any) -> None:
-    """Replace the dict of the tensor's hooks; None or an empty one removes them."""
-    leaf = nodes.is_leaf(_fresh(t))
-    every = extras_of(t).setdefault("tensor_hooks", {}) if leaf else t._edge[0]._extra("tensor_hooks", dict)
-    nr = 0 if leaf else t._edge[1]
+    """Replace the dict of a leaf's hooks; None or an empty one removes them."""
+    if not nodes.is_leaf(_fresh(t)):
+        raise NotImplementedError("_backward_hooks of a tensor that is no leaf cannot be set: use register_hook()")
+    every = extras_of(t).setdefault("tensor_hooks", {})
     if hooks is None:
-        every.pop(nr, None)
+        every.pop(0, None)
     else:
-        every[nr] = hooks
-    if leaf and t.requires_grad:
+        every[0] = hooks
+    if t.requires_grad:
         nodes.accumulator(t)._extra("tensor_hooks", lambda: every)
 
 

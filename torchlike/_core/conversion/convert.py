@@ -102,7 +102,8 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
             value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
         return _finished(value, device, requires_grad)
     if data.__class__ in _STORAGES:
-        t = of_storage(data, dtype or (data.dtype if isinstance(data, TypedStorage) else dtypes.int64))
+        source: Any = data
+        t = of_storage(source, dtype or (source.dtype if isinstance(source, TypedStorage) else dtypes.int64))
         t = t if device is None else t.to(device)
         return t.requires_grad_() if requires_grad else t
     return _finished(host_array(data, dtype), device, requires_grad)

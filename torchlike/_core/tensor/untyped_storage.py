@@ -75,13 +75,17 @@ class UntypedStorage:
         """
         if shared:
             raise NotImplementedError("UntypedStorage.from_file(shared=True): changes would not reach the file")
+        if nbytes < 0:
+            raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{filename}>: give a size of 0 or more")
         try:
             host = np.fromfile(filename, np.uint8, nbytes)
         except OSError as error:
             said = f"{error.strerror} ({error.errno})"
             raise RuntimeError(f"unable to open file <{filename}> in read-only mode: {said}") from None
         if len(host) < nbytes:
-            raise RuntimeError(f"file <{filename}> has {len(host)} bytes, fewer than the {nbytes} asked for")
+            raise RuntimeError(
+                f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
+            )
         return _of_bytes(host)
 
     @staticmethod
