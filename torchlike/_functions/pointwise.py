@@ -310,9 +310,36 @@ def complex_(real, imag, *, out=None):
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
     tensor([1.+2.j])
     """
-    if out is not None and out.dtype is not real.dtype.to_complex():
-        raise RuntimeError(f"complex(): expected out of dtype {real.dtype.to_complex()} but got {out.dtype}")
+    _demand_complex(out, real, imag)
     return _complex(real, imag, out=out)
+
+
+_polar = FUNCTIONS["polar"]
+
+
+@function()
+def polar(abs, angle, *, out=None):
+    """Complex numbers from their moduli and angles, both float32 or both float64.
+
+    RuntimeError for other dtypes, and for an ``out`` of another dtype than the result's.
+
+    >>> import torchlike as torch
+    >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.0]))
+    tensor([2.+0.j])
+    """
+    _demand_complex(out, abs, angle)
+    return _polar(abs, angle, out=out)
+
+
+def _demand_complex(out, first, second):
+    if out is None or first.dtype is not second.dtype or not first.dtype.is_floating_point:
+        return  # or refused by the operator
+    wanted = first.dtype.to_complex()
+    if out.dtype is not wanted:
+        raise RuntimeError(
+            f"Expected object of scalar type {wanted.scalar_name} but got scalar type {out.dtype.scalar_name} for "
+            "argument 'out'"
+        )
 
 
 # -- selection and comparison ------------------------------------------------------------------------

@@ -367,7 +367,7 @@ def uniform_(self, *bounds, generator=None, **named):
     tensor([3., 3.])
     """
     low, high = _numbers("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
-    _demand(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    ranges.demand_interval(self.dtype, low, high)
     return _filled(ops.uniform, "uniform_", self, (low, high), generator, partial(host.uniform, low=low, high=high))
 
 

@@ -109,7 +109,7 @@ linalg_vector_norm log_softmax logcumsumexp matmul max.dim median median.dim min
 nanmedian.dim nanquantile neg quantile round scatter searchsorted sgn sign signbit sort take topk trunc vdot
 """.split()
 )
-_IN_DTYPE_OF_OUT = frozenset(("cumprod", "cumsum"))  # unless the call says dtype=, which is the last argument
+_IN_DTYPE_OF_OUT = frozenset("cumprod cumsum prod sum".split())  # unless the call says dtype=, the last argument
 _TRUTHS = frozenset(("all", "any"))
 _IN_CPP = {
     "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
