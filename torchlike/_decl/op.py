@@ -282,7 +282,7 @@ def op(
     saved: Saved = None,
     edges: Callable[..., Any] | None = None,
     namespace: str | None = None,
-    jvp: dict[str, Formula] | str | None = None,
+    jvp: dict[str, Formula] | str | Callable[[list[str]], Any] | None = None,
     backward: Backward = None,
     aten: str | dict[str, Any] | bool | None = None,
     rows: str | Callable[..., str] = "",
@@ -325,7 +325,8 @@ def op(
         namespace: of an operator that is no part of the library itself: it is kept in ``EXTENSIONS``.
         jvp: ``{"self": formula}`` where the tangent of the first output is not what follows from ``vjp``. A formula's
             parameters: ``dot`` (the tangent of that input), inputs, ``result`` (or the names of the returns), static
-            arguments. "kernel": that of the kernel, where the formulas are its derivative.
+            arguments. "kernel": that of the kernel, where the formulas are its derivative. A function from the names
+            of the inputs that have tangents to those whose tangents count: it may raise.
         backward: the aten operator that is the whole derivative of the first differentiable input (or of several, by
             its ``output_mask``): its schema, or its name where another operator declares it; alone or with
             ``{argument: source}`` for those that are not ``grad...`` or called as here: a name, a number, or a function

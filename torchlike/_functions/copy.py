@@ -41,7 +41,7 @@ from torchlike._core.tensor.tensor import (
     strided,
 )
 from torchlike._core.tensor.untyped_storage import copied_cell, typed_storage, untyped_storage
-from torchlike._executor.level import LevelValue
+from torchlike._executor.level import LevelValue, mapped
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -66,6 +66,11 @@ def clone(input, *, memory_format=preserve_format):
         if input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
             restride(out, strides)
         return out
+    if memory_format is not contiguous_format and mapped(input):
+        raise RuntimeError(
+            "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format torch.preserve_format "
+            f"or torch.contiguous_format (got {memory_format}): call it outside, on the whole tensor"
+        )
     return formatted(_flat(out), memory_format)
 
 

@@ -20,7 +20,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
-from torchlike._functions._install import FUNCTIONS, both, function, method
+from torchlike._functions._install import both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
 from torchlike._ops.scatter import index_fill_number, index_fill_tensor
@@ -219,22 +219,6 @@ def nonzero(input, *, out=None, as_tuple=False):
 def argwhere(input):
     """The indices of the nonzero elements, a row for each."""
     return one_by_one(argwhere, input) if mapped(input) else nonzero(input)
-
-
-_choose = FUNCTIONS.get("where")
-
-
-@function()
-def where(condition, input=None, other=None, *, out=None):
-    """``input`` where the condition holds, else ``other``; of the condition alone, ``nonzero(as_tuple=True)``.
-
-    >>> import torchlike as torch
-    >>> torch.where(torch.tensor([True, False]), 1, 2)
-    tensor([1, 2])
-    """
-    if input is None and other is None and out is None:
-        return nonzero(condition, as_tuple=True)
-    return _choose(condition, input, other) if out is None else _choose(condition, input, other, out=out)
 
 
 # -- along a dimension ---------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def _sum(x, axes, keepdim):
     return total_of(x, axes, keepdim)
 
 
-@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
            vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
            autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
@@ -45,7 +45,7 @@ def sum(self, dtype):
 
 @reduction(
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    out="cast",
+    out="computes",
     aten={"out": "IntList_out"},
     dtype="bool_to_int",
     node="SumBackward1",
@@ -105,7 +105,7 @@ def mean_dim(self, dim, keepdim, dtype):
     return _mean("mean", self, dim, keepdim, dtype)
 
 
-@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
            saved="result! self!", autocast="fp32")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
@@ -121,8 +121,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    out="cast",
-    aten={"out": "int_out"},
+           out="computes", aten={"out": "int_out"},
            dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)

@@ -54,8 +54,14 @@ def _finished(value: Any, device: DeviceLike, requires_grad: bool) -> Tensor:
     t = fresh(place(value, devices.as_device(device) if device is not None else None))
     if state.dispatch_modes:
         t = seen("lift_fresh.default", t)
-    if requires_grad:
-        t.requires_grad = True
+    return requiring(t) if requires_grad else t
+
+
+def requiring(t: Tensor) -> Tensor:
+    """A new tensor, which shall require grad; RuntimeError for a dtype that has no gradients."""
+    if not (t.dtype.is_floating_point or t.dtype.is_complex):
+        raise RuntimeError(f"Only Tensors of floating point and complex dtype can require gradients, not {t.dtype}")
+    t.requires_grad = True
     return t
 
 

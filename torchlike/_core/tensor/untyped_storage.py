@@ -269,6 +269,8 @@ class UntypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
+            if index.step not in (None, 1):
+                raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
             return _of_bytes(self._bytes()[index])
         if not self.is_meta and not -self.nbytes() <= index < self.nbytes():
             raise IndexError(f"index {index} out of range for storage of size {self.nbytes()}")
