@@ -246,7 +246,7 @@ class _Cut:
                 made[node] = graph.get_attr(name)
         for node in nodes:
             if node.op == "get_attr":  # a constant of the trace
-                _copy_attr(self._traced, root, node.target)
+                _copy_attr(self._traced, root, str(node.target))
             made[node] = graph.node_copy(node, made.__getitem__)
         outs = map_arg(returned, made.__getitem__)
         graph.output(outs[0] if len(outs) == 1 else tuple(outs))
