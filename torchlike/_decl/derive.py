@@ -7,6 +7,7 @@ the call, so their cost is paid once per kernel compilation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -552,6 +553,22 @@ def _refusing_plan(
     return plan
 
 
+def _node_of_backward(kernel: Kernel) -> str:
+    """The node of a backward kernel: PyTorch names that of its own operator, where one gives all gradients."""
+    named = getattr(kernel.declaration, "backward", None)
+    if isinstance(named, dict) and len(named) == 1:
+        text = next(iter(named.values()))[0]
+        if isinstance(text, str):
+            return camel(text.partition("(")[0]) + "Backward"
+    return kernel.node + "Backward"
+
+
+def camel(name: str) -> str:
+    """An operator's name as the names of nodes write it."""
+    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
+    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
+
+
 def _spread(grads: Values, diff: Indices, n: int) -> list[Value]:
     full = [None] * n
     for i, g in zip(diff, grads, strict=True):
@@ -573,7 +590,7 @@ def _finish(plan: Plan, kernel: Kernel, closed: ClosedJaxpr, weak: Sequence[bool
     if computed:
         if len(computed) < len(route):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
-        plan.kernel = Derived(f"{plan.name}_backward", kernel.node + "Backward", jaxpr_as_fun(closed))
+        plan.kernel = Derived(f"{plan.name}_backward", _node_of_backward(kernel), jaxpr_as_fun(closed))
         plan.kernel.plan = plan
         if not any(getattr(a, "weak_type", False) for a in closed.out_avals):
             plan.kernel.closed = closed

@@ -254,11 +254,6 @@ def _as_array(value: Value) -> Value:
     return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
 
 
-def _camel(name: str) -> str:
-    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
-    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
-
-
 def op(
     schema: str,
     *,
@@ -338,7 +333,7 @@ def op(
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
 
     def declare(kernel: Callable[..., Any]) -> Op:
-        names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
+        names = node.split() if isinstance(node, str) else [derive.camel(schema.name) + "Backward"]
         new = Op(schema.name, names[0])
         new.node_of, new.edges_of = node if callable(node) else None, edges
         new.saved, new.kept, new.apart = _marks(saved)
@@ -481,7 +476,7 @@ def view(
     schema = Schema(schema)
 
     def declare(read: Callable[..., Any]) -> ViewOp:
-        new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
+        new = ViewOp(schema.name, node or derive.camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
         new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
