@@ -109,6 +109,8 @@ def _in_slow_mode(forward: Forward, part: Part, k: int, j: int, tol: Tolerances)
 
 def check_undefined(forward: Forward, tol: Tolerances) -> None:
     """No tangent of an input is as good as zeros."""
+    if len(forward.points) == 1:
+        return
     rng = np.random.default_rng(0)
     for j, x in enumerate(forward.points):
         directions = {i: _like(rng.random(tuple(y.shape)), y) for i, y in enumerate(forward.points) if i != j}
