@@ -52,6 +52,7 @@ EXPLICIT: dict[str, tuple[list, tuple]] = {
     "_ctc_loss": ([(4, 2, 3), _long([[1, 2], [2, 1]]), _long([4, 4]), _long([2, 1])], (0, False)),
     "_embedding_bag": ([(4, 3), _long([0, 2, 1]), _long([0, 2]), None], (0, False, -1)),
     "grid_sampler_2d": ([(1, 2, 4, 4), (1, 3, 3, 2)], (0, 0, False)),
+    "_grid_sampler_2d_cpu_fallback": ([(1, 2, 4, 4), (1, 3, 3, 2)], (0, 0, False)),
     "grid_sampler_3d": ([(1, 2, 4, 4, 4), (1, 2, 2, 2, 3)], (0, 0, False)),
     "affine_grid_generator": ([(1, 2, 3)], ((1, 2, 4, 4), False)),
     "index_put": ([(3, 4), _long([0, 2]), (2, 4)], (False, (1,))),

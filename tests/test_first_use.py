@@ -15,10 +15,10 @@ ROOT = Path(torchlike.__file__).parent
 LAZY = ["autograd", "compiler", "optim", "testing", "utils", "serialization", "func", "_library", "nn.modules"]
 
 
-def run(code: str) -> list[str]:
+def run(code: str, *options: str) -> list[str]:
     """The lines that ``code`` prints in a new interpreter."""
     env = {**os.environ, "PYTHONPATH": str(ROOT.parent)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -39,6 +39,15 @@ assert {"Linear", "Module", "optim", "compile", "load", "tensor"} <= names.keys(
     loaded = run(code)[0].split()
     assert "torchlike._api" in loaded
     assert not [name for name in loaded if name.startswith(("jax.extend", *(f"torchlike.{part}" for part in LAZY)))]
+
+
+def test_python_without_docstrings_and_assertions():
+    code = """
+import torchlike as torch, torchlike.fx, torchlike.distributions
+torch.nn.functional.conv1d(torch.ones(1, 1, 3, requires_grad=True), torch.ones(1, 1, 2)).sum().backward()
+print(torch.hann_window(4).tolist(), torch.hann_window.__doc__)
+"""
+    assert run(code, "-OO") == ["[0.0, 0.5, 1.0, 0.5] "]
 
 
 @pytest.mark.parametrize("package", ["", "nn", "utils"])

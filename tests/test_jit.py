@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from functools import partial
 from typing import Any, Optional, Union  # noqa: UP035
 
 import pytest
@@ -251,3 +252,13 @@ def test_files_of_pytorch_are_refused(tmp_path):
     (tmp_path / "text").write_text("text")
     with pytest.raises(RuntimeError, match="no zip archive"):
         torchlike.jit.load(tmp_path / "text")
+
+
+@story
+def test_modules_of_jit_are_not_called_with_other_tensors(t):
+    linear, given = t.nn.Linear(1, 1), {"weight": t.ones(1, 1), "bias": t.zeros(1)}
+    made = [t.jit.script(linear), t.jit.trace(linear, t.ones(1))]
+    call = t.func.functional_call
+    return [
+        said(partial(call, m, given, t.ones(1)), "The stateless API can't be used with Jitted modules") for m in made
+    ]

@@ -223,3 +223,27 @@ def test_old_names_of_conversions(t):
         said(lambda: t.ones(2).__nonzero__(), "ambiguous"), t.overrides.resolve_name(t.istft),
         t.overrides.get_testing_overrides()[t.segment_reduce](1, 2),
     )  # fmt: skip
+
+
+@story
+def test_add_relu(t):
+    add, x, y = t._VF._add_relu, t.tensor([1.0, -3.0]), t.tensor([1.0, 1.0])
+    whole = t.tensor([1, -3])
+    names = "float16 bfloat16 complex64 bool uint8".split()
+    wrong = [said(lambda n=n: add(x.to(getattr(t, n)), y.to(getattr(t, n))), "Unsupported datatype") for n in names]
+    return (
+        add(x, y), add(x, 2), add(x, y, alpha=2), add(whole, 1), add(whole, 2.5), add(whole, y), add(x[:, None], y),
+        add(whole.to(t.int8), whole.to(t.int8)), add(x, y, out=t.zeros(2)), t.ops.aten._add_relu(x, y), wrong,
+        said(lambda: add(x.requires_grad_(), y).sum().backward(), "derivative for aten::_add_relu is not implemented"),
+    )  # fmt: skip
+
+
+@story
+def test_plain_grid_sampler(t):
+    x = t.arange(12.0).reshape(1, 1, 3, 4).requires_grad_()
+    grid = t.linspace(-1.3, 1.2, 12).reshape(1, 2, 3, 2).requires_grad_()
+    found = []
+    for mode, padding, corners in ((0, 0, True), (1, 1, False), (0, 1, False)):
+        y = t._grid_sampler_2d_cpu_fallback(x, grid, mode, padding, corners)
+        found.append((y.detach(), y.grad_fn.name(), t.autograd.grad(y.sum(), (x, grid))))
+    return found

@@ -6,8 +6,8 @@ import pickle
 import pytest
 import torch
 from agreement import plain
+from file_kit import written
 from story_kit import story
-from test_serialization import written
 
 import torchlike as tl
 

@@ -1,19 +1,39 @@
 """Switches of coming behaviour: how ``Module.to`` changes parameters."""
 
+from typing import Any
+
 __all__ = [
     "get_overwrite_module_params_on_conversion", "get_swap_module_params_on_conversion",
     "set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion",
 ]  # fmt: skip
 
+_overwrites: list[Any] = [False]
 
-def get_overwrite_module_params_on_conversion() -> bool:
-    """False: ``Module.to`` changes the data of parameters, which stay the same objects."""
-    return False
+
+def get_overwrite_module_params_on_conversion() -> Any:
+    """Whether ``Module.to`` and its kin make other parameters: False unless set.
+
+    >>> import torchlike as torch
+    >>> torch.__future__.get_overwrite_module_params_on_conversion()
+    False
+    """
+    return _overwrites[0]
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Accepted for False. NotImplementedError for True."""
-    _demand_off("set_overwrite_module_params_on_conversion", value)
+    """Whether ``Module.to`` and its kin put new parameters, with new gradients, in the place of the old ones.
+
+    If not, as at first, they change the data of parameters, which stay the same objects. It holds for all threads.
+
+    >>> import torchlike as torch
+    >>> layer = torch.nn.Linear(1, 1)
+    >>> weight = layer.weight
+    >>> torch.__future__.set_overwrite_module_params_on_conversion(True)
+    >>> layer.double().weight is weight
+    False
+    >>> torch.__future__.set_overwrite_module_params_on_conversion(False)
+    """
+    _overwrites[0] = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
@@ -23,9 +43,7 @@ def get_swap_module_params_on_conversion() -> bool:
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
     """Accepted for False. NotImplementedError for True."""
-    _demand_off("set_swap_module_params_on_conversion", value)
-
-
-def _demand_off(name: str, value: bool) -> None:
     if value:
-        raise NotImplementedError(f"torch.__future__.{name}(True): parameters stay the objects that they are")
+        raise NotImplementedError(
+            "torch.__future__.set_swap_module_params_on_conversion(True): torchlike does not swap tensors"
+        )

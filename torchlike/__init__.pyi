@@ -40,7 +40,8 @@ IntTensor: _Any
 LongStorage: _Any
 LongTensor: _Any
 from torchlike.cuda._types import OutOfMemoryError as OutOfMemoryError
-PyTorchFileReader: _Any
+from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
+from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 from torchlike.jit._types import ScriptFunction as ScriptFunction
 from torchlike.jit._types import ScriptModule as ScriptModule
 ShortStorage: _Any

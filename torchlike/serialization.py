@@ -21,6 +21,9 @@ from torchlike._base.device import jax_device
 from torchlike._core.conversion.loaded import sent
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike.interop.checkpoints import reading, writing
+from torchlike.interop.checkpoints.records import demand_folder, for_reading, stem
+from torchlike.interop.checkpoints.records import open_reader as _open_zipfile_reader  # noqa: F401  (PyTorch's name)
+from torchlike.interop.checkpoints.records import open_writer as _open_zipfile_writer  # noqa: F401
 from torchlike.interop.checkpoints.safe import (
     add_safe_globals,
     clear_safe_globals,
@@ -106,14 +109,13 @@ def save(
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     storages = writing.Storages(not _use_new_zipfile_serialization, pickle_module is pickle, location_tag)
     data = writing.pickled(obj, pickle_module, pickle_protocol, storages)
-    folder = os.path.dirname(os.path.abspath(f)) if named else None  # type: ignore[arg-type]
-    if folder is not None and not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    if named:
+        demand_folder(f)
     if not _use_new_zipfile_serialization:
         with open(f, "wb") if named else contextlib.nullcontext(f) as file:  # type: ignore[arg-type,var-annotated]
             writing.write_sequence(file, data, pickle_module, pickle_protocol, storages, _bytes_of)
     elif named:
-        writing.write_archive(f, writing.stem(f), data, storages, _bytes_of)
+        writing.write_archive(f, stem(f), data, storages, _bytes_of)
     elif all(hasattr(f, name) for name in ("seek", "tell", "flush")):
         writing.write_archive(f, "archive", data, storages, _bytes_of)
     else:
@@ -140,7 +142,7 @@ def load(
     """Read what :func:`save` wrote, or what PyTorch's ``torch.save`` wrote.
 
     Args:
-        f: a path, or a file object open for reading bytes.
+        f: a path, or a file object open for reading bytes, which can seek.
         map_location: the device to put tensors on; or a dict from saved to wanted devices; or a function of
             (storage, location) that returns a storage, or None. By default the device a tensor was saved from.
         pickle_module: a module with an ``Unpickler``; only with ``weights_only=False``, which it implies.
@@ -150,6 +152,7 @@ def load(
         mmap: accepted for archives on disk; values are read at once all the same.
 
     Raises:
+        AttributeError: ``f`` has no ``read``, ``seek`` or ``tell``.
         pickle.UnpicklingError: not such a file, or it holds a class or function that ``weights_only`` refuses.
         RuntimeError: a device is not there, and ``map_location`` is not given; ``weights_only=True`` with a
             ``pickle_module``.
@@ -167,8 +170,13 @@ def load(
             f"'{type(f).__name__}' object has no attribute 'read': expected 'f' to be string, path, or a file-like "
             "object with a 'read' attribute"
         )
-    whole: Any = f if hasattr(f, "seek") and hasattr(f, "tell") else io.BytesIO(f.read())
-    return _load(whole, map_location, module, arguments, mmap)
+    for name in ("seek", "tell"):
+        if not hasattr(f, name):
+            raise AttributeError(
+                f"'{type(f).__name__}' object has no attribute '{name}'. You can only torch.load from a file that is "
+                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+            )
+    return _load(f, map_location, module, arguments, mmap)  # type: ignore[arg-type]
 
 
 def _module_for(weights_only: bool | None, pickle_module: Any) -> Any:
@@ -188,11 +196,10 @@ def _module_for(weights_only: bool | None, pickle_module: Any) -> Any:
 def _load(file: IO[Any], map_location: MAP_LOCATION, module: Any, arguments: dict[str, Any], mmap: bool | None) -> Any:
     place = _placement(map_location)
     start = file.tell()
-    head = file.read(4)
-    file.seek(start)
-    if not head:
+    if not file.read(1):
         raise EOFError("load(): Ran out of input: the file is empty, or has been read to its end; seek(0) goes back")
-    if head != b"PK\3\4":
+    file.seek(start)
+    if not _is_zipfile(file):
         if mmap:
             raise RuntimeError(
                 "mmap can only be used with files saved with `torch.save(..., _use_new_zipfile_serialization=True)`"
@@ -203,9 +210,17 @@ def _load(file: IO[Any], map_location: MAP_LOCATION, module: Any, arguments: dic
         return reading.read_archive(archive, place, order, module, arguments, _settings.skip)
 
 
+def _is_zipfile(f: Any) -> bool:
+    """Whether a file holds an archive from here on; zipfile.is_zipfile looks for the end of one anywhere."""
+    start = f.tell()
+    head = f.read(4)
+    f.seek(start)
+    return head == b"PK\3\4"
+
+
 def _archive(file: IO[Any]) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(file)
+        return zipfile.ZipFile(for_reading(file))
     except zipfile.BadZipFile as error:
         raise RuntimeError(f"failed finding central directory: the file is damaged or cut off ({error})") from None
 
@@ -246,8 +261,9 @@ def _restore(storage: Any, location: str) -> Any:
         if device.type != "meta":
             jax_device(device)
     except RuntimeError as error:
+        cuda = "a CUDA device: " if device.type == "cuda" else ""
         raise RuntimeError(
-            f"Attempting to deserialize object on {location}, which is not there: {error}. Use torch.load with "
+            f"Attempting to deserialize object on {cuda}{location}, which is not there: {error}. Use torch.load with "
             "map_location='cpu' to map your storages to the CPU."
         ) from None
     return sent(storage.untyped(), device)

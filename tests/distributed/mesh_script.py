@@ -370,5 +370,45 @@ def states_of_wrapped(rank):
     return found + [len(FSDP.fsdp_modules(model)), FSDP.get_state_dict_type(net())]
 
 
+def scaled_steps(model, scaler, rank, first=False, fused=False):
+    """The scale and the losses of three steps; in the second the gradients of rank 1 alone overflow."""
+    optim, found = t.optim.SGD(model.parameters(), lr=0.125, fused=fused), []
+    for k in range(3):
+        optim.zero_grad()
+        loss = (model(batch(rank, k)) ** 2).mean()
+        found += [rounded(loss)]
+        scaler.scale(loss * float("inf") if (k, rank) == (1, 1) else loss).backward()
+        if first:
+            scaler.unscale_(optim)
+        scaler.step(optim)
+        scaler.update()
+        found += [scaler.get_scale()]
+    return found
+
+
+@case
+def scaled(rank):
+    return list(scaled_cases(rank))
+
+
+def scaled_cases(rank):
+    sharded = importlib.import_module(f"{sys.argv[1]}.distributed.fsdp.sharded_grad_scaler").ShardedGradScaler
+    for first in (False, True):
+        yield scaled_steps(net(), sharded("cpu", 16.0, growth_interval=1), rank, first)
+    if sys.argv[1] == "torchlike":  # the scales of PyTorch's ranks go apart here
+        fused = scaled_steps(net(), sharded("cpu", 16.0, growth_interval=1), rank, fused=True)
+        assert fused == scaled_steps(net(), sharded("cpu", 16.0, growth_interval=1), rank)
+    wrapper = fsdp.FullyShardedDataParallel(net(), use_orig_params=True, device_id=t.device("cpu"))
+    yield scaled_steps(wrapper, sharded("cpu", 16.0, growth_interval=1), rank)
+    yield scaled_steps(fully(net()), t.amp.GradScaler("cpu", 16.0, growth_interval=1), rank)
+    yield scaled_steps(nn.parallel.DistributedDataParallel(net()), t.amp.GradScaler("cpu", 16.0), rank)
+    half, scaler = net().half(), sharded("cpu", 4.0)
+    optim = t.optim.SGD(half.parameters(), lr=0.125)
+    yield str(scaler.scale(half(batch(rank, 0).half()).sum()).dtype), scaler.state_dict()
+    half(batch(rank, 0).half()).sum().backward()
+    yield said(lambda: scaler.unscale_(optim)), rounded(half[0].bias.grad)
+    yield said(lambda: t.amp.GradScaler("cpu").step(optim)), sharded().is_enabled()
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES, seconds=60)

@@ -422,6 +422,7 @@ DRAWS = {
     "like": lambda t, v: t.randn_like(v), "in place": lambda t, v: v.clone().uniform_(),
     "in a gradient": lambda t, v: t.func.grad(lambda u: t.nn.functional.dropout(u).sum())(v),
     "nested": lambda t, v: t.vmap(lambda u: t.randn(3), randomness="different")(v),
+    "normal of a size": lambda t, v: t.normal(1.0, 2.0, (20,)),
 }  # fmt: skip
 
 
@@ -445,3 +446,84 @@ def test_chunks_of_the_same_draw_the_same(name, randomness):
         return t.vmap(lambda v: DRAWS[name](t, v), randomness=randomness, chunk_size=2)(x), t.rand(1)
 
     agree(drawn)
+
+
+WITH_PARAMETERS = {
+    "poisson": lambda t, v: t.poisson(v),
+    "poisson of a view": lambda t, v: t.poisson(v[1:].T),
+    "gamma": lambda t, v: t._standard_gamma(v),
+    "dirichlet": lambda t, v: t._sample_dirichlet(v),
+    "binomial": lambda t, v: t.binomial(v.round(), v / 30),
+    "binomial of shared counts": lambda t, v: t.binomial(t.full(v.shape, 8.0), v / 30),
+    "binomial of shared chances": lambda t, v: t.binomial(v.round(), t.full((v.shape[-1],), 0.25)),
+    "bernoulli": lambda t, v: t.bernoulli(v / 30),
+    "normal": lambda t, v: t.normal(v, v + 1),
+    "normal of shared means": lambda t, v: t.normal(t.ones(v.shape), v),
+    "multinomial": lambda t, v: t.multinomial(v, 2),
+    "multinomial of a row": lambda t, v: t.multinomial(v[0], 2),
+    "multinomial with replacement": lambda t, v: t.multinomial(v, 5, replacement=True),
+    "shared parameters": lambda t, v: (t.poisson(t.ones(5)), t.multinomial(t.ones(5), 2), t._standard_gamma(t.ones(3))),
+    "in a gradient": lambda t, v: t.func.grad(lambda u: (t.poisson(u[1:]) * u[1:]).sum())(v),
+    "nested": lambda t, v: t.vmap(t.poisson, 1, randomness="different")(v),
+    "nested, of the outer one": lambda t, v: t.vmap(lambda _: t.multinomial(v, 2), randomness="different")(t.ones(3)),
+    "nested, the same inside": lambda t, v: t.vmap(lambda _: t.poisson(v), randomness="same")(t.ones(3)),
+    "integers like a view": lambda t, v: t.randint_like(v, 100),
+}
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_draws_with_a_parameter_for_each_element(name, dim):
+    def drawn(t):
+        t.manual_seed(3)
+        x = t.arange(24.0).reshape(2, 3, 4) + 0.5
+        return t.vmap(lambda v: WITH_PARAMETERS[name](t, v), dim, randomness="different")(x), t.rand(1)
+
+    agree(drawn)
+
+
+@pytest.mark.parametrize("name", ["shared parameters"])
+def test_shared_draws_with_parameters(name):
+    def drawn(t):
+        t.manual_seed(3)
+        return t.vmap(lambda v: WITH_PARAMETERS[name](t, v), randomness="same")(t.ones(2, 3)), t.rand(1)
+
+    agree(drawn)
+
+
+def test_lazy_conjugates_are_seen():
+    z = np.array([[1 + 1j, 2 - 1j], [3 + 0.5j, 4j]])
+
+    def seen(t, x):
+        found = [y.is_conj() for y in (x, x.conj(), x.conj().conj(), x.conj()[0], x.conj().clone(), x.conj() * 2)]
+        return x.conj() * sum(2**i for i, lazy in enumerate(found) if lazy)
+
+    def f(t):
+        x = t.tensor(z)
+        both = [t.vmap(lambda y: seen(t, y), dim)(v) for dim in (0, 1) for v in (x, x.conj())]
+        return *both, t.vmap(t.conj, 1)(x).is_conj(), t.vmap(t.vmap(t.conj))(x[None]).is_conj()
+
+    agree(f)
+
+
+@pytest.mark.parametrize("size, stride", [((2, 3, 5), (15, 5, 1)), ((2, 3), (0, 1)), ((2, 3), (2, 4)), ((0, 2), (1, 1)),
+                                          ((), ())])  # fmt: skip
+def test_strides_of_new_memory(size, stride):
+    def f(t):
+        found = []
+
+        def each(x):
+            y = x.new_empty_strided(size, stride)
+            found.append((y.shape, y.stride(), y.is_contiguous()))
+            return y.fill_(1)
+
+        out = [t.vmap(each)(t.ones(3)), t.vmap(t.vmap(each), 1)(t.ones(3, 4))] if 0 not in stride else []
+        return out, [y.stride() for y in out], found
+
+    agree(f)
+
+
+def test_a_view_of_a_number_that_changes_nothing():
+    x = torchlike.ones(3)
+    for same in (lambda v: v.transpose(0, 0), lambda v: v.t(), lambda v: v.swapaxes(0, -1)):
+        assert torchlike.vmap(same)(x) is x

@@ -262,3 +262,27 @@ def _with_grad(x):
     p = torchlike.nn.Parameter(x.detach())
     p.grad = x.clone()
     return [p]
+
+
+REFUSED = {
+    "randn into": (lambda t, x: t.randn(3, out=t.zeros(3)), "calling out variants of random operations"),
+    "bernoulli into": (lambda t, x: t.bernoulli(x, out=x), "calling out variants of random operations"),
+    "normal into": (lambda t, x: t.normal(0.0, 1.0, (3,), out=t.zeros(3)), "calling out variants of random operations"),
+    "randperm into": (lambda t, x: t.randperm(3, out=t.zeros(3)), "calling out variants of random operations"),
+    "equal": (lambda t, x: t.equal(x, x), "Batching rule not implemented for aten::equal"),
+    "allclose": (lambda t, x: t.allclose(x, x), "vmap over torch.allclose isn't supported"),
+    "where": (lambda t, x: t.where(x), "Attempted to vmap over aten::where"),
+    "strides": (lambda t, x: x.as_strided([1, 1], [1]), "size and stride must have the same length"),
+    "the next example": (lambda t, x: x.as_strided([4], [1]), "not supported inside of vmap"),
+    "the example before": (lambda t, x: x[1:].as_strided([1], [1], 0), "not supported inside of vmap"),
+    "channels_last": (lambda t, x: x.clone(memory_format=t.channels_last), "only supported with memory_format"),
+    "contiguous": (lambda t, x: x.contiguous(memory_format=t.channels_last), "querying is_contiguous inside of vmap"),
+    "is_contiguous": (lambda t, x: x.is_contiguous(memory_format=t.channels_last), "querying is_contiguous inside of"),
+    "squeeze": (lambda t, x: x.sum().squeeze(1), "Dimension is out of range"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    f, match = REFUSED[name]
+    agree_error(lambda t: t.vmap(lambda x: f(t, x), randomness="different")(t.ones(2, 3)), match)

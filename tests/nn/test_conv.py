@@ -1,9 +1,14 @@
 """Convolutions, functions and layers, against PyTorch."""
 
+import contextlib
+import math
+import warnings
+
 import numpy as np
 import pytest
 from layer_kit import layer, same_refusal
 from oracle import check, check_error
+from story_kit import said, story
 
 import torchlike
 
@@ -182,3 +187,77 @@ def test_parameters_start_as_in_pytorch():
         values = p.detach().numpy()
         assert abs(values).max() <= bound and abs(values).max() > 0.8 * bound
         assert abs(values.mean()) < 0.1 and abs(values.std() - bound / np.sqrt(3)) < 0.02
+
+
+def _nothing(t, shape, weight, bias=12, **options):
+    """A convolution of what has no elements, with its gradients."""
+    x, w, b = (t.ones(s, requires_grad=True) for s in (shape, weight, (bias,)))
+    name = f"conv{'_transpose' if options.pop('transposed', False) else ''}{len(shape) - 2}d"
+    y = getattr(t.nn.functional, name)(x, w, b, **options)
+    y.backward(t.ones_like(y))
+    return y.detach(), x.grad, w.grad, b.grad
+
+
+@story
+def test_no_channels_in_none_out(t):
+    """PyTorch's result has no channels, whatever the weight says."""
+    return (
+        _nothing(t, (2, 0, 7), (12, 0, 3)), _nothing(t, (2, 0, 7, 7), (12, 0, 3, 3), stride=2, padding=1),
+        _nothing(t, (2, 0, 4, 4, 4), (12, 0, 3, 3, 3)), _nothing(t, (0, 0, 7, 7), (12, 0, 3, 3)),
+        _nothing(t, (2, 0, 7, 7), (12, 0, 3, 3), groups=3), _nothing(t, (2, 0, 0, 7), (12, 0, 3, 3), padding=2),
+        _nothing(t, (0, 6, 0, 7), (12, 6, 3, 3), padding=2), _nothing(t, (0, 6, 5), (6, 12, 3), transposed=True),
+        said(lambda: _nothing(t, (2, 0, 5), (0, 12, 3), transposed=True), "at least 1 at dimension 0"),
+        said(lambda: _nothing(t, (2, 6, 0, 7), (12, 6, 3, 3), padding=2), "zero batch or zero channel inputs"),
+        said(lambda: _nothing(t, (2, 6, 0), (6, 12, 3), transposed=True), "zero batch or zero channel inputs"),
+        t.nn.Conv2d(0, 4, 2)(t.ones(2, 0, 3, 3)), t.nn.functional.conv2d(t.ones(0, 3, 3), t.ones(4, 0, 2, 2)),
+        t.nn.functional.conv2d(t.ones(2, 0, 3, 3, device="meta"), t.ones(4, 0, 2, 2, device="meta")).shape,
+    )  # fmt: skip
+
+
+def _backend(t, n, shape=(2, 6), weight=None, *, device="cpu", dilation=1, transposed=False, groups=1, **rest):
+    x = t.ones((*shape, *(5,) * n)[: n + 2], device=device)
+    w = t.ones(weight or (6, 12 // groups, *(3,) * n) if transposed else (12, shape[1] // groups, *(3,) * n))
+    given = {"stride": (1,) * n, "padding": (0,) * n, "dilation": (dilation,) * n, "output_padding": (0,) * n, **rest}
+    bias = given.pop("bias", None)
+    return t._C._select_conv_backend(x, w, bias, transposed=transposed, groups=groups, **given).name
+
+
+@story
+def test_kernel_that_pytorch_takes(t):
+    """As a PyTorch without oneDNN and NNPACK answers."""
+    mkldnn = t.backends.mkldnn.flags(enabled=False) if t.__name__ == "torch" else contextlib.nullcontext()
+    nnpack = t.backends.nnpack.flags(enabled=False) if t.__name__ == "torch" else contextlib.nullcontext()
+    with warnings.catch_warnings(), mkldnn, nnpack:
+        warnings.simplefilter("ignore")
+        forms = [{}, {"dilation": 2}, {"transposed": True}, {"transposed": True, "dilation": 2}, {"groups": 3}]
+        found = [_backend(t, n, **form) for n in (1, 2, 3) for form in forms]
+        empty = [_backend(t, n, shape) for n in (1, 2, 3) for shape in ((0, 6), (2, 0), (0, 0))]
+        meta = [_backend(t, n, device="meta", **form) for n in (1, 2, 3) for form in forms]
+        odd = ({"groups": -1}, {"stride": (0, 1)}, {"stride": (1, 1, 1)}, {"padding": (-1, 0)}, {"bias": t.ones(11)})
+        wrong = [said(lambda o=o: _backend(t, 2, **o), "groups|stride|padding|bias to be 1-dim.* 12") for o in odd]
+        wrong.append(said(lambda: _backend(t, 4), "unsupported ConvNd parameters"))
+        mixed = _backend(t, 2, dilation=1, bias_sizes=[12]), _backend(t, 2, bias=t.ones(12))
+    members = t._C._ConvBackend.__members__
+    kinds = {name: int(kind) for name, kind in members.items() if "MpsT" not in name}  # PyTorch's has a comma
+    return found, empty, meta, wrong, mixed, kinds, repr(members["Slow2d"]), str(members["Slow3d"])
+
+
+@pytest.mark.parametrize("absent", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_double_backward(absent):
+    @story
+    def run(t):
+        def numbers(*shape):
+            return t.linspace(-2, 3, math.prod(shape), dtype=t.double).reshape(shape).cos()
+
+        found = []
+        for transposed, x, w, b, out in (
+            (False, (2, 4, 5, 6), (4, 2, 3, 2), (4,), (2, 4, 3, 3)), (True, (2, 2, 3), (2, 3, 2), (6,), (2, 6, 5)),
+        ):  # fmt: skip
+            n = len(x) - 2
+            wanted = [None if i in absent else numbers(*s) for i, s in enumerate((x, w, b))]
+            static = (2,) * n, (1,) * n, (1, 2)[:n], transposed, (int(transposed),) * n, 2
+            run = t.ops.aten._convolution_double_backward
+            found.append(run(*wanted, numbers(*out), numbers(*w), numbers(*x), *static, [True] * 3))
+        return found
+
+    run()

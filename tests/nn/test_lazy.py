@@ -267,3 +267,12 @@ def test_no_features():
         return y, x.grad, z.shape
 
     agree(run)
+
+
+@story
+def test_scripts_want_a_call_first(t):
+    wrong = "LazyLinear' has uninitialized parameters weight. Did you forget to run a forward pass"
+    lazy, inner = t.nn.LazyLinear(3), t.nn.Sequential(t.nn.LazyLinear(3))
+    found = [said(lambda m=m: t.jit.script(m), wrong) for m in (lazy, inner)]
+    lazy(t.ones(1, 2))
+    return found, t.jit.script(lazy)(t.ones(1, 2)).shape

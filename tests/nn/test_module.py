@@ -5,6 +5,7 @@ import warnings
 import pytest
 from agreement import agree
 from module_kit import KINDS, kit, members, value
+from story_kit import said, story
 
 
 # -- registration ----------------------------------------------------------------------------------
@@ -247,3 +248,51 @@ def test_zero_grad(set_to_none):
         return kept, m.w.grad is kept, [p.grad for p in m.parameters()]
 
     agree(code, warned=False)
+
+
+@story
+def test_gradients_stay_the_objects_that_they_are(t):
+    m = t.nn.Linear(2, 2)
+    m.weight.grad, m.bias.grad = t.ones(2, 2), t.ones(2).requires_grad_()
+    held = m.weight.grad, m.bias.grad
+    m.double()
+    found = [m.weight.grad is held[0], m.bias.grad is held[1], held[1].requires_grad, held[0].dtype, held[0]]
+    m.to("meta")
+    return found, m.weight.grad is held[0], m.weight.grad.device.type, m.bias.grad.requires_grad, held[0]
+
+
+@story
+def test_other_layouts_take_other_parameters(t):
+    m = t.nn.Linear(2, 2)
+    m.weight.grad, weight = t.ones(2, 2), m.weight
+    grad = weight.grad
+    m._apply(lambda x: x.to_sparse())
+    return m.weight is weight, m.weight.layout, weight.layout, m.weight.grad is grad, m.weight.grad.layout
+
+
+@story
+def test_overwriting_parameters_on_conversion(t):
+    switches, nn = t.__future__, t.nn
+    found = [switches.get_overwrite_module_params_on_conversion()]
+    switches.set_overwrite_module_params_on_conversion(True)
+    try:
+        found.append(switches.get_overwrite_module_params_on_conversion())
+        m = nn.Linear(2, 2)
+        m.weight.grad, m.bias.requires_grad = t.ones(2, 2), False
+        weight, grad, part = m.weight, m.weight.grad, m.weight[:]
+        m.double()
+        found += [m.weight is weight, weight.dtype, m.weight.dtype, type(m.weight).__name__, m.bias.requires_grad]
+        found += [m.weight.grad is grad, grad.dtype, m.weight.grad, part._base is weight, part.dtype]
+        m = nn.Linear(2, 2)
+        weight, product = m.weight, m.weight * m.weight
+        m._apply(lambda x: x.add_(1.0))
+        found += [m.weight is weight, weight._version, m.weight._version, (m.weight == weight).all()]
+        found.append(said(lambda: product.sum().backward(), "modified by an inplace operation"))
+        m = nn.Linear(2, 2)
+        weight, model = m.weight, nn.Sequential(m, nn.Linear(2, 2))
+        model[1].weight = weight
+        model.float()
+        found += [m.weight is weight, model[0].weight is model[1].weight]
+    finally:
+        switches.set_overwrite_module_params_on_conversion(False)
+    return found

@@ -7,6 +7,7 @@ import pytest
 import torch
 from layer_kit import layer, pair, same_refusal
 from oracle import assert_same, check, check_error, host, to_ours, to_torch
+from story_kit import said, story
 
 import torchlike
 
@@ -285,3 +286,34 @@ def test_fusion_is_for_evaluation():
         lambda nn: nn.utils.fusion.fuse_linear_bn_eval(nn.Linear(4, 3).eval(), nn.BatchNorm1d(5).eval()),
         "got linear.out_features=3 and bn.num_features=5",
     )
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("which", ["0", "1", "2", "12", "01", "02", "012"])
+def test_statistics_with_tangents(which, training):
+    """Forward mode along the input (0) and the running statistics (1, 2), which count for nothing but a refusal."""
+
+    @story
+    def run(t):
+        ad = t.autograd.forward_ad
+        values = [v.double() for v in (t.arange(12.0).reshape(3, 2, 2), t.ones(2), t.full((2,), 3.0))]
+        with ad.dual_level():
+            dual = [ad.make_dual(v, v**3) if str(i) in which else v for i, v in enumerate(values)]
+            run = t.nn.functional.batch_norm
+            found = said(lambda: run(*dual, training=training), "batch_norm is not differentiable wrt running_mean and")
+            if isinstance(found, str):
+                return found
+            out, tangent = ad.unpack_dual(found)
+            return out, t.zeros_like(out) if tangent is None else tangent
+
+    run()
+
+
+@story
+def test_statistics_have_no_gradient(t):
+    def run(at, training):
+        values = [t.ones(3, 2, 2), t.ones(2), t.ones(2)]
+        values[at].requires_grad_()
+        return said(lambda: t.nn.functional.batch_norm(*values, training=training).sum().backward(), "argument '.*'")
+
+    return [run(at, training) for at in (1, 2) for training in (False, True)]

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from both import agree
 from oracle import check, check_error
+from story_kit import said
 
 import torchlike
 
@@ -321,3 +323,26 @@ def test_sum_is_accurate():
 def test_numpy_names(name):
     keep = {"keepdims": True} if name in ("sum", "mean", "amax", "argmax", "std", "max") else {}
     check(lambda t, x: getattr(x, name)(axis=1, **keep), np.random.RandomState(0).randn(3, 4), stride=False)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_totals_are_computed_in_the_dtype_of_out(name):
+    def told(t):
+        data = [t.full((3, 2), 100, dtype=t.int8), t.full((3, 2), 1.5), t.ones(3, 2) > 0]
+        f, kinds = getattr(t, name), (t.int8, t.int64, t.float32, t.complex64)
+        free = [said(lambda x=x, k=k: f(x, 0, out=t.empty(0, dtype=k))) for x in data for k in kinds]
+        given = r"Expected out tensor to have dtype [\w ]+, but got signed char instead"
+        return free, [said(lambda x=x: f(x, 0, out=t.empty(0, dtype=t.int8), dtype=t.float32), given) for x in data]
+
+    agree(told)
+
+
+def test_histogram_demands_the_dtype_of_its_outputs():
+    def told(t):
+        outs = (t.float64, t.float32), (t.float32, t.float64)
+        pattern = r"torch.histogram: input tensor and (hist|bin_edges) tensor should have the same dtype"
+        return [
+            said(lambda o=o: t.histogram(t.ones(3), 2, out=[t.empty(0, dtype=d) for d in o]), pattern) for o in outs
+        ]
+
+    agree(told)

@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
     if name in _WRAPPED:
         return getattr(ops.aten, name)
     found = None if name.startswith("__") or name in _OTHERWISE else getattr(sys.modules[_PACKAGE], name, None)
-    if found is None or torch_function.of(found) is None:
+    if found is None or torch_function.of(found) is None and not (name[0] == "_" and hasattr(ops.aten, name)):
         return _missing(name)
     return _of_a_list(found) if name in _OF_A_LIST else found
 

@@ -13,6 +13,8 @@ from torchlike._C import _distributed_rpc as _distributed_rpc
 from torchlike._C import _functions as _functions
 from torchlike._C import _functorch as _functorch
 from torchlike._C import _nn as _nn
+from torchlike._C._convolutions import _ConvBackend as _ConvBackend
+from torchlike._C._convolutions import _select_conv_backend as _select_conv_backend
 from torchlike._C._rare import NoneType as NoneType
 from torchlike._C._rare import TensorType as TensorType
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
@@ -69,10 +71,9 @@ from torchlike._decl.function_schema import parse_schema as parse_schema
 from torchlike._functions.generator import Generator as Generator
 from torchlike._library.excluded_keys import AutoDispatchBelowAutograd as _AutoDispatchBelowAutograd
 from torchlike._ops._square import _LinAlgError as _LinAlgError
+from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFileReader
+from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 from torchlike.interop.lazy import on_first_use
-from torchlike.interop.refusing import refused_class
-
-PyTorchFileReader = refused_class("torch._C", "PyTorchFileReader", "torch.load reads files")
 
 __getattr__, __dir__ = on_first_use(__name__)
 

@@ -1,5 +1,7 @@
 """torch._C._functorch: questions to tensors inside of function transforms."""
 
+import threading
+
 from torchlike._base.state import state
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._transforms.levels.inspection import batch_of, level_of, tracks, unwrapped
@@ -93,3 +95,33 @@ def current_level() -> int:
     if not state.levels:
         raise RuntimeError("current_level(): no function transform is active")
     return state.levels[-1].depth
+
+
+class _Fallback(threading.local):
+    """What programs have asked of the loop over examples, which PyTorch has for operators without a rule."""
+
+    enabled = True
+    warns = True
+
+
+_FALLBACK = _Fallback()
+
+
+def _is_vmap_fallback_enabled() -> bool:
+    """What :func:`_set_vmap_fallback_enabled` was told; nothing depends on it, since every operator has a rule."""
+    return _FALLBACK.enabled
+
+
+def _set_vmap_fallback_enabled(enabled: bool) -> None:
+    """Say whether operators without a rule may be run for one example after the other: there are none."""
+    _FALLBACK.enabled = bool(enabled)
+
+
+def _is_vmap_fallback_warning_enabled() -> bool:
+    """What :func:`_set_vmap_fallback_warning_enabled` was told."""
+    return _FALLBACK.warns
+
+
+def _set_vmap_fallback_warning_enabled(enabled: bool) -> None:
+    """Say whether such an operator warns."""
+    _FALLBACK.warns = bool(enabled)

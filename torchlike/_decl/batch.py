@@ -190,7 +190,8 @@ def _dots(op: Kernel, static: Static, which: Indices) -> Forward:
 
     def run(*values: Value) -> Any:
         avals = [derive.aval(v) for v in values[: len(values) - len(which)]]
-        plan = op.derivative(static, avals, which)
+        kept = derive.counting(op, which)
+        plan = op.derivative(static, avals, kept) if kept else None
         if plan is not None and plan.refuses:
             raise unsupported(op)
         if not formulas and _one_way(jax.make_jaxpr(op.forward(static))(*values[: len(avals)]).jaxpr):

@@ -105,7 +105,7 @@ class Kernel:
     # What only declared operators have.
     formulas: dict[tuple[str, ...], Formula] | None = None
     schema: Any = None
-    tangents: dict[str, Formula] | str | None = None
+    tangents: dict[str, Formula] | str | Callable[[list[str]], Any] | None = None
     result_names: tuple[str, ...] | None = None
     operator: str | None = None
     node_of: Callable[..., str] | None = None
@@ -255,12 +255,12 @@ def formula_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forward:
 
 def _transposed_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forward:
     """As :func:`jvp_function` from explicit formulas: the adjoint of the gradient is the derivative."""
-    forward = kernel.forward(static)
+    forward, kept = kernel.forward(static), counting(kernel, tangents)
 
     def run(*values: Value) -> tuple[jax.Array, ...]:
         n = len(values) - len(tangents)
-        inputs, dots = values[:n], values[n:]
-        plan = kernel.derivative(static, [aval(v) for v in inputs], tangents)
+        inputs, dots = values[:n], tuple([d for i, d in zip(tangents, values[n:], strict=True) if i in kept])
+        plan = kernel.derivative(static, [aval(v) for v in inputs], kept) if kept else None
         out = as_tuple(forward(*inputs))
         zeros = [jnp.zeros_like(o) for o in out]
         if plan is None:
@@ -272,7 +272,7 @@ def _transposed_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forwar
             found = as_tuple(plan.kernel.forward(())(*arguments)) if plan.kernel else ()
             return tuple(plan.routed(arguments, found))
 
-        if _elementwise(kernel, [*out, *(inputs[i] for i in tangents)]):  # a diagonal matrix is its own adjoint
+        if _elementwise(kernel, [*out, *(inputs[i] for i in kept)]):  # a diagonal matrix is its own adjoint
             for place, dot in enumerate(dots):
                 zeros[0] = zeros[0] + back(dot)[place]
             return (*out, *zeros)
@@ -283,6 +283,15 @@ def _transposed_jvp(kernel: Kernel, static: Static, tangents: Indices) -> Forwar
         return (*out, *zeros)
 
     return run
+
+
+def counting(kernel: Kernel, tangents: Indices) -> Indices:
+    """Those of the inputs with ``tangents`` whose tangents count; see ``jvp`` of :func:`op`."""
+    op = kernel.declaration
+    if not callable(op.tangents):
+        return tangents
+    counts = op.tangents([op.dynamic[i].name for i in tangents])
+    return tuple([i for i in tangents if op.dynamic[i].name in counts])
 
 
 def _elementwise(kernel: Kernel, values: Values) -> bool:

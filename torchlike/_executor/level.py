@@ -7,7 +7,8 @@ from typing import Any
 class LevelValue:
     """The value of a tensor inside of a function transform, as ``_transforms`` defines it.
 
-    It has ``shape``, ``dtype``, ``aval`` and ``devices()`` as an array has, but no numbers of its own.
+    It has ``shape``, ``dtype``, ``aval`` and ``devices()`` as an array has, but no numbers of its own: they are those
+    of the tensor ``inner`` of the level below.
     """
 
     __slots__ = ()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax.sharding import Sharding
+from jax.sharding import Sharding, SingleDeviceSharding
 
 from torchlike._executor.pending import Array, Pending, settled
 
@@ -52,6 +52,21 @@ def laid(value: Value, sharding: Sharding) -> Any:
     if sharding.is_fully_addressable or not value.is_fully_addressable:
         return jax.device_put(value, sharding)
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def copy_here(value: Value) -> Any:
+    """A value that all processes have whole, as an array of this one; others as they are."""
+    sharding = layout_of(value)
+    if sharding is None or sharding.is_fully_addressable or not sharding.is_fully_replicated:
+        return value
+    return first_piece(settled(value))
+
+
+def first_piece(array: jax.Array) -> jax.Array:
+    """What this process's first device has of an array, as one like any other: on that device, and bound to none."""
+    piece = array.addressable_shards[0].data
+    (home,) = piece.devices()
+    return Array(piece.aval, SingleDeviceSharding(home), [piece], committed=home != jax.local_devices()[0])
 
 
 def constrained(run: Callable[..., Any], layouts: dict[int, Sharding]) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from torchlike._core.tensor.memory_order import apart
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, value_of, wrap
 from torchlike._executor import fused
+from torchlike._executor.spread import copy_here
 from torchlike._functions._install import function
 from torchlike._ops import amp as kernels
 
@@ -82,16 +83,21 @@ def unscale_by(tensors, scale):
         return found
     _demand_fit(tensors)
     first, *rest = apart(tensors)
-    found = wrap(_unscaled(first, scale=value_of(scale)))
+    found = _flag(_unscaled(first, scale=value_of(scale)))
     for part in rest:
-        found = found.maximum(wrap(_unscaled(part, scale=value_of(scale))))
+        found = found.maximum(_flag(_unscaled(part, scale=value_of(scale))))
     return found
 
 
 def nonfinite(tensors):
     """A new tensor that is 1 if one of some tensors is not finite, else 0."""
     _demand_fit(tensors)
-    return wrap(fused.run(kernels.nonfinite, (), [value_of(t) for t in tensors]))
+    return _flag(fused.run(kernels.nonfinite, (), [value_of(t) for t in tensors]))
+
+
+def _flag(value):
+    """What was found in gradients, which may lie over several processes, where a scaler decides."""
+    return wrap(copy_here(value))
 
 
 def unscale_unless(tensors, scale, found):

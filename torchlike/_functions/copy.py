@@ -40,8 +40,8 @@ from torchlike._core.tensor.tensor import (
     sparse_coo,
     strided,
 )
-from torchlike._core.tensor.untyped_storage import typed_storage, untyped_storage
-from torchlike._executor.level import LevelValue
+from torchlike._core.tensor.untyped_storage import copied_cell, typed_storage, untyped_storage
+from torchlike._executor.level import LevelValue, mapped
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
 from torchlike._ops.cast import to_copy
@@ -66,6 +66,11 @@ def clone(input, *, memory_format=preserve_format):
         if input._view is not None and (strides := preserve_strides(input._view.layout)) != out.stride():
             restride(out, strides)
         return out
+    if memory_format is not contiguous_format and mapped(input):
+        raise RuntimeError(
+            "NYI: Tensor.clone(memory_format) inside vmap is only supported with memory_format torch.preserve_format "
+            f"or torch.contiguous_format (got {memory_format}): call it outside, on the whole tensor"
+        )
     return formatted(_flat(out), memory_format)
 
 
@@ -192,6 +197,8 @@ def type_(self, dtype=None, non_blocking=False):
         if name in ("DoubleTensor", "LongTensor"):
             asked_for(name)
         dtype = dtypes.TENSOR_TYPES[name]
+    if dtype is Tensor:
+        dtype = dtypes.get_default_dtype()
     if not isinstance(dtype, dtypes.dtype | type):
         raise TypeError("dtype must be a type, str, or dtype object")
     return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
@@ -266,12 +273,13 @@ def _copied(t, memo):
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
             return mark(new, True) if requires_grad(t) else new
-    key = "storage", id(t._storage)
-    if key not in memo:
-        memo[key] = Storage(t._storage.value if value(t) is None else copied(t)._storage.value)
-        memo[key].strides = t._storage.strides
+    if value(t) is None:
+        cell = copied_cell(t._storage, memo)
+    else:
+        key = "storage", id(t._storage)
+        cell = memo.get(key) or memo.setdefault(key, Storage(copied(t)._storage.value))
     new = alias(t, type(t))
-    new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
+    new._storage, new._vc, new._rg = cell, UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
     return new
 

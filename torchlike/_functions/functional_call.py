@@ -29,7 +29,7 @@ def functional_call(
 
     Raises:
         ValueError: a name in two dicts, or two tensors for names that are tied.
-        RuntimeError: ``strict``, and names are missing or unexpected.
+        RuntimeError: ``strict``, and names are missing or unexpected; or a module that ``torch.jit`` made.
 
     >>> import torchlike as torch
     >>> m = torch.nn.Linear(2, 2)
@@ -37,6 +37,11 @@ def functional_call(
     >>> torch.func.functional_call(m, given, torch.ones(1, 2))
     tensor([[1., 1.]])
     """
+    if getattr(type(module), "_is_jitted", False):
+        raise RuntimeError(
+            "functional_call: The stateless API can't be used with Jitted modules; call it with the module that "
+            "torch.jit was given"
+        )
     given = _merged(parameter_and_buffer_dicts)
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with reparametrized(module, given, tie_weights, strict):

@@ -1,10 +1,8 @@
 """Samples of gamma, Dirichlet, Poisson and binomial distributions, each made of as many numbers as it takes."""
 
-import numpy as np
-
-from torchlike._core.conversion.convert import host as values_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._functions import host_samples as host
 from torchlike._functions import rejection
 from torchlike._functions._install import function
 from torchlike._functions.generator import draw, place_of
@@ -17,7 +15,7 @@ def by_rejection(sample, *parameters):
     """What makes the host's numbers of a distribution with parameters that are tensors."""
     if not all(isinstance(t, Tensor) for t in parameters):
         return None
-    return lambda engine: sample(engine, *[np.asarray(values_of(t)) for t in parameters])
+    return host.Drawn(sample, parameters)
 
 
 @function()

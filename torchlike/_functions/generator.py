@@ -17,7 +17,7 @@ from torchlike._core.tensor.tensor import Tensor, fresh, wrap
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.pending import trace_state_clean
 from torchlike._functions._install import function
-from torchlike._functions.host_samples import Place, permutation
+from torchlike._functions.host_samples import Drawn, Place, permutation
 from torchlike._transforms.levels.vmap import lift
 
 
@@ -134,15 +134,19 @@ def draw(name, generator, device=None, sample=None):
 def _for_examples(source, device, sample):
     """The numbers of a draw inside of vmap: PyTorch's for one tensor of all examples, or for one that they share.
 
-    None where they depend on values that differ between examples, or the draw is refused.
+    None where a shared draw depends on values that differ between examples, or the draw is refused.
     """
     mapped = [level for level in state.levels if level.maps]
-    if any(level.randomness == "error" for level in mapped) or not _fixed(sample) or not runs_now(source, device):
+    if any(level.randomness == "error" for level in mapped) or not runs_now(source, device):
+        return None
+    if type(sample) is not Drawn and not _fixed(sample):
         return None
     different = [level for level in mapped if level.randomness == "different"]
     sizes = [level.size for level in different]
     with source._lock:
-        if sample.func is permutation:
+        if type(sample) is Drawn:
+            numbers = sample.of_all(source.engine, different)
+        elif sample.func is permutation:
             rows = [sample(source.engine) for _ in range(math.prod(sizes))]
             numbers = np.stack(rows).reshape(*sizes, *rows[0].shape) if rows else None
         else:

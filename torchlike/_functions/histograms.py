@@ -117,6 +117,12 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False, out=No
     hist = _counted(points, [edges], weight, density)
     if out is None:
         return _RESULT((hist, edges))
+    for name, o, of in (("hist", out[0], ""), ("bin_edges", out[1], " for dimension 0")):
+        if o.dtype is not input.dtype:
+            raise RuntimeError(
+                f"torch.histogram: input tensor and {name} tensor should have the same dtype, but got input "
+                f"{input.dtype.scalar_name} and {name} {o.dtype.scalar_name}{of}"
+            )
     return _RESULT_OUT([into(value_of(r), r.dtype, o) for r, o in zip((hist, edges), out, strict=True)])
 
 

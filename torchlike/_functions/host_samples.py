@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from torchlike._base.geometry import can_view
 from torchlike._base.layout import Layout, contiguous_strides, preserve_strides
+from torchlike._core.conversion.convert import host
+from torchlike._core.tensor.tensor import value_of
 from torchlike._functions import samples
 from torchlike._transforms.levels.vmap import Batched
 
@@ -43,6 +46,21 @@ class Place(NamedTuple):
         return cls(tuple(t.shape), t.dtype, strides[len(outer) :], strides[: len(outer)])
 
     @classmethod
+    def rows(cls, t: Tensor) -> Place:
+        """As ``like``, of a matrix whose rows are those of all examples."""
+        sizes, outer = _outer(t)
+        shape = (*sizes, *t.shape)
+        if not sizes or len(shape) < 3:
+            return cls.like(t)
+        n = math.prod(shape[:-1])
+        strides = can_view(Layout(shape, (*outer, *t.stride()), 0), (n, shape[-1]))
+        if strides is None:
+            return cls(tuple(t.shape), t.dtype)
+        row, column = preserve_strides(Layout((n, shape[-1]), strides, 0))
+        full = (*[step * row for step in contiguous_strides(shape[:-1])], column)
+        return cls(tuple(t.shape), t.dtype, full[len(sizes) :], full[: len(sizes)])
+
+    @classmethod
     def of(cls, t: Tensor) -> Place:
         """The memory of a tensor."""
         strides = None if t._view is None or t.is_contiguous() else t.stride()
@@ -65,6 +83,40 @@ def _outer(t: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
         found.insert(0, (layout.shape[value.dim], layout.strides[value.dim]))
         value = value.inner._storage.value
     return tuple(n for n, _ in found), tuple(step for _, step in found)
+
+
+class Drawn(NamedTuple):
+    """A sample that depends on numbers in tensors: ``make(engine, an array of each)``."""
+
+    make: Callable[..., Numbers]
+    tensors: tuple[Tensor, ...]
+
+    def __call__(self, e: Mersenne) -> Numbers:
+        return self.make(e, *map(host, self.tensors))
+
+    def of_all(self, e: Mersenne, levels: Sequence[Any]) -> Numbers:
+        """The samples of all examples of these levels, whose mapped axes come first; None where others map too."""
+        ndim = max(t.ndim for t in self.tensors)
+        arrays = [_numbers_of_all(t, levels, ndim) for t in self.tensors]
+        return None if any(a is None for a in arrays) else self.make(e, *arrays)
+
+
+def _numbers_of_all(t: Tensor, levels: Sequence[Any], ndim: int) -> Numbers:
+    """The numbers of ``t`` for all examples: an axis for each of the levels, and ``ndim`` for an example."""
+    value, shape, order = value_of(t), tuple(t.shape), list(range(t.ndim))
+    found = []
+    while value.__class__ is Batched:
+        found.append(value.level)
+        order = [d + (d >= value.dim) for d in order]  # where each axis lies in the tensor below
+        order.insert(0, value.dim)
+        value = value_of(value.inner)
+    found.reverse()
+    if not set(found) <= set(levels):
+        return None
+    numbers = np.asarray(value).transpose(order)
+    lengths = [level.size if level in found else 1 for level in levels]
+    numbers = numbers.reshape(*lengths, *(1,) * (ndim - len(shape)), *shape)
+    return np.broadcast_to(numbers, (*[level.size for level in levels], *numbers.shape[len(levels) :]))
 
 
 def _filled(place: Place, make: Callable[[int, bool], np.ndarray]) -> Numbers:
@@ -166,12 +218,11 @@ def permutation(place: Place, e: Mersenne) -> Numbers:
     return samples.permutation(e, place.shape[0])
 
 
-def multinomial(place: Place, e: Mersenne, n: int, weights: Callable[[], Any]) -> Numbers:
+def multinomial(e: Mersenne, weights: np.ndarray, n: int) -> Numbers:
     """Indices drawn with replacement."""
-    given = weights()
-    if not (np.isfinite(given).all() and (given >= 0).all() and (given.sum(-1) > 0).all()):
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
         return None
-    return samples.weighted(e, given, n)
+    return samples.weighted(e, weights, n)
 
 
 def kept(place: Place, e: Mersenne, p: float) -> Numbers:

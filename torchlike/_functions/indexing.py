@@ -15,12 +15,12 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import seen, watched
-from torchlike._core.dispatch.out import call_out, put
+from torchlike._core.dispatch.out import call_out, put, put_exactly
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
 from torchlike._executor.level import LevelValue, dynamic_shape, mapped, one_by_one
-from torchlike._functions._install import FUNCTIONS, both, function, method
+from torchlike._functions._install import both, function, method
 from torchlike._ops import index as ops
 from torchlike._ops.join import unravel_index as coordinates
 from torchlike._ops.scatter import index_fill_number, index_fill_tensor
@@ -221,22 +221,6 @@ def argwhere(input):
     return one_by_one(argwhere, input) if mapped(input) else nonzero(input)
 
 
-_choose = FUNCTIONS.get("where")
-
-
-@function()
-def where(condition, input=None, other=None, *, out=None):
-    """``input`` where the condition holds, else ``other``; of the condition alone, ``nonzero(as_tuple=True)``.
-
-    >>> import torchlike as torch
-    >>> torch.where(torch.tensor([True, False]), 1, 2)
-    tensor([1, 2])
-    """
-    if input is None and other is None and out is None:
-        return nonzero(condition, as_tuple=True)
-    return _choose(condition, input, other) if out is None else _choose(condition, input, other, out=out)
-
-
 # -- along a dimension ---------------------------------------------------------------------------
 
 
@@ -344,7 +328,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     dim = dims.wrap_dim(dim, input.ndim)
     got = _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
     if out is not None:
-        put(out, place(value_of(got.to(out.dtype)), out.device))
+        put_exactly("slice_scatter", got, out)
     return got if out is None else out
 
 

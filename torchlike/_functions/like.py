@@ -1,7 +1,8 @@
 """Tensors made after the shape, dtype, strides and device of another."""
 
+from torchlike._base.layout import contiguous_strides
 from torchlike._core.conversion import convert, factories
-from torchlike._core.conversion.buffers import asarray, frombuffer
+from torchlike._core.conversion.buffers import asarray, from_file, frombuffer
 from torchlike._core.conversion.factories import (
     constant,
     demand_strided,
@@ -167,7 +168,16 @@ def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, 
         args = self, list(size), list(stride)
         return _seen_like("new_empty_strided", args, dtype, device, requires_grad)
     kind, device = _asked("new_empty_strided", self, dtype, device)
-    return strided("new_empty_strided", size, stride, kind, device, requires_grad)
+    if not isinstance(self._storage.value, LevelValue):
+        return strided("new_empty_strided", size, stride, kind, device, requires_grad)
+    size, stride = tuple(size), tuple(stride)
+    extent = 0 if 0 in size else 1 + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
+
+    def make(shape):
+        outer = [extent * s for s in contiguous_strides(shape[: len(shape) - len(size)])]
+        return strided("new_empty_strided", shape, (*outer, *stride), kind, device, requires_grad)
+
+    return alike(make, self, size)
 
 
 @method()
@@ -206,3 +216,4 @@ for _name in factories.__all__:
         function(_name)(getattr(factories, _name))
 function()(asarray)
 function()(frombuffer)
+function()(from_file)

@@ -15,6 +15,7 @@ from torchlike._core.dispatch.out import call_out
 from torchlike._core.tensor.arguments import as_number, stands_for_number
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._decl.op import exact
+from torchlike._executor.level import dynamic_shape, mapped
 from torchlike._functions._install import FUNCTIONS, both, function, method
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
@@ -309,9 +310,36 @@ def complex_(real, imag, *, out=None):
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
     tensor([1.+2.j])
     """
-    if out is not None and out.dtype is not real.dtype.to_complex():
-        raise RuntimeError(f"complex(): expected out of dtype {real.dtype.to_complex()} but got {out.dtype}")
+    _demand_complex(out, real, imag)
     return _complex(real, imag, out=out)
+
+
+_polar = FUNCTIONS["polar"]
+
+
+@function()
+def polar(abs, angle, *, out=None):
+    """Complex numbers from their moduli and angles, both float32 or both float64.
+
+    RuntimeError for other dtypes, and for an ``out`` of another dtype than the result's.
+
+    >>> import torchlike as torch
+    >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.0]))
+    tensor([2.+0.j])
+    """
+    _demand_complex(out, abs, angle)
+    return _polar(abs, angle, out=out)
+
+
+def _demand_complex(out, first, second):
+    if out is None or first.dtype is not second.dtype or not first.dtype.is_floating_point:
+        return  # or refused by the operator
+    wanted = first.dtype.to_complex()
+    if out.dtype is not wanted:
+        raise RuntimeError(
+            f"Expected object of scalar type {wanted.scalar_name} but got scalar type {out.dtype.scalar_name} for "
+            "argument 'out'"
+        )
 
 
 # -- selection and comparison ------------------------------------------------------------------------
@@ -329,6 +357,8 @@ def where(condition, input=None, other=None, *, out=None):
     tensor([0., 2.])
     """
     if input is None and other is None:
+        if mapped(condition):
+            raise dynamic_shape("where")
         return FUNCTIONS["nonzero"](condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or a condition, input and other")
@@ -351,6 +381,11 @@ def equal(input, other):
     """
     if not isinstance(other, Tensor):
         raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
+    if mapped(input) or mapped(other):
+        raise RuntimeError(
+            "Batching rule not implemented for aten::equal. We could not generate a fallback: the answer is one bool, "
+            "and examples may differ; use (a == b).all()"
+        )
     if input.shape != other.shape:
         return False
     return bool(call(compare.all_equal, (input, other), ()))
@@ -380,6 +415,11 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Whether ``isclose`` holds for all elements; a bool. RuntimeError if the dtypes differ."""
     _demand_tolerances("allclose", rtol, atol)
+    if mapped(input) or isinstance(other, Tensor) and mapped(other):
+        raise RuntimeError(
+            "vmap over torch.allclose isn't supported yet: the answer is one bool, and examples may differ; use "
+            "torch.isclose(a, b).all()"
+        )
     return bool(call(compare.all_close, (input, other, rtol, atol), (equal_nan,)))
 
 

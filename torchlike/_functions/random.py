@@ -7,7 +7,7 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap
-from torchlike._core.conversion.convert import host as values_of
+from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
@@ -26,14 +26,15 @@ from torchlike._ops import random as ops
 
 
 def _made(op, name, size, static, numbers, dtype, device, generator, requires_grad, out=None, sample=None,
-          strides=None):  # fmt: skip
+          place=None):  # fmt: skip
     """A new tensor of ``size`` from a draw, or ``out`` filled by it.
 
-    ``sample(place, engine)`` makes the host's numbers, in the order in which they lie in memory with ``strides``."""
+    ``sample(place, engine)`` makes the host's numbers, in the order in which they lie in memory at ``place``."""
+    _demand_new(out)
     device = devices.default_device() if device is None else devices.as_device(device, name)
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-    place = host.Place(size, dtype, strides)
+    place = place or host.Place(size, dtype)
     if out is not None and tuple(out.shape) == tuple(size):
         place = host.Place.of(out)
     new = call(op, (draw(name, generator, device, sample and partial(sample, place)), *numbers), static)
@@ -41,6 +42,15 @@ def _made(op, name, size, static, numbers, dtype, device, generator, requires_gr
         put(out, value_of(new))
         return out
     return _flagged(new, requires_grad)
+
+
+def _demand_new(out):
+    """Refuse to fill a tensor inside of vmap: what is drawn for each example is a new one."""
+    if out is not None and state.levels and any(level.maps for level in state.levels):
+        raise RuntimeError(
+            "vmap: We do not support calling out variants of random operations inside of vmap. Please use non-out "
+            "variants as a workaround: the result has the numbers of each example"
+        )
 
 
 def _flagged(t, requires_grad):
@@ -203,7 +213,10 @@ def randperm(
 def _alike(op, name, input, static, numbers, dtype, device, requires_grad, memory_format, generator, sample):
     shape = tuple(input.shape)
     like = None if input._view is None else input._layout
-    given = dtype, device or input.device, generator, False, None, sample, new_strides(shape, memory_format, like)
+    place = host.Place.like(input)._replace(dtype=dtype)
+    if memory_format is not preserve_format:
+        place = host.Place(shape, dtype, new_strides(shape, memory_format, like))
+    given = dtype, device or input.device, generator, False, None, sample, place
     new = _made(op, name, shape, static(shape, dtype), numbers, *given)
     if USED:
         spread_as(input, new)
@@ -354,7 +367,7 @@ def uniform_(self, *bounds, generator=None, **named):
     tensor([3., 3.])
     """
     low, high = _numbers("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
-    _demand(low <= high, f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    ranges.demand_interval(self.dtype, low, high)
     return _filled(ops.uniform, "uniform_", self, (low, high), generator, partial(host.uniform, low=low, high=high))
 
 
@@ -451,6 +464,7 @@ def random_(self, *bounds, generator=None, **named):
 
 
 def _sampled(op, name, tensors, generator, out, static=(), sample=None):
+    _demand_new(out)
     first, *rest = tensors
     here = next((place_of(t) for t in tensors if isinstance(t, Tensor)), None)
     inputs = (first, draw(name, generator, here, sample), *rest)
@@ -524,7 +538,12 @@ def normal(
             )
         shape, dtype = checked_size("normal", size), _chosen("normal", dtype, out)
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
-        new = normal_(empty(shape, dtype=dtype, device=device), mean, std, generator=generator)
+        _demand_new(out)
+        new = empty(shape, dtype=dtype, device=device)
+        if state.levels:  # inside of vmap what examples share cannot be filled with numbers of each
+            words = draw("normal", generator, new.device, partial(host.normal, host.Place.of(new), mean=mean, std=std))
+            return _flagged(call(ops.normal, (new, words, mean, std), ()), requires_grad)
+        normal_(new, mean, std, generator=generator)
         return _flagged(new, requires_grad) if out is None else put(out, value_of(new)) or out
     if not tensors[1]:
         _demand(std >= 0, f"normal expects std >= 0.0, but found std {std}")
@@ -568,9 +587,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
         f"cannot sample n_sample > prob_dist.size(-1) samples without replacement ({num_samples} of {input.shape[-1]})",
     )
     static = num_samples, bool(replacement)
-    place = host.Place.like(input)
     if replacement and num_samples > 1:
-        sample = partial(host.multinomial, place, n=num_samples, weights=partial(values_of, input))
+        sample = host.Drawn(partial(host.multinomial, n=num_samples), (input,))
     else:
-        sample = partial(host.exponential, place)  # the greatest weights over them
+        sample = partial(host.exponential, host.Place.rows(input))  # the greatest weights over them
     return _sampled(ops.multinomial, "multinomial", (input,), generator, out, static, sample)

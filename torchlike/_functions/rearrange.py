@@ -289,8 +289,10 @@ def _check_grid(tensors):
             raise RuntimeError(
                 f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of shape {list(t.shape)}"
             )
-        if t.dtype is not tensors[0].dtype:
-            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        for what in ("device", "dtype"):
+            mine, first = getattr(t, what), getattr(tensors[0], what)
+            if mine != first:
+                raise RuntimeError(f"meshgrid expects all tensors to have the same {what}, but got {first} and {mine}")
 
 
 def _demand_vector(t):

@@ -144,4 +144,4 @@ def kaiser_window(window_length, periodic=None, beta=None, *, dtype=None, layout
 
 
 for _function in (hann_window, hamming_window, blackman_window, bartlett_window, kaiser_window):
-    _function.__doc__ = _function.__doc__.replace("@\n", _ABOUT)
+    _function.__doc__ = (_function.__doc__ or "").replace("@\n", _ABOUT)  # none under python -OO

@@ -56,6 +56,27 @@ def add(self, other, alpha):
     return _plus("add", self, other, alpha, lax.add)
 
 
+@pointwise(
+    "_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    aten={"own": False, "out": "out"},
+    dtype="promote",
+    variants="function out",
+    vjp={"self, other": no_derivative("_add_relu")},
+)
+def add_relu(self, other, alpha):
+    """Elementwise ``relu(input + alpha * other)``, which stays NaN for NaN; it has no derivative.
+
+    RuntimeError for bool, unsigned, 16-bit floating and complex tensors.
+
+    >>> import torchlike as torch
+    >>> torch._add_relu(torch.tensor([1.0, -3.0]), 2)
+    tensor([3., 0.])
+    """
+    if self.dtype.kind not in "if" or self.dtype.itemsize < 4 and self.dtype.kind == "f" or is_reduced(self):
+        raise RuntimeError(f"Unsupported datatype for _add_relu: {self.dtype}; use relu(input + other)")
+    return jnp.maximum(_plus("_add_relu", self, other, alpha, lax.add), 0)
+
+
 def _without_bools(self, other):
     """The operands of a subtraction in their common dtype."""
     if self.dtype == np.bool_ or other.dtype == np.bool_:

@@ -194,6 +194,7 @@ def nextafter(self, other):
 
 @pointwise(
     "heaviside(Tensor self, Tensor values) -> Tensor",
+    out="exact",
     numbers="",
     vjp={"self, values": no_derivative("heaviside")},
 )
@@ -344,21 +345,24 @@ xlog1py, xlog1py_self, xlog1py_other = _times_log_family(
 
 def _demand_parts(name, first, second, names):
     for x in (first, second):
-        if x.dtype not in (np.float32, np.float64):
+        if x.dtype not in (np.float16, np.float32, np.float64):
             raise RuntimeError(
-                f"{name}: expected both inputs to be Float or Double tensors but got {scalar_name(first)}, "
-                f"{scalar_name(second)}; convert them with .to(dtype)"
+                "Expected both inputs to be Half, Float or Double tensors but got "
+                f"{scalar_name(first)} and {scalar_name(second)} ({name}()); convert them with .to(dtype)"
             )
     if first.dtype != second.dtype:
         raise RuntimeError(
-            f"{name}: expected {names[1]} to have the dtype of {names[0]}, {scalar_name(first)}, but got "
-            f"{scalar_name(second)}; convert one with .to(dtype)"
+            f"Expected object of scalar type {scalar_name(first)} but got scalar type {scalar_name(second)} for second "
+            f"argument: {name}() takes {names[0]} and {names[1]} of one dtype; convert one with .to(dtype)"
         )
+    if first.dtype == np.float16:
+        raise NotImplementedError(f"{name}() of float16 makes torch.complex32, which jax lacks; use float32")
     return broadcast(name, first, second)
 
 
 @op(
     "complex(Tensor real, Tensor imag) -> Tensor",
+    out="exact",
     variants="function out",
     strides=True,
     vjp={
@@ -379,6 +383,7 @@ def complex_(real, imag):
 
 @op(
     "polar(Tensor abs, Tensor angle) -> Tensor",
+    out="exact",
     variants="function out",
     strides=True,
     vjp={

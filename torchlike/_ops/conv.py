@@ -41,6 +41,9 @@ def _geometry(weight, stride, padding, dilation, output_padding):
 def _convolution_backward(
     grad, input, weight, bias_aval, stride, padding, dilation, transposed, output_padding, groups
 ):
+    if not input.shape[1]:
+        bias = None if bias_aval is None else jnp.zeros(bias_aval.shape, bias_aval.dtype)
+        return jnp.zeros_like(input), jnp.zeros_like(weight), bias
     geometry = _geometry(weight, stride, padding, dilation, output_padding)
     make = transpose_gradients if transposed else gradients
     for_input, for_weight = make(grad, input, weight, *geometry, groups)
@@ -83,6 +86,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
     ``padding`` is one number for each dimension, or a (low, high) pair for each; a transposed
     convolution is the adjoint of the convolution with the same weight [C, out / groups, *kernel].
+    No channels in, none out, as in PyTorch.
     """
     n = weight.ndim - 2
     _check_ranks(input, weight, n)
@@ -97,6 +101,8 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         out = transpose(input, weight, size, *geometry, groups)
     else:
         out = convolve(input, weight, stride, pairs, dilation, groups)
+    if not input.shape[1]:
+        return out[:, :0]
     return out if bias is None else out + bias.reshape(-1, *(1,) * n)
 
 
@@ -188,6 +194,10 @@ def _check_sizes(input, weight, bias, pairs, dilation, transposed, groups):
         raise RuntimeError(
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, needs))}). Kernel size can't be greater than actual input size"
+        )
+    if 0 in input.shape[2:] and 0 not in input.shape[:2]:
+        raise RuntimeError(
+            f"Only zero batch or zero channel inputs are supported, but got input shape: {list(input.shape)}"
         )
 
 

@@ -154,24 +154,22 @@ def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 _SAVED = "align_corners grid! input! interpolation_mode padding_mode"
 
 
-def _declare(n):
+def _declare(name, node, **options):
     def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
         return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
     schema = (
-        f"grid_sampler_{n}d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
-        "align_corners) -> Tensor"
+        f"{name}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"
     )
-    return op(
-        schema,
-        variants="function",
-        node=f"GridSampler{n}DBackward",
-        saved=_SAVED,
-        autocast={"cpu": "fp32", "cuda": "promote"},
-    )(grid_sampler)
+    return op(schema, variants="function", node=node, saved=_SAVED, **options)(grid_sampler)
 
 
-grid_sampler = {n: _declare(n) for n in (2, 3)}
+grid_sampler = {
+    n: _declare(f"grid_sampler_{n}d", f"GridSampler{n}DBackward", autocast={"cpu": "fp32", "cuda": "promote"})
+    for n in (2, 3)
+}
+# PyTorch's plain loop, beside its vectorized one: the same numbers
+_declare("_grid_sampler_2d_cpu_fallback", "GridSampler2DCpuFallbackBackward", aten={"own": False})
 
 
 @op(

@@ -106,11 +106,32 @@ def _check_channels(name, x, **vectors):
         raise RuntimeError(f"{name}: expected an input [N, C, ...] of at least 2-D, but got size {list(x.shape)}")
 
 
-def _frozen(running_mean):
+def _refuse_gradient(name):
     raise RuntimeError(
-        "The function 'native_batch_norm' is not differentiable with respect to argument 'running_mean'. "
+        f"The function 'native_batch_norm' is not differentiable with respect to argument '{name}'. "
         "This input cannot have requires_grad True."
     )
+
+
+_FROZEN = {
+    "running_mean": lambda running_mean: _refuse_gradient("running_mean"),
+    "running_var": lambda running_var: _refuse_gradient("running_var"),
+}
+
+
+def _without_statistics(names):
+    """Forward mode of a training step: what has tangents but for the running statistics, which it does not read."""
+    return [n for n in names if n not in _FROZEN]
+
+
+def _beside_statistics(names):
+    """Forward mode in evaluation: running statistics may have tangents where nothing else has."""
+    rest = _without_statistics(names)
+    if rest and len(rest) < len(names):
+        raise RuntimeError(
+            "batch_norm is not differentiable wrt running_mean and running_var, they cannot have forward grad defined"
+        )
+    return rest
 
 
 def _moved(running, value, momentum):
@@ -140,7 +161,7 @@ def _batch_norm_backward(grads, input, weight, bias_aval, result1, result2, eps,
     "running_var, float momentum, float eps, bool instances) -> (Tensor result0, Tensor result1, Tensor "
     "result2, Tensor running_mean, Tensor running_var)", aten=False,
     variants="", layout=result_layouts.batch_norm,
-    vjp={"input, weight, bias": _batch_norm_backward, "running_mean": _frozen, "running_var": _frozen},
+    vjp={"input, weight, bias": _batch_norm_backward, **_FROZEN}, jvp=_without_statistics,
     nondiff=(1, 2, 3, 4), saved={
         **{n: n for n in ("eps", "input", "result1", "result2", "weight")}, "training": lambda: True,
     }, edges=lambda: (0, 1, 2),
@@ -192,8 +213,7 @@ def _fixed(mean, variance, eps, dtype):
     "running_var, "
     "float eps) -> Tensor", variants="", node="NativeBatchNormBackward",
     layout=result_layouts.batch_norm_eval,
-    vjp={"input, weight, bias": _batch_norm_eval_backward, "running_mean": _frozen,
-         "running_var": lambda running_var: _frozen(running_var)},
+    vjp={"input, weight, bias": _batch_norm_eval_backward, **_FROZEN}, jvp=_beside_statistics,
     saved={**{n: n for n in ("eps", "input", "running_mean", "running_var", "weight")},
            "training": lambda: False}, edges=lambda: (0, 1, 2),
     backward={"input, weight, bias": (

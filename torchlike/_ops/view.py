@@ -10,6 +10,7 @@ from torchlike._base.layout import Layout, is_dense, numel
 from torchlike._decl import rules
 from torchlike._decl.op import op, view
 from torchlike._decl.words import aten
+from torchlike._executor.level import LevelValue
 
 
 def _reshaped(layout):
@@ -418,9 +419,10 @@ def is_neg(t):
 
 
 def _applied(op, t):
-    """Whether an odd number of the view's steps is ``op``, of which two cancel."""
-    view = t._view
-    return view is not None and sum(step[0] is op for step in view.steps) % 2 == 1
+    """Whether an odd number of the view's steps is ``op``, of which two cancel; those below a level count too."""
+    view, value = t._view, t._storage.value
+    odd = view is not None and sum([step[0].name == op.name for step in view.steps]) % 2 == 1
+    return odd is not _applied(op, value.inner) if isinstance(value, LevelValue) else odd
 
 
 def _prepare_view_as_real(t):

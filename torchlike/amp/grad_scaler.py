@@ -55,9 +55,9 @@ def _by_device(optimizer: Any, allow_fp16: bool = False) -> dict[Any, list[Tenso
     return found
 
 
-def _unscale(optimizer: Any, scale: Tensor) -> dict[Any, Tensor]:
+def _unscale(optimizer: Any, scale: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
     """Divide all gradients by the scale; for each device a tensor that is 1 where one of them is not finite."""
-    return {place: unscale_by(grads, scale.to(place)) for place, grads in _by_device(optimizer).items()}
+    return {place: unscale_by(grads, scale.to(place)) for place, grads in _by_device(optimizer, allow_fp16).items()}
 
 
 def _nonfinite(optimizer: Any) -> dict[Any, Tensor]:
@@ -95,6 +95,8 @@ class GradScaler:
     (tensor([2.]), 0.0, 1024.0)
     """
 
+    _allows_fp16 = False  # whether gradients in float16 are divided by the scale too
+
     def __init__(
         self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
         backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True,
@@ -127,8 +129,11 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * self._scale_on(outputs.device)
+            return self._times(outputs, self._scale_on(outputs.device))
         return self._scaled(outputs, {})
+
+    def _times(self, output: Tensor, scale: Tensor) -> Tensor:
+        return output * scale
 
     def _scale_on(self, device: Any) -> Tensor:
         self._lazy_init_scale_growth_tracker(device)
@@ -142,7 +147,7 @@ class GradScaler:
             device = outputs.device
             if device not in scales:
                 scales[device] = self._scale_on(device)
-            return outputs * scales[device]
+            return self._times(outputs, scales[device])
         if not isinstance(outputs, abc.Iterable):
             raise ValueError(
                 f"outputs must be a Tensor or an iterable of Tensors. GradScaler.scale() got {type(outputs).__name__}"
@@ -179,14 +184,19 @@ class GradScaler:
         if kept["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         if type(self)._unscale_grads_ is GradScaler._unscale_grads_:
-            kept["found_inf_per_device"] = _unscale(optimizer, self._scale)
+            found_inf = _unscale(optimizer, self._scale, self._allows_fp16)
         else:  # of a subclass
             inverse, found = (
                 self._scale.double().reciprocal().float(),
                 full((), 0.0, dtype=dtypes.float32, device=self._scale.device),
             )
-            kept["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
+            found_inf = self._unscale_grads_(optimizer, inverse, found, self._allows_fp16)
+        kept["found_inf_per_device"] = self._agreed(found_inf)
         kept["stage"] = OptState.UNSCALED
+
+    def _agreed(self, found: dict[Any, Tensor]) -> dict[Any, Tensor]:
+        """What to go by, of what this process found in its gradients."""
+        return found
 
     def _unscale_grads_(
         self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
@@ -201,7 +211,7 @@ class GradScaler:
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         """Look for gradients that are not finite, and leave them as they are."""
         self._check_scale_growth_tracker("_check_inf_per_device")
-        found = _nonfinite(optimizer)
+        found = self._agreed(_nonfinite(optimizer))
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = found
         return found
 

@@ -13,6 +13,7 @@ from torchlike._base.state import no_grad, state
 from torchlike._core.tensor.mutation import write
 from torchlike._core.tensor.tensor import Tensor, array_of, wrap
 from torchlike._executor.immediate import uploaded
+from torchlike._executor.spread import copy_here
 from torchlike._transforms.capture.recording import Unsupported
 from torchlike.distributed import _runtime, _xla
 from torchlike.distributed._runtime import DistBackendError
@@ -107,7 +108,7 @@ def demand_eager(name: str) -> None:
 def values(tensors: Sequence[Tensor]) -> list[Any]:
     """The arrays of tensors; in a function that is being compiled they stand for those of its calls."""
     arrays = [array_of(t) for t in tensors]
-    for array in arrays:
+    for i, array in enumerate(arrays):
         if isinstance(array, jax.core.Tracer):
             if state.capture is not None:
                 continue
@@ -117,7 +118,18 @@ def values(tensors: Sequence[Tensor]) -> list[Any]:
                 "torch.distributed: a collective inside torch.func transforms, or of tensors on 'meta', is not "
                 "supported: call it outside of them"
             )
+        if not array.is_fully_addressable:
+            arrays[i] = _copy_here(array)
     return arrays
+
+
+def _copy_here(array: jax.Array) -> jax.Array:
+    if not array.is_fully_replicated:
+        raise ValueError(
+            f"torch.distributed: a collective takes a tensor that lies in this process, got one of shape {array.shape} "
+            "that is cut over several: give its part, DTensor.to_local(), or all of it, DTensor.full_tensor()"
+        )
+    return copy_here(array)
 
 
 def assign(t: Tensor, array: Any) -> None:

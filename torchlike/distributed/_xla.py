@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax._src.array import ArrayImpl
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from torchlike._executor.spread import first_piece
 
 AXIS = "processes"
 
@@ -147,7 +148,7 @@ def launch(kind: str, ranks: tuple[int, ...], static: tuple, xs: Sequence[Any]) 
     alone = tuple(x.ndim == 0 for x in xs)
     outs = _program(kind, ranks, static, len(xs), alone)(*whole)
     outs = list(outs) if isinstance(outs, tuple) else [outs]
-    outs = [_local(y) for y in outs]
+    outs = [first_piece(y) for y in outs]
     if kind in ("reduce", "bucket", "broadcast"):
         outs = [y.reshape(()) if one else y for y, one in zip(outs, alone, strict=True)]
     return outs
@@ -171,13 +172,6 @@ def _lifted(x: Any, size: int, sharding: NamedSharding) -> jax.Array:
         x = jax.device_put(x, home)
     shape = (size * x.shape[0], *x.shape[1:])
     return jax.make_array_from_single_device_arrays(shape, sharding, [x])
-
-
-def _local(y: jax.Array) -> jax.Array:
-    """This process's part, as an array like any other: on its device, and bound to none."""
-    part = y.addressable_shards[0].data
-    (home,) = part.devices()
-    return ArrayImpl(part.aval, SingleDeviceSharding(home), [part], committed=home != jax.local_devices()[0])
 
 
 # -- waiting with an end -----------------------------------------------------------------------------------------------

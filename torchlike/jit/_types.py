@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from torchlike._jit_internal import _qualified_name, tracing
 from torchlike.nn.modules.module import Module
+from torchlike.nn.parameter import is_lazy
 
 
 class Attribute(NamedTuple):
@@ -123,6 +124,8 @@ class ScriptModule(Module):
     They are modules in every way. ``code``, ``graph`` and ``inlined_graph`` raise NotImplementedError.
     """
 
+    _is_jitted = True
+
     @property
     def original_name(self) -> str:
         """The name of the class that was scripted."""
@@ -184,6 +187,16 @@ def _class_of(kind: type, original: type) -> type:
     return types.new_class("RecursiveScriptModule", (original, kind), exec_body=lambda space: space.update(body))
 
 
+def _demand_initialized(module: Module) -> None:
+    for name, held in (*module._parameters.items(), *module._buffers.items()):
+        if is_lazy(held):
+            cls = type(module)
+            raise RuntimeError(
+                f"'{cls.__module__}.{cls.__qualname__}' has uninitialized parameters {name}. Did you forget to run a "
+                "forward pass?"
+            )
+
+
 def copied(module: Module, kind: type, memo: dict[int, Any], *, shared: bool = False) -> Any:
     """A copy of a module and those in it that has the same tensors, and is a ``kind`` if that is a class.
 
@@ -195,6 +208,8 @@ def copied(module: Module, kind: type, memo: dict[int, Any], *, shared: bool = F
     if isinstance(module, ScriptModule) and not shared and kind is not Module:
         return module
     original: Any = type(module)
+    if kind is not Module:
+        _demand_initialized(module)
     cls: Any = original if kind is Module else _class_of(kind, original)
     new = cls.__new__(cls)
     memo[id(module)] = new

@@ -254,17 +254,17 @@ def _backward_hooks(t: Tensor) -> dict[int, Any] | None:
     return (node._ex or {}).get("tensor_hooks", {}).get(nr)
 
 
-def _set_backward_hooks(t: Tensor, hooks: dict[Any, Any] | None) -> None:
-    """Let these be the tensor's hooks, in place of those it has."""
+def _set_backward_hooks(t: Tensor, hooks: Any) -> None:
+    """Replace the dict of a leaf's hooks; None or an empty one removes them."""
     if not nodes.is_leaf(_fresh(t)):
-        raise NotImplementedError("_backward_hooks of what an operator made cannot be assigned; use register_hook()")
-    held = extras_of(t).setdefault("tensor_hooks", {})
-    if t.requires_grad:
-        nodes.accumulator(t)._extra("tensor_hooks", lambda: held)
+        raise NotImplementedError("_backward_hooks of a tensor that is no leaf cannot be set: use register_hook()")
+    every = extras_of(t).setdefault("tensor_hooks", {})
     if hooks is None:
-        held.pop(0, None)
+        every.pop(0, None)
     else:
-        held[0] = hooks
+        every[0] = hooks
+    if t.requires_grad:
+        nodes.accumulator(t)._extra("tensor_hooks", lambda: every)
 
 
 def _post_accumulate_grad_hooks(t: Tensor) -> dict[int, Any] | None:

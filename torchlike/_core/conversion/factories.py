@@ -17,8 +17,17 @@ from torchlike._base.frames import warn
 from torchlike._base.layout import contiguous_strides
 from torchlike._base.promotion import promote_types
 from torchlike._base.state import state
-from torchlike._core.conversion.convert import as_tensor, from_dlpack, from_jax_array, from_numpy, place, tensor
+from torchlike._core.conversion.convert import (
+    as_tensor,
+    from_dlpack,
+    from_jax_array,
+    from_numpy,
+    place,
+    requiring,
+    tensor,
+)
 from torchlike._core.conversion.numbers import fitting, of_number
+from torchlike._core.conversion.ramps import arange_values, demand_memory, elements, linspace_values, logspace_values
 from torchlike._core.dispatch.inplace import demand_distinct
 from torchlike._core.dispatch.observers import made
 from torchlike._core.dispatch.out import put
@@ -100,9 +109,7 @@ def without_entries(
     if layout not in EMPTY:
         demand_strided(function, layout)
     t = EMPTY[layout](layout, shape, kind, device)
-    if requires_grad:
-        t.requires_grad = True
-    return t
+    return requiring(t) if requires_grad else t
 
 
 def finish(
@@ -112,9 +119,7 @@ def finish(
     if out is not None:
         return into(value, dtype, out)
     t = fresh(place(value, _device(device)))
-    if requires_grad:
-        t.requires_grad = True
-    return t
+    return requiring(t) if requires_grad else t
 
 
 def _filled(value: np.ndarray, dtype: OptDtype, device: DeviceLike, requires_grad: bool, out: OptTensor) -> Tensor:
@@ -207,9 +212,7 @@ def strided(function: str, size: Iterable[int], stride: Sequence[int], dtype: dt
     base = fresh(place(constant((count,), dtype, device, 0), _device(device)))
     t = call_view(views.as_strided, (base,), (shape, strides, 0))
     t._diff = None
-    if requires_grad:
-        t.requires_grad = True
-    return t
+    return requiring(t) if requires_grad else t
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: OptDtype = None, layout: OptLayout = None,
@@ -350,14 +353,7 @@ def arange(*args: Any, out: OptTensor = None, dtype: OptDtype = None, layout: Op
         return _seen_range(start, end, step, len(args) + len(named), dtype, device, requires_grad)
     first, last, by = numbers = _range_numbers("arange", start, end, step)
     kind = _range_kind("arange", dtype, numbers, out)
-    if not kind.is_floating_point:
-        first, last, by = numbers = [int(n) for n in numbers]
-        if not by:
-            raise ValueError("step must be nonzero")
-    if all(isinstance(n, int) for n in numbers):
-        value = (int(first) + np.arange(-((first - last) // by), dtype=np.int64) * int(by)).astype(kind.np)
-    else:
-        value = (first + np.arange(math.ceil((last - first) / by), dtype=np.float64) * by).astype(kind.np)
+    value = arange_values(first, last, by, kind)
     if out is not None and 0 != out.numel() != value.size:
         _warn_of_size(out, value.size)
     return _filled(value, dtype, device, requires_grad, out)
@@ -411,7 +407,8 @@ def range(start: Any, end: Any, step: Any = 1, *, out: OptTensor = None, dtype: 
     )
     first, last, by = numbers = _range_numbers("range", start, end, step)
     kind = _range_kind("range", dtype, numbers, out)
-    count = math.floor((last - first) / by) + 1
+    count = int((last - first) / by) + 1 if elements("range", first, last, float(by)) else 1
+    demand_memory(count, kind)
     wide = np.float64 if kind.is_floating_point else np.int64
     value = (first + np.arange(count, dtype=wide) * (by if kind.is_floating_point else int(by))).astype(kind.np)
     return _filled(value, dtype, device, requires_grad, out)
@@ -437,6 +434,11 @@ def _endpoints(
     complex_ = any(isinstance(n, complex) for n in numbers)
     default = dtypes.get_default_dtype().to_complex() if complex_ else dtypes.get_default_dtype()
     kind = out.dtype if out is not None else _dtype(function, dtype, default)
+    if complex_ and out is None and not kind.is_complex:
+        inferred = f"c10::complex<{'float' if default is dtypes.complex64 else 'double'}>"
+        raise RuntimeError(
+            f"torch.{function}(): inferred dtype {inferred} can't be safely cast to passed dtype {kind.scalar_name}"
+        )
     if kind is dtypes.bool:
         raise NotImplementedError(f"\"{function}_cpu\" not implemented for 'Bool'")
     return (*numbers, steps, kind)
@@ -467,17 +469,6 @@ def _number_tensor(x: Number) -> Tensor:
     return tensor(x, dtype=kind)
 
 
-def _ramp(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np.ndarray:
-    """Evenly spaced numbers, symmetric: the second half is counted from the end."""
-    if not (kind.is_floating_point or kind.is_complex):
-        first, last = int(first), int(last)
-    wide = np.complex128 if kind.is_complex else np.float64
-    by = (last - first) / max(steps - 1, 1)
-    i = np.arange(steps, dtype=np.float64)
-    up, down = first + by * i, last - by * (steps - 1 - i)
-    return (np.where(i < steps // 2, up, down) if steps > 1 else up).astype(wide)
-
-
 def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: OptDtype = None,
        layout: OptLayout = None, device: DeviceLike = None, pin_memory: bool = False,
        requires_grad: bool = False) -> Tensor:  # fmt: skip
@@ -494,7 +485,7 @@ def linspace(start: Any, end: Any, steps: int, *, out: OptTensor = None, dtype: 
     if _mapped(start, end) and out is None:
         return _mapped_ramp("linspace", start, end, steps, dtype)
     first, last, steps, kind = _endpoints("linspace", start, end, steps, dtype, out)
-    return _filled(_ramp(first, last, steps, kind).astype(kind.np), dtype, device, requires_grad, out)
+    return _filled(linspace_values(first, last, steps, kind), dtype, device, requires_grad, out)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTensor = None, dtype: OptDtype = None,
@@ -509,9 +500,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: OptTe
     if _mapped(start, end) and out is None:
         return _mapped_ramp("logspace", start, end, steps, dtype, float(base))
     first, last, steps, kind = _endpoints("logspace", start, end, steps, dtype, out)
-    with np.errstate(all="ignore"):
-        value = np.power(np.asarray(float(base)), _ramp(first, last, steps, kind))
-    return _filled(value.astype(kind.np), dtype, device, requires_grad, out)
+    return _filled(logspace_values(first, last, steps, base, kind), dtype, device, requires_grad, out)
 
 
 # -- matrices ------------------------------------------------------------------------------------

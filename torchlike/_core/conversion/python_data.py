@@ -85,12 +85,15 @@ def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     if depth >= _DEEPEST:
         raise ValueError(f"too many dimensions '{type(data).__name__}': more than {_DEEPEST} sequences in each other")
-    if set(map(type, data)) <= _NUMBERS:
-        return (len(data),), data
+    items = _items(data)
+    if set(map(type, items)) <= _NUMBERS:
+        return (len(items),), items
     shape, leaves = None, []
-    for i, item in enumerate(data):
+    for i, item in enumerate(items):
         if i and item is data:  # as the first it is found by its depth
             raise TypeError("new(): self-referential lists are incompatible")
+        if shape == () and isinstance(item, np.ndarray) and not item.ndim:
+            item = item[()]
         if shape == () and _is_sequence(item):
             _refuse_sequence(item, i, depth)
         inner, found = _flatten(item, depth + 1)
@@ -99,7 +102,16 @@ def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
         elif shape != inner:
             _refuse_ragged(shape, inner, i, depth)
         leaves += found
-    return (len(data), *(shape or ())), leaves
+    return (len(items), *(shape or ())), leaves
+
+
+def _items(data: Any) -> Any:
+    if isinstance(data, list | tuple | np.ndarray):
+        return data
+    try:
+        return list(data)
+    except Exception:
+        raise ValueError(f"could not determine the shape of object type '{type(data).__name__}'") from None
 
 
 def _refuse_ragged(shape: Shape, inner: Shape, i: int, depth: int) -> None:

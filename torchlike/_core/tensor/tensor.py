@@ -18,6 +18,7 @@ from torchlike._core.tensor.mutation import become, count_with, enter, placed
 from torchlike._core.tensor.size import Size
 from torchlike._core.tensor.storage import CAPTURES, UNTRACKED, Freed, Outer, Storage, Version
 from torchlike._executor.immediate import Abstract
+from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import settled
 from torchlike._executor.sparse import LAYER, SparseValue, refuse
 
@@ -186,6 +187,12 @@ class Tensor(TensorBase, Methods):
             if self.layout is not sparse_coo:
                 refuse("is_contiguous()")
             return False
+        if memory_format is not None and memory_format is not contiguous_format:
+            if isinstance(self._storage.value, LevelValue):
+                raise RuntimeError(
+                    "NYI: querying is_contiguous inside of vmap for memory_format other than torch.contiguous_format: "
+                    f"got {memory_format}"
+                )
         if memory_format is channels_last:
             return is_contiguous_channels_last(self._layout, 4)
         if memory_format is channels_last_3d:

@@ -191,6 +191,8 @@ class VmapLevel(Level):
         if batch is None:
             return made.run()
         if form is VIEW:
+            if op in _SCALARS_STAY and not batch.ndim:
+                return inputs[0]
             return self.view(_view(op, inputs[0], batch, static), inputs[0])
         return tuple([self.view(v, inputs[0]) for v in _views(op, batch, *static)])
 
@@ -336,6 +338,9 @@ def _named(op: Kernel) -> str:
     return "inplace arithmetic" if isinstance(op, Inplace) and (op.op.operator or op.name == "copy_") else op.name
 
 
+# Views that PyTorch's vmap skips for an example without dimensions.
+_SCALARS_STAY = frozenset({views.transpose, views.t})
+
 # -- views -------------------------------------------------------------------------------------------
 
 
@@ -395,6 +400,7 @@ def _view(op: ViewOp, example: Tensor, batch: Batched, args: tuple[Any, ...]) ->
         size, stride, *offset = args
         shape, strides, start = inner._layout
         offset = start if not offset or offset[0] is None else offset[0]
+        _demand_inside(example._layout, size, stride, offset)
         return call_view(op, (inner,), ((shape[dim], *size), (strides[dim], *stride), offset))
     if op is views.view_dtype and dim:
         order = (dim, *(d for d in range(inner.ndim) if d != dim))
@@ -402,7 +408,29 @@ def _view(op: ViewOp, example: Tensor, batch: Batched, args: tuple[Any, ...]) ->
         return call_view(op, (inner,), args)
     if op is views.view_dtype:
         return call_view(op, (inner,), args)
+    if op is views.squeeze_dim and not example.ndim and not -1 <= args[0] < 1:
+        raise RuntimeError(f"Dimension is out of range (expected to be in range of [-1, 0], but got [{args[0]}])")
     return call_view(batch_view(op, dim), (inner,), (example, args))
+
+
+def _demand_inside(example: Layout, size: Sequence[int], stride: Sequence[int], offset: int) -> None:
+    """Refuse what as_strided would read beyond the memory of an example."""
+    if len(size) != len(stride):
+        raise RuntimeError(
+            "Tensor.as_strided(size, stride, ...): size and stride must have the same length! Got size "
+            f"{list(size)} and stride {list(stride)}"
+        )
+    shape, strides, start = example
+    if 0 in size:
+        return
+    last = offset + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
+    end = start + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+    if offset < start or last > end or 0 in shape:
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(size)}, {list(stride)}, {offset}) can access memory outside of `tensor`:"
+            f" the elements {offset} to {last} of the storage, and an example has those from {start} to {end}. This is "
+            "not supported inside of vmap, please try to rewrite the `as_strided` call as a sequence of view operations"
+        )
 
 
 def _views(op: Kernel, batch: Batched, static: Static, steps: Iterable[Any]) -> tuple[Tensor, ...]:
@@ -427,12 +455,13 @@ def run_values(op: Kernel, static: Static, given: Sequence[Any]) -> Any:
             "a function being vmapped and this is a user error, or there is an internal error: return it from the "
             "function instead of keeping it"
         )
-    grad = state.grad
+    before, active, grad = state.levels, state.active, state.grad
+    set_levels(before[: before.index(level) + 1], LEVELS)  # a level that shows nothing to others may be reading
     state.grad = False
     try:
         out = call(op, tuple([_tensor(v) for v in given]), static)
     finally:
-        state.grad = grad
+        state.levels, state.active, state.grad = before, active, grad
     return map_outputs(lambda t: t._storage.value, out)
 
 
@@ -506,11 +535,12 @@ def alike(make: Callable[..., Any], like: Tensor, shape: Sequence[int]) -> Tenso
     while value.__class__ is Batched:
         found.append((value.level, value.inner._layout.shape[value.dim]))
         value = value.inner._storage.value
-    before, state.levels = state.levels, ()
+    before = state.levels
+    set_levels((), 0)
     try:
         t = make((*[n for _, n in reversed(found)], *shape))
     finally:
-        state.levels = before
+        set_levels(before, LEVELS if before else 0)
     for level, _ in reversed(found):
         t = lift(t, 0, level)
     if before:

@@ -15,10 +15,13 @@ from torchlike._base.bits import NARROW, X64, narrowed
 from torchlike._base.device import device as Device
 from torchlike._core.conversion.loaded import LoadedStorage
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
+from torchlike._utils import _rebuild_sparse_tensor
 from torchlike.interop.checkpoints.names import our_module
-from torchlike.interop.checkpoints.safe import SafeUnpickler, constant_named
+from torchlike.interop.checkpoints.records import filled
+from torchlike.interop.checkpoints.safe import Permitted, SafeUnpickler, constant_named
 from torchlike.interop.checkpoints.writing import MAGIC, PROTOCOL
 
+_SPARSE = our_module(_rebuild_sparse_tensor.__module__), _rebuild_sparse_tensor.__name__
 PLACE = Callable[[UntypedStorage, str], UntypedStorage]
 
 
@@ -36,11 +39,14 @@ class Storages:
         self.made: dict[str, UntypedStorage] = {}
         self.loaded: dict[str, LoadedStorage] = {}
         self.dtypes: dict[str, Any] = {}
+        self.sizes: dict[str, int] = {}
+        self.sparse: list[tuple[Any, ...]] | None = None
 
     def referred(self, pid: Any) -> Any:
         """What a reference in a pickle stands for."""
+        if isinstance(pid, tuple):  # texts of Python 2 are bytes where a caller asked for encoding="bytes"
+            pid = tuple(part.decode() if isinstance(part, bytes) else part for part in pid)
         kind = pid[0] if isinstance(pid, tuple) and pid else None
-        kind = kind.decode() if isinstance(kind, bytes) else kind
         if kind == "module":  # in old files, a class with its source
             return pid[1]
         if kind != "storage" or len(pid) not in (5, 6):
@@ -56,12 +62,17 @@ class Storages:
             self._make(key, dtype, str(location), count * dtype.itemsize)
         return TypedStorage(wrap_storage=self.made[key], dtype=dtypes.ALIASES[dtype.name])
 
+    def rebuild_sparse(self, *args: Any) -> Any:
+        """A sparse tensor whose parts have their bytes only later."""
+        self.sparse.append(args)  # type: ignore[union-attr]
+        return _rebuild_sparse_tensor(*args, check=False)
+
     def _make(self, key: str, dtype: Any, location: str, nbytes: int) -> None:
         host = self.here(np.frombuffer(self.read(key, nbytes), np.uint8), dtype)
         # It is sent to its place before it is put anywhere: a device that is not there need not be.
         new = LoadedStorage(host, Device("cpu"))
         placed = self.place(new, location)
-        self.made[key], self.dtypes[key] = placed, dtype
+        self.made[key], self.dtypes[key], self.sizes[key] = placed, dtype, nbytes
         if isinstance(placed, LoadedStorage):
             self.loaded[key] = placed
 
@@ -91,7 +102,13 @@ def _unpickler(file: Any, storages: Storages, module: Any, arguments: dict[str, 
             package, name = "torch", name.removeprefix("torch.")
         return base.find_class(self, our_module(package), name)
 
-    body = {"find_class": find_class, "persistent_load": lambda self, pid: storages.referred(pid)}
+    def found(self: Any, package: str, name: str) -> Any:
+        made = find_class(self, package, name)
+        if storages.sparse is not None and our_module(package) == _SPARSE[0] and name == _SPARSE[1]:
+            return Permitted(storages.rebuild_sparse)
+        return made
+
+    body = {"find_class": found, "persistent_load": lambda self, pid: storages.referred(pid)}
     return type("Unpickler", (base,), body)(file, **arguments)
 
 
@@ -133,9 +150,12 @@ def read_sequence(file: IO[Any], place: PLACE, module: Any, arguments: dict[str,
         raise RuntimeError(f"Invalid protocol version: {protocol}")
     swap = _head(file).get("little_endian", True) != (sys.byteorder == "little")
     storages = Storages(lambda key, nbytes: bytes(nbytes), swap, place)
+    storages.sparse = []
     result = _unpickler(_One(file), storages, module, arguments).load()
     for key in _head(file):
         _refill(file, storages, str(key))
+    for parts in storages.sparse:
+        _rebuild_sparse_tensor(*parts)  # which checks them
     return result
 
 
@@ -174,10 +194,12 @@ def _refill(file: IO[Any], storages: Storages, key: str) -> None:
     dtype = storages.dtypes.get(key)
     if dtype is None:
         raise pickle.UnpicklingError(f"load(): the file has a storage {key} that nothing refers to")
-    data = file.read(count * dtype.itemsize)
-    host = storages.here(np.frombuffer(data, np.uint8), dtype)
-    if host.nbytes != storages.made[key].nbytes():
+    if (nbytes := count * dtype.itemsize) != storages.sizes[key]:
+        raise pickle.UnpicklingError(f"load(): storage {key} has {nbytes} bytes: the file is damaged")
+    data = filled(file, nbytes)
+    if len(data) != nbytes:
         raise pickle.UnpicklingError(f"load(): storage {key} has {len(data)} bytes: the file is damaged")
+    host = storages.here(np.frombuffer(data, np.uint8), dtype)
     if key in storages.loaded:
         storages.loaded[key].refill(host)
 

@@ -71,7 +71,7 @@ def _allowed_names() -> dict[str, Any]:
 
 
 # -- the unpickler -------------------------------------------------------------------------------------
-class _Permitted:
+class Permitted:
     """What a name in a pickle gives: it can be called, and nothing else."""
 
     __slots__ = ("_call",)
@@ -100,9 +100,9 @@ class SafeUnpickler(pickle.Unpickler):
         if constant is not None:
             return constant
         if full in _CALLS:
-            return _Permitted(_CALLS[full])
+            return Permitted(_CALLS[full])
         if (later := full.removeprefix("torchlike.").removeprefix("torch.")) in _LATER:
-            return _Permitted(getattr(importlib.import_module(f"{_PACKAGE}.{later.rpartition('.')[0]}"), name))
+            return Permitted(getattr(importlib.import_module(f"{_PACKAGE}.{later.rpartition('.')[0]}"), name))
         allowed = _allowed_names()
         if full in allowed:
             return allowed[full]

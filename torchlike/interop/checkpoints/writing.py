@@ -5,7 +5,6 @@ whose bytes begin at a multiple of 64. The format before PyTorch 1.6 is a sequen
 """
 
 import io
-import os
 import pickle
 import struct
 import sys
@@ -18,8 +17,8 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage
 from torchlike.interop.checkpoints.names import STORAGE_NAMES, their_name
+from torchlike.interop.checkpoints.records import for_writing, write_record
 
-ALIGNMENT = 64
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
 SIZES = {"short": 2, "int": 4, "long": 4}
@@ -125,22 +124,12 @@ def pickled(obj: Any, module: Any, protocol: int, storages: Storages) -> bytes:
 
 def write_archive(file: Any, root: str, data: bytes, storages: Storages, read: Callable[..., Any]) -> None:
     """Write the pickle and the storages as a zip archive; ``read`` gives the bytes of a storage."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _entry(archive, f"{root}/data.pkl", data)
-        _entry(archive, f"{root}/byteorder", sys.byteorder.encode())
+    with zipfile.ZipFile(for_writing(file), "w", zipfile.ZIP_STORED) as archive:
+        write_record(archive, f"{root}/data.pkl", data)
+        write_record(archive, f"{root}/byteorder", sys.byteorder.encode())
         for key, (storage, _) in enumerate(storages.kept):
-            _entry(archive, f"{root}/data/{key}", read(storage))
-        _entry(archive, f"{root}/version", b"3\n")
-
-
-def _entry(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
-    info = zipfile.ZipInfo(name)
-    large = len(data) > zipfile.ZIP64_LIMIT
-    start = archive.fp.tell() + 30 + len(name.encode()) + (20 if large else 0)  # type: ignore[union-attr]
-    fill = -(start + 4) % ALIGNMENT
-    info.extra = struct.pack("<HH", 0x4246, fill) + b"Z" * fill
-    with archive.open(info, "w", force_zip64=large) as entry:
-        entry.write(data)
+            write_record(archive, f"{root}/data/{key}", read(storage))
+        write_record(archive, f"{root}/version", b"3\n")
 
 
 def write_sequence(
@@ -158,8 +147,5 @@ def write_sequence(
         storage, dtype = storages.kept[key]
         file.write(struct.pack("<q", storage.nbytes() // dtype.itemsize))
         file.write(read(storage))
-
-
-def stem(f: Any) -> str:
-    """The folder of the entries: the name of the file, without its last suffix."""
-    return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+    if hasattr(file, "flush"):  # PyTorch writes past the file's buffer
+        file.flush()

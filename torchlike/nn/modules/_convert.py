@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from torchlike.__future__ import get_overwrite_module_params_on_conversion
 from torchlike._base.device import device as Device
 from torchlike._base.dtypes import dtype as Dtype
 from torchlike._base.state import no_grad
@@ -22,7 +23,11 @@ class ConvertMethods:
     """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True):
-        """Replace each parameter, gradient and buffer by ``fn`` of it; a parameter stays the same object."""
+        """Replace each parameter, gradient and buffer by ``fn`` of it.
+
+        A parameter and its gradient stay the objects that they are, unless their data goes to or comes from the device
+        "meta", changes its layout, or ``torch.__future__.set_overwrite_module_params_on_conversion`` asks for others.
+        """
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -138,6 +143,8 @@ class ConvertMethods:
 
 
 def _converted(parameter: Parameter, fn: Callable) -> Parameter:
+    """``parameter`` with what ``fn`` makes of its data, or another parameter where its data cannot become that."""
+    old = parameter.grad
     with no_grad():
         new = fn(parameter)
         if parameter.requires_grad and not (new.is_floating_point() or new.is_complex()):
@@ -145,15 +152,29 @@ def _converted(parameter: Parameter, fn: Callable) -> Parameter:
                 "data set to a tensor that requires gradients must be floating point or complex dtype, "
                 f"not {new.dtype}: call requires_grad_(False) first"
             )
-        grad = None if parameter.grad is None else fn(parameter.grad)
-    if new.is_meta != parameter.is_meta:
+        grad = None if old is None else fn(old)
+    if not _takes(parameter, new):
         parameter = Parameter(new, parameter.requires_grad)
     elif new is not parameter:
         parameter.grad = None  # before its dtype or device stops matching
         parameter.data = new
     if grad is not None:
-        parameter.grad = grad
+        parameter.grad = _converted_grad(old, grad)
     return parameter
+
+
+def _converted_grad(old: Tensor, new: Tensor) -> Tensor:
+    if not _takes(old, new):
+        return new.requires_grad_(old.requires_grad)
+    if new is not old:
+        old.data = new
+    return old
+
+
+def _takes(old: Tensor, new: Tensor) -> bool:
+    """Whether ``new`` becomes the data of ``old``; else another tensor takes the place of ``old``."""
+    alike = new.is_meta == old.is_meta and new.layout == old.layout
+    return alike and not get_overwrite_module_params_on_conversion()
 
 
 def _parse_to(args: tuple, kwargs: dict[str, Any]):

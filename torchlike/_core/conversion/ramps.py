@@ -1,0 +1,128 @@
+"""The numbers of ``arange``, ``linspace`` and ``logspace``, to the last bit those of PyTorch on a CPU with AVX2."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import torchlike._base.dtypes as dtypes
+from torchlike._core.conversion.numbers import fitting
+
+_SPLIT = 2.0**27 + 1  # cuts a float64 into two halves whose products are exact
+_VECTOR = 32  # bytes
+
+
+def _halves(x: Any) -> tuple[Any, Any]:
+    high = x * _SPLIT
+    high = high - (high - x)
+    return high, x - high
+
+
+def _fused(a: float, b: Any, c: Any) -> np.ndarray:
+    """``a * b + c`` of float64, rounded once."""
+    a, b, c = np.float64(a), np.asarray(b, np.float64), np.asarray(c, np.float64)
+    product = a * b
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    lost = a2 * b2 - (((product - a1 * b1) - a2 * b1) - a1 * b2)
+    total = product + c
+    part = total - product
+    exact = total + (lost + ((product - (total - part)) + (c - part)))
+    return exact if np.isfinite(exact).all() else np.where(np.isfinite(exact), exact, total)  # halves overflow
+
+
+def elements(function: str, first: Any, last: Any, by: Any) -> int:
+    """How many numbers of a range come before its end; RuntimeError where they cannot be counted."""
+    whole = all(isinstance(n, int) for n in (first, last, by))
+    count = -((first - last) // by) if whole else (last - first) / by
+    if not 0 <= count < 2**63:
+        raise RuntimeError(f"{function}: invalid size, possible overflow? {count} numbers from {first} to {last}")
+    return math.ceil(count)
+
+
+def demand_memory(count: int, kind: dtypes.dtype) -> None:
+    """RuntimeError for more elements than bytes can be counted."""
+    if count * kind.itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes=[{count}]")
+
+
+@np.errstate(all="ignore")
+def arange_values(first: Any, last: Any, by: Any, kind: dtypes.dtype) -> np.ndarray:
+    """``first + i * by`` for each i that stays before ``last``, in the arithmetic of ``kind``."""
+    if kind is dtypes.int64:
+        first, last, by = int(first), int(last), int(by)
+        if not by:
+            raise ValueError("step must be nonzero")
+    count = elements("arange", first, last, by)
+    demand_memory(count, kind)
+    if not kind.is_floating_point:
+        return (np.arange(count, dtype=np.int64) * np.int64(by) + np.int64(first)).astype(kind.np)
+    lanes = _VECTOR // kind.itemsize
+    whole = count - count % (2 * lanes)  # vectors count from their own first element, which has been rounded
+    bases = _line(first, by, np.arange(0, whole, lanes, dtype=np.float64), kind)
+    vectors = _line(bases.astype(np.float64)[:, None], by, np.arange(lanes, dtype=np.float64)[None], kind)
+    rest = _line(first, by, np.arange(whole, count, dtype=np.float64), kind)
+    return np.concatenate([vectors.reshape(-1), rest]) if whole else rest
+
+
+def _line(first: Any, by: float, i: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
+    """``first + by * i`` in the precision in which PyTorch counts: float64, or float32 for 16 bits."""
+    if kind is dtypes.bfloat16:  # the one that rounds twice
+        return (np.float32(by) * i.astype(np.float32) + np.asarray(first, np.float32)).astype(kind.np)
+    if kind.itemsize == 2:
+        return (np.float64(np.float32(by)) * i + np.asarray(first, np.float32)).astype(np.float32).astype(kind.np)
+    return _fused(by, i, first).astype(kind.np)
+
+
+def _part(first: Any, last: Any, steps: int, real: Any) -> np.ndarray:
+    """A ramp of real numbers in the arithmetic of the numpy dtype ``real``; its second half counts from the end."""
+    first, last = real.type(first), real.type(last)
+    by = real.type((last - first) / real.type(max(steps - 1, 1)))
+    i = np.arange(steps, dtype=np.float64)
+    up = i < steps // 2 if steps > 1 else np.ones(steps, bool)
+    base = np.where(up, np.float64(first), np.float64(last))
+    k = np.where(up, i, i - (steps - 1))
+    if real.itemsize == 2:
+        return ((np.float64(by) * k).astype(real).astype(np.float64) + base).astype(real)
+    return (_fused(by, k, base) if real.itemsize == 8 else np.float64(by) * k + base).astype(real)
+
+
+def _end(kind: dtypes.dtype, x: Any) -> Any:
+    """An end of a ramp as ``kind`` holds it; RuntimeError if it does not."""
+    if isinstance(x, float) and x < 0 and kind.np.kind == "u":
+        raise RuntimeError(f"value cannot be converted to type {kind.name}_t without overflow")
+    return fitting(kind, x)
+
+
+@np.errstate(all="ignore")
+def linspace_values(first: Any, last: Any, steps: int, kind: dtypes.dtype) -> np.ndarray:
+    """``steps`` numbers from ``first`` to ``last``; RuntimeError if ``kind`` holds one of these not."""
+    demand_memory(steps, kind)
+    first, last = _end(kind, first), _end(kind, last)
+    if kind.is_complex:
+        value = np.empty(steps, kind.np)
+        real = value.real.dtype
+        first, last = complex(first), complex(last)
+        value.real, value.imag = (
+            _part(a, b, steps, real) for a, b in ((first.real, last.real), (first.imag, last.imag))
+        )
+        return value
+    if kind.is_floating_point:
+        return _part(first, last, steps, np.dtype(kind.np))
+    value = _part(first, last, steps, np.dtype(np.float64)).astype(np.int64).astype(kind.np)
+    if steps > 1:
+        value[0], value[-1] = first, last  # which float64 may not hold
+    return value
+
+
+@np.errstate(all="ignore")
+def logspace_values(first: Any, last: Any, steps: int, base: float, kind: dtypes.dtype) -> np.ndarray:
+    """``base`` to the powers of a ramp of :func:`linspace_values`."""
+    demand_memory(steps, kind)
+    wide = dtypes.complex128 if kind.is_complex else dtypes.float64
+    first, last = _end(kind, first), _end(kind, last)
+    return np.power(np.asarray(float(base)), linspace_values(first, last, steps, wide)).astype(kind.np)
+
+
+__all__ = ["arange_values", "demand_memory", "elements", "linspace_values", "logspace_values"]
