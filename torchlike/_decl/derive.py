@@ -7,7 +7,6 @@ the call, so their cost is paid once per kernel compilation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,6 +21,7 @@ from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
+from torchlike._decl.node_names import node_of_backward
 from torchlike._decl.sums import wide_sums
 
 if TYPE_CHECKING:
@@ -562,22 +562,6 @@ def _refusing_plan(
     return plan
 
 
-def _node_of_backward(kernel: Kernel) -> str:
-    """The node of a backward kernel: PyTorch names that of its own operator, where one gives all gradients."""
-    named = getattr(kernel.declaration, "backward", None)
-    if isinstance(named, dict) and len(named) == 1:
-        text = next(iter(named.values()))[0]
-        if isinstance(text, str):
-            return camel(text.partition("(")[0]) + "Backward"
-    return kernel.node + "Backward"
-
-
-def camel(name: str) -> str:
-    """An operator's name as the names of nodes write it."""
-    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
-    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
-
-
 def _spread(grads: Values, diff: Indices, n: int) -> list[Value]:
     full = [None] * n
     for i, g in zip(diff, grads, strict=True):
@@ -599,7 +583,7 @@ def _finish(plan: Plan, kernel: Kernel, closed: ClosedJaxpr, weak: Sequence[bool
     if computed:
         if len(computed) < len(route):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
-        plan.kernel = Derived(f"{plan.name}_backward", _node_of_backward(kernel), jaxpr_as_fun(closed))
+        plan.kernel = Derived(f"{plan.name}_backward", node_of_backward(kernel), jaxpr_as_fun(closed))
         plan.kernel.plan = plan
         if not any(getattr(a, "weak_type", False) for a in closed.out_avals):
             plan.kernel.closed = closed
