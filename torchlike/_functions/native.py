@@ -7,8 +7,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import put
-from torchlike._core.tensor.tensor import value_of
+from torchlike._core.dispatch.out import put_exactly
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._functions.indexing import index_put
@@ -16,13 +15,13 @@ from torchlike._functions.linalg import matrix_norm
 from torchlike._ops.upsample import interpolate
 
 
-def _written(out, results):
-    """The results, or ``out`` with their values."""
+def _written(name, out, results):
+    """The results, or ``out`` with their values, which must have their dtypes."""
     if out is None:
         return results
     pairs = zip(results, out, strict=True) if isinstance(results, tuple) else [(results, out)]
     for r, o in pairs:
-        put(o, value_of(r.to(o.dtype)))
+        put_exactly(name, r, o)
     return out
 
 
@@ -55,7 +54,7 @@ def _with_self(f):
 def _with_out(f):
     @functools.wraps(f)
     def written(*args, out=None, **kwargs):
-        return _written(out, f(*args, **kwargs))
+        return _written(f.__name__, out, f(*args, **kwargs))
 
     del written.__wrapped__  # whose signature has no out
     return written
@@ -81,7 +80,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     aten = ops.aten.native_batch_norm.default
     normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = input.dtype if weight is None else weight.dtype
-    return _written(out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
+    return _written("native_batch_norm", out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
 
 
 @_native(
@@ -104,7 +103,8 @@ def _no_statistics(input, weight, bias, training, momentum, eps):
 def _native_batch_norm_legit(input, weight, bias, *rest, out=None, **named):
     """:func:`native_batch_norm`, also without running statistics."""
     few = len(rest) + len(named) == 3
-    return _written(out, (_no_statistics if few else _legit)(input, weight, bias, *rest, **named))
+    results = (_no_statistics if few else _legit)(input, weight, bias, *rest, **named)
+    return _written("_native_batch_norm_legit", out, results)
 
 
 @_native(
@@ -309,7 +309,7 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
         raise RuntimeError(
             f"Expected a tensor with 2 dimensions, but got a tensor with {input.ndim} dimensions instead."
         )
-    return _written(out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
+    return _written("nuclear_norm", out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
 
 
 @_native("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)
