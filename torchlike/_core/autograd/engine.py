@@ -438,7 +438,11 @@ class _Task:
                     call_inplace(add.inplace, (old, wrap(grad), None), ())
                     return
                 demand_writable(old)
-                write(old, immediate.run(plus, (), (value, grad)))
+                total = immediate.run(plus, (), (value, grad))
+                if isinstance(value, SparseValue) and not isinstance(total, SparseValue):  # no tensor changes layout
+                    set_grad(leaf, fresh(total))
+                else:
+                    write(old, total)
 
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""

@@ -92,16 +92,6 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     return np.random.SeedSequence([worker_id, base_seed]).generate_state(4).tolist()
 
 
-def _generate_state(base_seed: int, worker_id: int) -> list[int]:
-    """The numbers that seed numpy's generator in a worker.
-
-    >>> from torchlike.utils.data._utils.worker import _generate_state
-    >>> _generate_state(0, 0)
-    [2968811710, 3677149159, 745650761, 2884920346]
-    """
-    return [int(n) for n in np.random.SeedSequence([worker_id, base_seed]).generate_state(4)]
-
-
 def _seeded(number: int, base: int) -> None:
     seed = base + number
     random.seed(seed)
