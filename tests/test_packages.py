@@ -253,7 +253,9 @@ def test_names_that_packages_ask_for():
         x = t.ones(1, 1, 3, 3)
         given = x, x[..., :2, :2], None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False, True, True
         aten = t.ops.aten._convolution
+        children, context = import_module(f"{t.__name__}.utils._pytree")._list_flatten_with_keys([5, 6])
         return [
+            [(str(key), value) for key, value in children], context,
             from_worker._generate_state(2**40 + 7, 2), x._cdata == x._cdata, x._cdata == x.detach()._cdata,
             t._convolution(*given), aten(*given), aten.deprecated(*given[:-1]), isinstance(x, t.ScriptObject),
             t._C.ScriptObject is t.ScriptObject, t.searchsorted(t.ones(2, 3), t.ones(2, 0)),
@@ -261,6 +263,10 @@ def test_names_that_packages_ask_for():
 
     agree(code)
     agree_error(lambda t: t.ScriptObject(), "No constructor defined")
+    agree_error(
+        lambda t: import_module(f"{t.__name__}._utils")._get_device_module("nope"), "registered as 'torch.nope'"
+    )
+    assert torchlike._utils._get_device_module("cpu") is torchlike.cpu
     for name in ("experimental", "device_mesh"):
         old = import_module(f"torchlike.distributed._tensor.{name}")
         assert getattr(old, "implicit_replication" if name == "experimental" else "DeviceMesh")

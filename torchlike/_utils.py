@@ -4,6 +4,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NoReturn
 
 import jax
@@ -168,6 +169,15 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 def _get_available_device_type() -> str | None:
     """cuda or tpu where jax has a GPU or TPU, else None."""
     return next((kind for kind in ("cuda", "tpu") if devices.is_present(kind)), None)
+
+
+def _get_device_module(device_type: str) -> ModuleType:
+    """The module of a type of devices, such as ``torch.cuda``; RuntimeError where it has none."""
+    if device_type not in ("cpu", "cuda", "mps", "mtia", "xpu"):
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return importlib.import_module(f"{__name__.partition('.')[0]}.{device_type}")
 
 
 def _get_all_device_indices() -> list[int] | None:

@@ -164,6 +164,10 @@ def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list
     return [(MappingKey(k), v) for k, v in zip(keys, values, strict=True)], keys
 
 
+def _list_flatten_with_keys(d: list) -> tuple[list[tuple[SequenceKey, Any]], None]:
+    return [(SequenceKey(i), v) for i, v in enumerate(d)], None
+
+
 def _keys(tree: PyTree, cls: type, context: Any, count: int) -> list:
     """The steps from a container to its children."""
     if cls in _WITH_KEYS:
