@@ -191,6 +191,21 @@ def test_orders_of_samples():
     same(lambda t: list(orders(t)))
 
 
+def test_samplers_draw_at_their_first_sample():
+    def run(t):
+        data, found = t.utils.data, []
+        for sampler in (
+            data.RandomSampler(range(10)), data.RandomSampler(range(10), True), data.SubsetRandomSampler(range(10)),
+            data.WeightedRandomSampler([0.1] * 9, 5), data.WeightedRandomSampler([0.1] * 9, 5, False),
+        ):  # fmt: skip
+            samples = iter(sampler)
+            t.manual_seed(7)
+            found += [next(samples), t.rand(1), next(samples), t.rand(1)]
+        return found
+
+    same(run)
+
+
 class Seeds:
     """Each sample is the seed of the worker that reads it."""
 

@@ -1,8 +1,10 @@
 """``torch._utils``: what pickles of tensors call, and helpers that programs import from there."""
 
 import importlib
+import sys
+import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -193,3 +195,38 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     if found.index is None and not optional:
         raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
     return found.index or 0
+
+
+# -- exceptions of other processes and threads -------------------------------------------------------------
+class KeyErrorMessage(str):
+    """A text whose repr, which a KeyError shows, has lines."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception on its way to where it is raised again: its type, and a message with its traceback.
+
+    Args:
+        exc_info: as ``sys.exc_info()`` gives it, which is asked by default. where: what the message says of the place.
+    """
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        exc_info = sys.exc_info() if exc_info is None else exc_info
+        self.exc_type: Any = exc_info[0]
+        self.exc_msg = "".join(traceback.format_exception(*exc_info))
+        self.where = where
+
+    def reraise(self) -> NoReturn:
+        """Raise an exception of that type; a RuntimeError where it cannot be made of a message."""
+        message = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            message = KeyErrorMessage(message)
+        elif getattr(self.exc_type, "message", None):
+            raise self.exc_type(message=message)
+        try:
+            error = self.exc_type(message)
+        except Exception:
+            raise RuntimeError(message) from None
+        raise error

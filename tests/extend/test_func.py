@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from both import agree
+from both import agree, attempt
 from story_kit import said
 
 
@@ -554,3 +554,32 @@ def test_what_tensors_of_a_transform_cannot_do():
         ]
 
     agree(refused)
+
+
+def write_into(t, x, y):
+    y.copy_(x * x)
+    return y
+
+
+@pytest.mark.parametrize("jacobian", ["jacfwd", "jacrev"])
+@pytest.mark.parametrize("argnums", [0, 1])
+def test_jacobians_of_what_writes_into_another_argument(jacobian, argnums):
+    def f(t):
+        x, y = t.tensor([1.0, 2.0]), t.zeros(2)
+        out = attempt(lambda: getattr(t.func, jacobian)(lambda x, y: write_into(t, x, y), argnums)(x, y))
+        inside = getattr(t.func, jacobian)(lambda x, d: write_into(t, x, d["y"]))(x, {"y": t.zeros(2)})
+        return out, y, inside
+
+    agree(f)
+
+
+def test_second_derivatives_of_each_example_through_views():
+    def loss(weight, x):
+        return ((x - (weight @ x.T).T) ** 2).sum()
+
+    def f(t):
+        weight, x = t.arange(8.0).reshape(2, 2, 2) / 10, t.arange(12.0).reshape(2, 3, 2)
+        both = t.func.jacrev(t.func.jacrev(loss)), t.func.hessian(loss)
+        return [t.vmap(h)(weight, x).round(decimals=4) + 0.0 for h in both]
+
+    agree(f)

@@ -121,3 +121,30 @@ def test_products_beside_functions_with_derivatives_of_their_own():
         lib.vmap(lambda a, b: lib.func.jvp(lib.linalg.cholesky, (a,), (b,))[1].round(decimals=4), (None, 0))(
             4 * lib.eye(3), lib.stack([lib.eye(3), 2 * lib.eye(3)])),
     ])  # fmt: skip
+
+
+def view_and_change(weight, x):
+    y = x.mm(weight)
+    head = y[0]
+    y.mul_(2)
+    return head.sum()
+
+
+def views_and_changes(weight, x):
+    y = x.mm(weight)
+    head = y[0]
+    first = head[:1]
+    head.mul_(3)
+    y.exp_()
+    return (first * head).sum() + y.sin().sum()
+
+
+@pytest.mark.parametrize("loss", [view_and_change, views_and_changes])
+def test_a_view_from_before_a_change_in_place(loss):
+    def f(t):
+        weight, x = t.arange(6.0).reshape(3, 2) / 10, t.arange(12.0).reshape(4, 1, 3) / 10
+        each = [t.vmap(change(loss), (None, 0))(weight, x) for change in (t.func.grad, t.func.jacrev)]
+        twice = t.func.grad(lambda w: t.func.grad(lambda w: loss(w, x[1]))(w).pow(2).sum())(weight)
+        return [g.round(decimals=3) + 0.0 for g in (*each, twice)]
+
+    agree(f)

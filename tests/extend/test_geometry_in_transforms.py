@@ -64,7 +64,33 @@ def test_as_pytorch(name):
     assert ours == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_what_is_refused():
-    x = torch.arange(6.0).reshape(2, 3)
-    with pytest.raises(NotImplementedError, match=r"unsqueeze_\(\) inside of grad .* inside of vmap"):
-        torch.func.vmap(torch.func.grad(lambda y: (y * y).unsqueeze_(0).sum()))(x)
+def each_loss(m, change):
+    def loss(w, x):
+        y = x.mm(w)
+        head = y[0]
+        z = change(y).mul_(2)
+        return (y.sin() * z).sum() + head.sum()
+
+    rows = m.arange(12.0).reshape(4, 1, 3) / 10
+    by_weight = m.func.grad(loss)
+    return [
+        m.func.vmap(by_weight, (None, 0))(weights(m), rows),
+        m.func.vmap(m.func.grad(loss, 1), (None, 0))(weights(m), rows),
+        m.func.vmap(m.func.hessian(loss), (None, 0))(weights(m), rows[:2]) + 0.0,
+        m.func.vmap(lambda x: m.func.vjp(lambda x: change(x * 3), x)[0])(rows),
+        m.func.grad(lambda w: m.func.vmap(lambda x: loss(w, x))(rows).sum())(weights(m)),
+    ]
+
+
+CHANGES = {
+    "squeeze_": lambda y: y.squeeze_(0), "unsqueeze_": lambda y: y.unsqueeze_(1), "t_": lambda y: y.t_(),
+    "transpose_": lambda y: y.transpose_(0, 1), "twice": lambda y: y.squeeze_(0).unsqueeze_(0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_gradients_of_each_example(name):
+    ours, theirs = each_loss(torch, CHANGES[name]), each_loss(reference, CHANGES[name])
+    for a, b in zip(ours, theirs, strict=True):
+        assert tuple(a.shape) == tuple(b.shape)
+        reference.testing.assert_close(reference.tensor(a.tolist()), b)

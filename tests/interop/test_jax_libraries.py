@@ -230,3 +230,42 @@ def test_nnx():
     t = torch.randn(4, 3, requires_grad=True)
     from_jax(lambda x: linear(x))(t).sum().backward()
     np.testing.assert_allclose(t.grad, np.broadcast_to(np.asarray(linear.kernel[...]).sum(1), (4, 3)), rtol=1e-5)
+
+
+OF_TENSORS = {
+    "huber": lambda x: optax.huber_loss(x, x * 2),
+    "sigmoid": lambda x: optax.sigmoid_binary_cross_entropy(x, x * 2),
+    "labels": lambda x: optax.softmax_cross_entropy_with_integer_labels(x, jnp.array([1, 0])),
+    "zeros": lambda x: jnp.zeros_like(x) + jnp.full_like(x, 2),
+    "dtype": lambda x: jnp.ones(3, dtype=getattr(x, "dtype", None)),
+    "predicate": lambda x: jax.lax.cond(x.sum() < 100, lambda y: y * 2, lambda y: y, x),
+    "traced predicate": lambda x: jax.jit(lambda x: jax.lax.cond(x.sum() < 100, lambda y: y * 2, lambda y: y, x))(x),
+}
+
+
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_functions_of_jax_that_ask_for_a_dtype(name):
+    x = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    ours, theirs = OF_TENSORS[name](x), OF_TENSORS[name](x.jax())
+    assert np.array_equal(np.asarray(ours), np.asarray(theirs)) and str(ours.dtype).endswith(str(theirs.dtype))
+
+
+def test_what_asks_for_a_dtype_loses_no_history():
+    x = torch.ones(2, 3, requires_grad=True)
+    for name in ("huber", "sigmoid", "labels"):
+        with pytest.raises(RuntimeError, match="would have no history"):
+            OF_TENSORS[name](x)
+
+
+def test_a_condition_of_a_loop_is_an_array():
+    x = torch.ones(3)
+    assert jax.lax.while_loop(lambda y: (y.sum() < 10).jax(), lambda y: y * 2, x).tolist() == [4, 4, 4]
+    with pytest.raises(TypeError, match="cond_fun must return a boolean scalar.*Tensor"):
+        jax.lax.while_loop(lambda y: y.sum() < 10, lambda y: y * 2, x)
+
+
+def test_equinox_sees_the_leaves_of_tensors():
+    tree = {"a": torch.ones(2), "b": 3}
+    kept, rest = eqx.partition(tree, eqx.is_array)
+    assert not eqx.is_array(tree["a"]) and kept["a"].tolist() == [1, 1] and kept["b"] is None and rest["b"] == 3
+    assert eqx.combine(kept, rest)["a"].tolist() == [1, 1]

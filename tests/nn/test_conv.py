@@ -1,6 +1,7 @@
 """Convolutions, functions and layers, against PyTorch."""
 
 import contextlib
+import math
 import warnings
 
 import numpy as np
@@ -239,3 +240,24 @@ def test_kernel_that_pytorch_takes(t):
     members = t._C._ConvBackend.__members__
     kinds = {name: int(kind) for name, kind in members.items() if "MpsT" not in name}  # PyTorch's has a comma
     return found, empty, meta, wrong, mixed, kinds, repr(members["Slow2d"]), str(members["Slow3d"])
+
+
+@pytest.mark.parametrize("absent", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
+def test_double_backward(absent):
+    @story
+    def run(t):
+        def numbers(*shape):
+            return t.linspace(-2, 3, math.prod(shape), dtype=t.double).reshape(shape).cos()
+
+        found = []
+        for transposed, x, w, b, out in (
+            (False, (2, 4, 5, 6), (4, 2, 3, 2), (4,), (2, 4, 3, 3)), (True, (2, 2, 3), (2, 3, 2), (6,), (2, 6, 5)),
+        ):  # fmt: skip
+            n = len(x) - 2
+            wanted = [None if i in absent else numbers(*s) for i, s in enumerate((x, w, b))]
+            static = (2,) * n, (1,) * n, (1, 2)[:n], transposed, (int(transposed),) * n, 2
+            run = t.ops.aten._convolution_double_backward
+            found.append(run(*wanted, numbers(*out), numbers(*w), numbers(*x), *static, [True] * 3))
+        return found
+
+    run()

@@ -134,3 +134,49 @@ def test_tensorboard_asks_for_its_package(tmp_path):
 def test_the_environment_as_text():
     told = torchlike.utils.collect_env.get_pretty_env_info()
     assert told.startswith("PyTorch version: 2.13.0+torchlike") and "\njax version: " in told
+
+
+class Told(Exception):
+    message = "as given"
+
+    def __init__(self, message):
+        super().__init__(message)
+
+
+class Two(Exception):
+    def __init__(self, a, b):
+        super().__init__(a, b)
+
+
+class Absent(KeyError):
+    pass
+
+
+def unreadable():
+    return b"\xff".decode()
+
+
+def raising(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    "raises",
+    [lambda: raising(ValueError("x")), lambda: {}["x"], lambda: raising(Told("x")), lambda: raising(Two(1, 2)),
+     lambda: raising(Absent("x\ny")), unreadable],
+    ids=["value", "key", "message", "two arguments", "a kind of key", "no message will do"],
+)  # fmt: skip
+def test_exceptions_on_their_way(raises):
+    def run(t, **options):
+        try:
+            raises()
+        except Exception:
+            wrapper = module(t, "_utils").ExceptionWrapper(**options)
+        try:
+            copy.copy(wrapper).reraise()
+        except Exception as error:
+            return type(error), str(error).partition("line")[0], len(str(error).splitlines()), repr(error)[:40]
+
+    for options in ({}, {"where": "in a worker"}):
+        expected, got = run(torch, **options), run(torchlike, **options)
+        assert got == expected and "Caught" in got[1]

@@ -348,3 +348,42 @@ def test_a_message_of_another_process():
     there.close()
     with pytest.raises(EOFError):
         transport.receive(here)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_end_with_the_iteration_that_is_dropped(persistent):
+    """At once, without a pass of the garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        for t in (torch, torchlike):
+            iterator = iter(loader(t, Own(t, lambda t, i: i, 20), persistent_workers=persistent))
+            workers = iterator._workers
+            next(iterator)
+            assert all(w.is_alive() for w in workers)
+            del iterator
+            for w in workers:
+                w.join(30)
+            assert not any(w.is_alive() for w in workers)
+    finally:
+        gc.enable()
+
+
+def test_workers_that_are_shut_down():
+    def run(t):
+        made = loader(t, Own(t, lambda t, i: i, 6), persistent_workers=True)
+        first = [int(x) for x in made]
+        workers = made._iterator._workers
+        made._iterator._shutdown_workers()
+        made._iterator = None
+        return first, [w.is_alive() for w in workers], [int(x) for x in made]
+
+    agree(run)
+
+
+def test_streams_that_are_longer_than_they_said_in_workers():
+    for t in (torch, torchlike):
+        made = loader(t, kit(t).Wrong(4), None, workers=1)
+        assert len(made) == 2
+        with pytest.warns(UserWarning, match="samples have been fetched. For multiprocessing data-loading, this"):
+            assert len(list(made)) == 4

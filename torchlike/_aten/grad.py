@@ -1,5 +1,7 @@
 """PyTorch's own backward operators: overloads of ``torch.ops.aten`` over the derived kernels of torchlike."""
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -138,6 +140,36 @@ def convolution_backward(grad: Any, input: Any, weight: Any, bias_sizes: Any, *r
     wanted = tuple([i for i, yes in enumerate(mask) if yes])
     got = _vjp("convolution", (input, weight, bias), tuple(map(_key, static)), wanted, (grad,)) if wanted else ()
     return _chosen(got, wanted, mask)
+
+
+@_add(
+    "_convolution_double_backward(Tensor? ggI, Tensor? ggW, Tensor? ggb, Tensor gO, Tensor weight, Tensor self, "
+    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
+    "bool[3] output_mask) -> (Tensor, Tensor, Tensor)"
+)
+def convolution_double_backward(
+    for_input: Any, for_weight: Any, for_bias: Any, grad: Any, weight: Any, input: Any, *rest: Any
+) -> Any:
+    """The gradients of ``grad``, ``input`` and ``weight``, from those of the input's, weight's and bias' gradients.
+
+    A convolution is linear in its input and in its weight, so they are three convolutions. The mask is not asked, as in
+    PyTorch; there is None where every gradient that counts is None.
+    """
+    *static, _ = rest
+    run, key = REGISTRY["convolution"], tuple(map(_key, static))
+    parts = []
+    if for_input is not None:
+        parts.append(call(run, (for_input, weight, None), key))
+    if for_weight is not None:
+        parts.append(call(run, (input, for_weight, None), key))
+    if for_bias is not None:
+        parts.append(for_bias.reshape(-1, *(1,) * (weight.dim() - 2)).expand(grad.shape))
+    of_input = of_weight = None
+    if for_weight is not None:
+        of_input = convolution_backward(grad, input, for_weight, None, *static, [True, False, False])[0]
+    if for_input is not None:
+        of_weight = convolution_backward(grad, for_input, weight, None, *static, [False, True, False])[1]
+    return functools.reduce(operator.add, parts) if parts else None, of_input, of_weight
 
 
 def _normed(name: str, inputs: tuple, static: tuple, outputs: tuple, grad: Any, mask: list) -> tuple:

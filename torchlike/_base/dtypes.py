@@ -69,6 +69,11 @@ class dtype:
 
     __delattr__ = lambda self, attribute: self.__setattr__(attribute, None)  # noqa: E731
 
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """What numpy, from 2.4 on, and functions of jax take it for."""
+        return self.np
+
     def to_real(self) -> "dtype":
         """The type of the real part of this type; itself if it is not complex."""
         return self._real

@@ -20,7 +20,7 @@ from torchlike._core.tensor.arguments import demand_given
 from torchlike._core.tensor.memory_format import demand_format, format_strides
 from torchlike._core.tensor.mutation import become, bump, count_with, current, extras_of, reshape, set_history
 from torchlike._core.tensor.storage import UNTRACKED, Version
-from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format
+from torchlike._core.tensor.tensor import Tensor, alias, fresh, preserve_format, value_of
 from torchlike._executor.immediate import too_large
 from torchlike._executor.level import LevelValue
 from torchlike._functions._install import both, function, method
@@ -40,15 +40,14 @@ def _become(t, node, op, args):
     name = f"{op.schema.name}_.{overload}"
     if subclassed(t):
         return _shown(t, node, op, args, name)
-    levelled = isinstance(t._storage.value, LevelValue)
-    if levelled and t._storage.stands:
-        raise NotImplementedError(
-            f"{op.schema.name}_() inside of grad or vjp inside of vmap is not supported; use {op.schema.name}()"
-        )
+    levelled = isinstance(t._storage.value, LevelValue) and not t._storage.stands
     with announced(name, t, *args):
         new = call_view(op, (t,), args)
     if new._ex is not None and "tangents" in new._ex:
         extras_of(t)["tangents"] = new._ex["tangents"]
+    if new._ex is not None and "inner" in new._ex:  # what it stands for at the level below
+        extras_of(t)["inner"] = new._ex["inner"]
+        t._storage.keep(t, t._storage.epoch, value_of(new))
     if levelled:  # the geometry is that of the tensor which it stands for
         become(t, new._storage, new._view)
     else:
@@ -215,11 +214,6 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
-        if isinstance(source, untyped_storage.TypedStorage) and source.dtype is not self.dtype:
-            raise RuntimeError(
-                f"Expected a Storage of type {self.dtype.scalar_name} or an UntypedStorage, but got type "
-                f"{source.dtype.scalar_name} for argument 1 'storage'"
-            )
         source = untyped_storage.of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__

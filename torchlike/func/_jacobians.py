@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torchlike._base.state import followed
+from torchlike._base.state import followed, state
 from torchlike._core.dispatch.bind import FUNCTIONS
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.func._arguments import made, replaced, selected
@@ -136,6 +136,9 @@ def jacfwd(
         demand_real("jacfwd", "inputs", args)
 
         def partial(*chosen: Any) -> Any:
+            for x in tree_flatten(args)[0]:
+                if isinstance(x, Tensor):
+                    state.levels[-1].adopt(x)  # an argument may be changed in place, and have a tangent then
             return followed(func)(*replaced(args, argnums, made(tree_unflatten(list(chosen), in_spec))))
 
         def push(basis: list) -> Any:

@@ -151,4 +151,5 @@ def _no_array(t: Tensor) -> Any:
 
 _types[Tensor] = _no_array
 Tensor.__jax_array__ = _operand  # type: ignore[method-assign]
+Tensor.__numpy_dtype__ = property(lambda self: self.dtype.np)  # functions of jax ask for it before the value
 register(Tensor, _plain)

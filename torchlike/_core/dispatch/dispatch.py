@@ -97,6 +97,8 @@ def with_results(op: Kernel, inputs: Inputs, static: Static, results: Any) -> An
     record = strided = False
     for t in inputs:
         if _get(t.__class__) == 1:
+            if t._diff is not None and state.grad:
+                refresh(t)
             values.append(value_of(t))
             record = record or t._rg
             strided = strided or t._view is not None

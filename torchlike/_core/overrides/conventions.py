@@ -69,7 +69,7 @@ _QUIET = frozenset(
 # What of a class is no operation on a tensor.
 _NOT_METHODS = frozenset("""
 __class__ __copy__ __getattr__ __getattribute__ __hash__ __init__ __init_subclass__ __iter__ __jax_array__ __new__
-__setattr__ __setstate__ __sizeof__ __str__ __torch_function__ __torch_dispatch__ as_subclass jax
+__numpy_dtype__ __setattr__ __setstate__ __sizeof__ __str__ __torch_function__ __torch_dispatch__ as_subclass jax
 """.split())  # fmt: skip
 _PRIVATE = frozenset("""
 _backward_hooks _base _coalesced_ _conj _grad _grad_fn _indices _is_view _neg_view _nnz _post_accumulate_grad_hooks

@@ -455,12 +455,13 @@ def run_values(op: Kernel, static: Static, given: Sequence[Any]) -> Any:
             "a function being vmapped and this is a user error, or there is an internal error: return it from the "
             "function instead of keeping it"
         )
-    grad = state.grad
+    before, active, grad = state.levels, state.active, state.grad
+    set_levels(before[: before.index(level) + 1], LEVELS)  # a level that shows nothing to others may be reading
     state.grad = False
     try:
         out = call(op, tuple([_tensor(v) for v in given]), static)
     finally:
-        state.grad = grad
+        state.levels, state.active, state.grad = before, active, grad
     return map_outputs(lambda t: t._storage.value, out)
 
 

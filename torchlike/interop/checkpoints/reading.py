@@ -21,7 +21,7 @@ from torchlike.interop.checkpoints.records import filled
 from torchlike.interop.checkpoints.safe import Permitted, SafeUnpickler, constant_named
 from torchlike.interop.checkpoints.writing import MAGIC, PROTOCOL
 
-_SPARSE = _rebuild_sparse_tensor.__module__, _rebuild_sparse_tensor.__name__
+_SPARSE = our_module(_rebuild_sparse_tensor.__module__), _rebuild_sparse_tensor.__name__
 PLACE = Callable[[UntypedStorage, str], UntypedStorage]
 
 

@@ -231,8 +231,13 @@ class _BaseDataLoaderIter:
     """One iteration over a loader."""
 
     def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
+        # The loader itself is not kept: it may keep this, and workers are to end when both are dropped.
         self._dataset = loader.dataset
+        self._num_workers = loader.num_workers
+        self._prefetch_factor = loader.prefetch_factor
+        self._persistent_workers = loader.persistent_workers
+        self._timeout = loader.timeout
+        self._in_order = loader.in_order
         self._index_sampler = loader._index_sampler
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
@@ -249,9 +254,14 @@ class _BaseDataLoaderIter:
         data = self._next_data()
         self._num_yielded += 1
         if self._promised is not None and self._num_yielded > self._promised:
+            workers = (
+                "For multiprocessing data-loading, this is what comes of workers that each give the whole stream: let "
+                "each give a part of it, by torch.utils.data.get_worker_info()."
+            )
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {self._promised}"
-                f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ",
+                f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. "
+                + (workers if self._num_workers > 0 else ""),
                 stacklevel=2,
             )
         return data
@@ -288,6 +298,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._round = 0
         self._begin(False)
 
+    def _shutdown_workers(self) -> None:
+        """End the workers, as happens when this is dropped."""
+        self._pool.close()
+
     def _reset(self, loader: DataLoader) -> None:
         """Start over with the workers that there are."""
         self._sampler_iter = iter(self._index_sampler)
@@ -305,7 +319,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._asked: dict[int, int] = {}  # the tasks that are out, in order: the worker of each
         self._answers: dict[int, tuple[str, Any]] = {}
         self._count = 0
-        for _ in range(self._loader.prefetch_factor * len(self._workers)):
+        for _ in range(self._prefetch_factor * len(self._workers)):
             self._ask()
 
     def _ask(self) -> None:
@@ -324,7 +338,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._count += 1
 
     def _next_worker(self) -> int:
-        if self._loader.in_order:
+        if self._in_order:
             return next(w for w in self._turns if w not in self._ended)
         busy = list(self._asked.values())
         return min((w for w in range(len(self._workers)) if w not in self._ended), key=busy.count)
@@ -339,19 +353,19 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return data
             if kind == ERROR:
                 self._ask()
-                raise data.error()
+                data.reraise()
             if worker not in self._ended:
                 self._ended.add(worker)
                 self._ask()
-        if not self._loader.persistent_workers:
+        if not self._persistent_workers:
             self._pool.close()
         raise StopIteration
 
     def _take(self) -> int:
         """The number of the first task, once it is answered; of any that is answered where order does not matter."""
-        timeout = self._loader.timeout
+        timeout = self._timeout
         while True:
-            first = next(iter(self._asked if self._loader.in_order else self._answers), None)
+            first = next(iter(self._asked if self._in_order else self._answers), None)
             if first in self._answers:
                 return first
             found = self._pool.answers(set(self._asked.values()), timeout if timeout > 0 else None)

@@ -221,7 +221,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        return iter(_weighted(self.weights.numpy(), self.num_samples, self.replacement, Order(self.generator)))
+        yield from _weighted(self.weights.numpy(), self.num_samples, self.replacement, Order(self.generator))
 
     def __len__(self) -> int:
         return self.num_samples

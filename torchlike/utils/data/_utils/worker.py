@@ -5,7 +5,6 @@ import queue
 import random
 import signal
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -16,11 +15,12 @@ import numpy as np
 
 from torchlike._functions.generator import manual_seed
 from torchlike._functions.info import set_num_threads
+from torchlike._utils import ExceptionWrapper
 from torchlike.utils.data._utils import transport
 from torchlike.utils.data._utils.fetch import DatasetKind, Fetcher
 
 DATA, END, ERROR = "data", "end", "error"
-_PATIENCE = 5.0  # seconds after which a worker looks whether the process that started it still runs
+MP_STATUS_CHECK_INTERVAL = 5.0  # seconds after which a worker looks whether the process that started it still runs
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class WorkerInfo:
     worker_method: str = "multiprocessing"
 
 
-_info: WorkerInfo | None = None
+_worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
     """In a worker of a DataLoader what it is, elsewhere None."""
-    return _info
+    return _worker_info
 
 
 class OnCPU:
@@ -83,43 +83,27 @@ class Plan:
         return Fetcher(self.dataset, self.kind, self.batches, self.collate_fn, self.drop_last)
 
 
-class Failure:
-    """An exception of a worker on its way: its type, and a message with its traceback."""
-
-    def __init__(self, error: BaseException, worker: int) -> None:
-        self.type: Any = type(error)
-        text = "".join(traceback.format_exception(error))
-        self.message = f"Caught {self.type.__name__} in DataLoader worker process {worker}.\nOriginal {text}"
-
-    def error(self) -> Exception:
-        """What is raised where the batch was asked for."""
-        if issubclass(self.type, KeyError):
-            return self.type(_Lines(self.message))
-        try:
-            return self.type(message=self.message) if hasattr(self.type, "message") else self.type(self.message)
-        except Exception:
-            return RuntimeError(self.message)
+def _failure(error: BaseException, worker: int) -> ExceptionWrapper:
+    return ExceptionWrapper((type(error), error, error.__traceback__), f"in DataLoader worker process {worker}")
 
 
-class _Lines(str):
-    """A text whose repr, which a KeyError shows, has lines."""
-
-    def __repr__(self) -> str:
-        return str(self)
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """What numpy is seeded with in a worker."""
+    return np.random.SeedSequence([worker_id, base_seed]).generate_state(4).tolist()
 
 
 def _seeded(number: int, base: int) -> None:
     seed = base + number
     random.seed(seed)
     manual_seed(seed)
-    np.random.seed(np.random.SeedSequence([number, base]).generate_state(4))
+    np.random.seed(_generate_state(base, number))
 
 
 def _listen(link: Connection, asked: queue.SimpleQueue, parent: int) -> None:
     """Take what comes at once, so that who asks never waits; None where nobody is left to ask."""
     try:
         while True:
-            while not link.poll(_PATIENCE):
+            while not link.poll(MP_STATUS_CHECK_INTERVAL):
                 if os.getppid() != parent:
                     os._exit(1)
             asked.put(link.recv())
@@ -129,7 +113,7 @@ def _listen(link: Connection, asked: queue.SimpleQueue, parent: int) -> None:
 
 def work(_: OnCPU | None, link: Connection, number: int, plan: Plan, close: tuple[Connection, ...] = ()) -> None:
     """The life of worker ``number``. ``close``: what it inherited and others use."""
-    global _info
+    global _worker_info
     for other in close:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it, which ends it
@@ -137,13 +121,13 @@ def work(_: OnCPU | None, link: Connection, number: int, plan: Plan, close: tupl
     threading.Thread(target=_listen, args=(link, asked, os.getppid()), daemon=True).start()
     set_num_threads(1)
     _seeded(number, plan.base_seed)
-    _info = WorkerInfo(number, plan.num_workers, plan.base_seed + number, plan.dataset)
-    broken: Failure | None = None
+    _worker_info = WorkerInfo(number, plan.num_workers, plan.base_seed + number, plan.dataset)
+    broken: ExceptionWrapper | None = None
     try:
         if plan.init is not None:
             plan.init(number)
     except Exception as error:
-        broken = Failure(error, number)
+        broken = _failure(error, number)
     fetch = None
     while (task := asked.get()) is not None:
         key, indices, anew = task
@@ -162,18 +146,18 @@ def _begun(plan: Plan, number: int) -> Any:
     try:
         return plan.fetcher()
     except Exception as error:
-        return Failure(error, number)
+        return _failure(error, number)
 
 
 def _fetched(fetch: Any, indices: Any, number: int, kind: int) -> tuple[str, Any]:
-    if isinstance(fetch, Failure):
+    if isinstance(fetch, ExceptionWrapper):
         return ERROR, fetch
     try:
         return DATA, fetch(indices)
     except Exception as error:
         if isinstance(error, StopIteration) and kind == DatasetKind.Iterable:
             return END, None
-        return ERROR, Failure(error, number)
+        return ERROR, _failure(error, number)
 
 
 def _reply(link: Connection, key: Any, reply: tuple[str, Any], number: int) -> None:
@@ -182,7 +166,8 @@ def _reply(link: Connection, key: Any, reply: tuple[str, Any], number: int) -> N
     except (BrokenPipeError, ConnectionError):
         raise
     except Exception as error:  # what cannot be pickled
-        failure = Failure(error, number)
+        failure = _failure(error, number)
         if reply[0] == ERROR:
-            failure.message, failure.type = reply[1].message, RuntimeError
+            failure = reply[1]
+            failure.exc_type = RuntimeError
         transport.send(link, (key, ERROR, failure))
