@@ -142,7 +142,7 @@ def reverse_dims(self):
 
 
 def _demand_matrices(t, name):
-    if not (LAYER.used and t.layout is not strided and t.ndim == 2):  # those have no strides to look at
+    if not (LAYER.used and t.layout is not strided and t.ndim > 1):  # those have no strides to look at
         g.matrix_transpose(t._layout, name)
 
 
@@ -170,7 +170,8 @@ def matrix_hermitian(self):
 @prop("H")
 def hermitian(self):
     """The conjugate transpose of a matrix; a view."""
-    g.hermitian(self._layout)
+    if not (LAYER.used and self.layout is not strided and self.ndim == 2):
+        g.hermitian(self._layout)
     return (self.transpose(0, 1) if self.ndim else self).conj()
 
 
