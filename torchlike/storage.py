@@ -46,14 +46,32 @@ def _from_buffer(cls: Any, *args: Any, **kwargs: Any) -> TypedStorage:
     return TypedStorage(wrap_storage=made, dtype=cls.dtype)
 
 
+def _from_file(cls: Any, filename: Any, shared: bool, size: int) -> TypedStorage:
+    """A storage with the first ``size`` elements of a file, as :meth:`UntypedStorage.from_file`."""
+    made = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+    return TypedStorage(wrap_storage=made, dtype=cls.dtype)
+
+
 def _legacy(name: str, kind: dtypes.dtype) -> Any:
-    body = {"dtype": kind, "from_buffer": classmethod(_from_buffer), "__module__": "torch"}
+    body = {"dtype": kind, "from_buffer": classmethod(_from_buffer), "from_file": classmethod(_from_file)}
+    body["__module__"] = "torch"
     body["__doc__"] = f"Makes a :class:`TypedStorage` of {kind} on the CPU."
     return _LegacyMeta(name, (TypedStorage,), body)
 
 
 for _name, _kind in STORAGES.items():
     globals()[_name] = LEGACY[_kind] = _legacy(_name, _kind)
+
+
+def _dtype_to_storage_type_map() -> dict[dtypes.dtype, str]:
+    """The names of the classes of old by element type."""
+    return {kind: made.__name__ for kind, made in LEGACY.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
+    """The element types of the classes of old by name."""
+    return {made.__name__: kind for kind, made in LEGACY.items()}
+
 
 if TYPE_CHECKING:
     Storage = LEGACY[dtypes.float32]

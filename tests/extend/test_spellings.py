@@ -125,6 +125,33 @@ def test_refusals(script):
     agree_error(lambda t: eval(script, {"t": t, "y": t.ones(2, 3)}), ".")
 
 
+FACTORS_FIRST = (
+    """
+t.addmm(2, x, 3, y, y.T)|t.addmm(2, x, y, y.T)|x.addmm(2, 3, y, y.T)|x.addmm(2, y, y.T)|x.clone().addmm_(2, 3, y, y.T)
+t.addmm(2, x, 3, y, y.T, out=t.empty(2, 2))|t.addmm(2, x, 3, mat1=y, mat2=y.T)|t.addmv(2, x[0], 3, x, x[1])
+x[0].clone().addmv_(2, x, x[1])|t.addr(2, x, 3, x[0], x[1])|x.addr(2, x[0], x[1])|t.addbmm(2, x, 3, b, b)
+x.clone().addbmm_(2, b, b)|t.baddbmm(2, b, 3, b, b)|b.baddbmm(2, b, b)|b.clone().baddbmm_(2, 3, b, b)
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
+
+
+@pytest.mark.filterwarnings("ignore:This overload of")
+@pytest.mark.parametrize("script", FACTORS_FIRST)
+def test_factors_before_the_tensors(script):
+    def run(t):
+        y = t.arange(6.0).reshape(2, 3)
+        return eval(script, {"t": t, "y": y, "x": y[:, :2], "b": y[:, :2].expand(3, 2, 2)})
+
+    agree(run)
+
+
+@pytest.mark.parametrize("script", ["t.addmm(x, 3, x, x)", "t.addmm(2, x, 3, x)", "t.addmm(2, x, x, x, beta=1)"])
+def test_factors_in_other_places(script):
+    agree_error(lambda t: eval(script, {"t": t, "x": t.ones(2, 2)}), ".")
+
+
 def test_the_first_refusal_is_what_is_said():
     with pytest.raises(TypeError, match="'axes'"):
         torchlike.sin(torchlike.ones(1), axes=1)

@@ -61,6 +61,7 @@ def test_out(name):
     lambda t, x: t.gather(x[0, 0], 0, t.tensor([0, 0])), lambda t, x: t.gather(x[0, 0], 0, t.tensor(0)),
     lambda t, x: t.index_select(x, 1, t.tensor([0, 0, 3], dtype=t.int32)),
     lambda t, x: t.index_select(x, 1, t.tensor(2)),
+    lambda t, x: t.index_select(x[:, :0], 0, t.tensor([1, 0])),
     lambda t, x: t.index_select(x, 0, t.tensor([], dtype=t.int64)),
     lambda t, x: t.index_select(x[0, 0], 0, t.tensor([0])),
     lambda t, x: t.take(x, t.tensor([[-1, 0], [11, -12]])), lambda t, x: t.take(x, t.tensor([], dtype=t.int64)),
@@ -219,6 +220,8 @@ def test_one_hot():
 
 
 ERRORS = [
+    (lambda t, x: t.index_select(x[:, :0], 0, t.tensor([3])), "INDICES element is out of DATA bounds, id=3 axis_dim=3"),
+    (lambda t, x: t.index_select(x[:, :0], 1, t.tensor([0])), "self indexing axis dim should be positive"),
     (lambda t, x: t.gather(x, 0, t.tensor([[4]])), "index 4 is out of bounds for dimension 0 with size 3"),
     (lambda t, x: t.gather(x, 1, t.tensor([[-1]])), "index -1 is out of bounds for dimension 1 with size 4"),
     (lambda t, x: t.gather(x, 1, t.tensor([0])), "same number of dimensions"),

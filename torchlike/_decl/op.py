@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchlike._base.result_layouts import Rule, by_columns, elementwise
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
+from torchlike._decl.node_names import camel
 from torchlike._decl.schema import Schema, SchemaError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ EXTENSIONS: dict[str, Op] = {}  # operators of other namespaces, by namespace::n
 # the lower precision; as the ranks of an inner product say.
 AUTOCAST = frozenset({"lower_precision_fp", "fp32", "promote", "banned", "states", "rounded", "fp32_rounded", "inner"})
 VARIANTS = frozenset({"function", "method", "inplace", "out"})
+OUT = frozenset({"exact", "cast", "apart", "alone", "computes", "truths"})
+ALONE: set[str] = set()  # names of in-place forms whose other inputs share no memory with the first
 
 
 class Aten(NamedTuple):
@@ -72,7 +75,7 @@ class Op(Kernel):
         "schema", "kernel", "dtype", "formulas", "autocast", "variants", "operator", "numbers",
         "nondiff", "dynamic", "static", "checked", "lists", "inplace", "policy_names", "layout",
         "result_names", "saved", "kept", "apart", "node_of", "edges_of", "inplace_node", "tangents", "backward",
-        "inexact", "aten", "columns", "rows",
+        "inexact", "aten", "columns", "rows", "out",
     )  # fmt: skip
 
     @property
@@ -254,11 +257,6 @@ def _as_array(value: Value) -> Value:
     return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
 
 
-def _camel(name: str) -> str:
-    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
-    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
-
-
 def op(
     schema: str,
     *,
@@ -284,6 +282,7 @@ def op(
     backward: Backward = None,
     aten: str | dict[str, Any] | bool | None = None,
     rows: str | Callable[..., str] = "",
+    out: str = "",
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an operator; the decorated function is its kernel.
 
@@ -334,12 +333,16 @@ def op(
             operator of PyTorch's.
         rows: the inputs whose last dimension but one is of rows that the kernel treats apart, as results have them; or
             a function, as ``node``, that names them. That of pointwise operators of one tensor needs no mention.
+        out: words of ``OUT`` about ``out=``: "exact", it must have the result's dtype, as of what is not pointwise;
+            "cast", the result is cast to its dtype, as of pointwise operators; "apart", it shares no memory with
+            an input; "computes", the call computes in its dtype, unless the last argument says another;
+            "truths", it is of bool or uint8. "alone" is of the in-place form: no input shares memory with the first.
     """
     schema = Schema(schema)
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
 
     def declare(kernel: Callable[..., Any]) -> Op:
-        names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
+        names = node.split() if isinstance(node, str) else [camel(schema.name) + "Backward"]
         new = Op(schema.name, names[0])
         new.node_of, new.edges_of = node if callable(node) else None, edges
         new.saved, new.kept, new.apart = _marks(saved)
@@ -361,13 +364,25 @@ def op(
         new.inexact = tuple(a.name for a in new.static if a.kind in ("Scalar", "float"))
         new.lists = any(a.is_list for a in runtime_arg)
         new.policy_names = tuple(policy.split()) if policy else tuple(a.name for a in runtime_arg if a.is_tensor)
-        new.inplace_node = names[-1]
+        new.inplace_node, new.out = names[-1], _out(out, new)
         new.inplace = Inplace(new) if "inplace" in new.variants else None
         _demand_consistent(new, registry, prefix)
         registry[prefix + new.full_name] = new
         return new
 
     return declare
+
+
+def _out(words: str, new: Op) -> frozenset[str]:
+    """``out`` of a declaration, with what follows from its kind."""
+    given = frozenset(words.split())
+    if given - OUT or {"exact", "cast"} <= given:
+        raise SchemaError(
+            f"{new.full_name}: out: {sorted(given)} are not words of {sorted(OUT)}, of which exact or cast"
+        )
+    if "alone" in given:
+        ALONE.add(new.name + "_")
+    return given if given & {"exact", "cast", "computes", "truths"} or new.pointwise else given | {"exact"}
 
 
 def _marks(saved: Saved) -> tuple[Any, dict[str, str], frozenset[str]]:
@@ -482,13 +497,13 @@ def view(
     schema = Schema(schema)
 
     def declare(read: Callable[..., Any]) -> ViewOp:
-        new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
+        new = ViewOp(schema.name, node or camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
         new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None
         new.variants, new.numbers, new.nondiff = frozenset(variants.split()), frozenset(), frozenset()
         new.dynamic, new.static, new.lists, new.policy_names = schema.args[:1], schema.args[1:], False, ()
-        new.inexact, new.layout, new.rows = (), None, None
+        new.inexact, new.layout, new.rows, new.out = (), None, None, frozenset()
         new.read, new.write, new.prepare = read, write, prepare
         new.saved, new.kept, new.apart = saved, {}, frozenset()
         new.node_of = new.edges_of = new.tangents = None

@@ -40,7 +40,7 @@ from torchlike._core.tensor.tensor import (
     sparse_coo,
     strided,
 )
-from torchlike._core.tensor.untyped_storage import typed_storage, untyped_storage
+from torchlike._core.tensor.untyped_storage import copied_cell, typed_storage, untyped_storage
 from torchlike._executor.level import LevelValue, mapped
 from torchlike._functions._install import both, method
 from torchlike._ops import shape as ops
@@ -197,6 +197,8 @@ def type_(self, dtype=None, non_blocking=False):
         if name in ("DoubleTensor", "LongTensor"):
             asked_for(name)
         dtype = dtypes.TENSOR_TYPES[name]
+    if dtype is Tensor:
+        dtype = dtypes.get_default_dtype()
     if not isinstance(dtype, dtypes.dtype | type):
         raise TypeError("dtype must be a type, str, or dtype object")
     return _to(self, None if place is None else devices.device(place), dtypes.as_dtype(dtype))
@@ -271,12 +273,13 @@ def _copied(t, memo):
         _demand_copy(t, new, "clone" if wrapper else "new_empty")
         if wrapper:
             return mark(new, True) if requires_grad(t) else new
-    key = "storage", id(t._storage)
-    if key not in memo:
-        memo[key] = Storage(t._storage.value if value(t) is None else copied(t)._storage.value)
-        memo[key].strides = t._storage.strides
+    if value(t) is None:
+        cell = copied_cell(t._storage, memo)
+    else:
+        key = "storage", id(t._storage)
+        cell = memo.get(key) or memo.setdefault(key, Storage(copied(t)._storage.value))
     new = alias(t, type(t))
-    new._storage, new._vc, new._rg = memo[key], UNTRACKED if state.inference else Version(), t._rg
+    new._storage, new._vc, new._rg = cell, UNTRACKED if state.inference else Version(), t._rg
     new._cache = None
     return new
 

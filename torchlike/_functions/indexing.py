@@ -15,7 +15,7 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import seen, watched
-from torchlike._core.dispatch.out import call_out, put
+from torchlike._core.dispatch.out import call_out, put, put_exactly
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -328,7 +328,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     dim = dims.wrap_dim(dim, input.ndim)
     got = _replaced("slice_scatter", input, src, lambda x: x[(slice(None),) * dim + (slice(start, end, step),)])
     if out is not None:
-        put(out, place(value_of(got.to(out.dtype)), out.device))
+        put_exactly("slice_scatter", got, out)
     return got if out is None else out
 
 

@@ -5,6 +5,7 @@ import os
 import torchlike._base.device as devices
 from torchlike._base import promotion
 from torchlike._base.dtypes import int64
+from torchlike._base.frames import warn
 from torchlike._core.conversion.factories import tensor
 from torchlike._core.overrides import torch_function as core
 from torchlike._core.tensor.tensor import Tensor
@@ -116,13 +117,19 @@ def _contains(self, element):
 
 
 Tensor.__contains__ = _contains
+Tensor._fix_weakref = lambda self: None  # here what a weak reference gives is the tensor itself
 Tensor.__reversed__ = lambda self: self.flip(0) if self.ndim else self  # type: ignore[return-value]
 
 
 @function()
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Accepted: XLA's CPU kernels are deterministic; on a GPU set ``--xla_gpu_deterministic_ops`` in XLA_FLAGS."""
-    _deterministic[:] = [bool(mode), bool(warn_only)]
+    name = "_set_deterministic_algorithms(): argument"
+    if not isinstance(mode, bool):
+        raise TypeError(f"{name} 'mode' (position 1) must be bool, not {type(mode).__name__}")
+    if not isinstance(warn_only, bool):
+        raise TypeError(f"{name} 'warn_only' must be bool, not {type(warn_only).__name__}")
+    _deterministic[:] = [mode, warn_only]
 
 
 @function()
@@ -133,6 +140,22 @@ def are_deterministic_algorithms_enabled():
 
 _deterministic = [False, False]
 _DEBUG_MODES = ("default", "warn", "error")
+
+
+def alert_not_deterministic(name):
+    """What PyTorch says of an operator without a deterministic implementation, where algorithms have to be."""
+    if not _deterministic[0]:
+        return
+    only = _deterministic[1]
+    said = (
+        f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True"
+        f"{', warn_only=True' if only else ''})'."
+    )
+    if not only:
+        raise RuntimeError(
+            f"{said} You can turn off determinism just for this operation, or use the 'warn_only=True' option."
+        )
+    warn(said)
 
 
 @function()

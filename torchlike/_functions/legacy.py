@@ -80,6 +80,11 @@ class _TypedMeta(type):
 
     is_cuda = property(lambda cls: cls.place == "cuda")
 
+    def __new__(mcs, name, bases, body):
+        if bases:
+            raise TypeError(f"type '{bases[0].tensor_type}' is not an acceptable base type; derive from torch.Tensor")
+        return super().__new__(mcs, name, bases, body)
+
     def __instancecheck__(cls, x):
         there = isinstance(x, Tensor) and x.dtype is cls.dtype and x.device.type == cls.place
         return there and x.layout is strided

@@ -2,7 +2,7 @@
 
 from torchlike._base.layout import contiguous_strides
 from torchlike._core.conversion import convert, factories
-from torchlike._core.conversion.buffers import asarray, frombuffer
+from torchlike._core.conversion.buffers import asarray, from_file, frombuffer
 from torchlike._core.conversion.factories import (
     constant,
     demand_strided,
@@ -216,3 +216,4 @@ for _name in factories.__all__:
         function(_name)(getattr(factories, _name))
 function()(asarray)
 function()(frombuffer)
+function()(from_file)

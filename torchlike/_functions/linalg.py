@@ -10,6 +10,7 @@ from torchlike._base.state import state
 from torchlike._core.autocast.composite import in_float32_off_cpu, in_float32_on_cpu
 from torchlike._core.dispatch.bind import front
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.out import demand_dtype
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import array_of
 from torchlike._decl.op import REGISTRY
@@ -324,10 +325,16 @@ def svd(input, some=True, compute_uv=True, *, out=None):
     """
     if compute_uv:
         u, s, vh = linalg.svd(input, full_matrices=not some)
-        return _Svd(_all_written("svd", (u, s, vh.mH), out))
+        return _Svd(_svd_written((u, s, vh.mH), out))
     batch, m, n = tuple(input.shape[:-2]), input.shape[-2], input.shape[-1]
     results = input.new_zeros((*batch, m, m)), linalg.svdvals(input), input.new_zeros((*batch, n, n))
-    return _Svd(_all_written("svd", results, out))
+    return _Svd(_svd_written(results, out))
+
+
+def _svd_written(results, outs):
+    for result, out in zip(results, outs or (), strict=False):
+        demand_dtype("svd", result.dtype.np, out)
+    return _all_written("svd", results, outs)
 
 
 @both()

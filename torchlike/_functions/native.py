@@ -2,13 +2,13 @@
 
 import functools
 import inspect
+import math
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.packets import ops
 from torchlike._aten.source import SOURCE, Overload
 from torchlike._core.dispatch.dispatch import call
-from torchlike._core.dispatch.out import put
-from torchlike._core.tensor.tensor import value_of
+from torchlike._core.dispatch.out import put_exactly
 from torchlike._decl.op import REGISTRY
 from torchlike._functions._install import FUNCTIONS, function
 from torchlike._functions.indexing import index_put
@@ -16,13 +16,13 @@ from torchlike._functions.linalg import matrix_norm
 from torchlike._ops.upsample import interpolate
 
 
-def _written(out, results):
-    """The results, or ``out`` with their values."""
+def _written(name, out, results):
+    """The results, or ``out`` with their values, which must have their dtypes."""
     if out is None:
         return results
     pairs = zip(results, out, strict=True) if isinstance(results, tuple) else [(results, out)]
     for r, o in pairs:
-        put(o, value_of(r.to(o.dtype)))
+        put_exactly(name, r, o)
     return out
 
 
@@ -55,7 +55,7 @@ def _with_self(f):
 def _with_out(f):
     @functools.wraps(f)
     def written(*args, out=None, **kwargs):
-        return _written(out, f(*args, **kwargs))
+        return _written(f.__name__, out, f(*args, **kwargs))
 
     del written.__wrapped__  # whose signature has no out
     return written
@@ -81,7 +81,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
     aten = ops.aten.native_batch_norm.default
     normal, mean, rstd = aten(input, weight, bias, running_mean, running_var, training, momentum, eps)
     dtype = input.dtype if weight is None else weight.dtype
-    return _written(out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
+    return _written("native_batch_norm", out, (normal, mean.reshape(-1).to(dtype), rstd.reshape(-1).to(dtype)))
 
 
 @_native(
@@ -104,7 +104,8 @@ def _no_statistics(input, weight, bias, training, momentum, eps):
 def _native_batch_norm_legit(input, weight, bias, *rest, out=None, **named):
     """:func:`native_batch_norm`, also without running statistics."""
     few = len(rest) + len(named) == 3
-    return _written(out, (_no_statistics if few else _legit)(input, weight, bias, *rest, **named))
+    results = (_no_statistics if few else _legit)(input, weight, bias, *rest, **named)
+    return _written("_native_batch_norm_legit", out, results)
 
 
 @_native(
@@ -282,6 +283,81 @@ def _parts(t, dim, n):
 
 function("_segment_reduce")(FUNCTIONS["segment_reduce"])
 
+# -- convolution with the switches of vendors' libraries -------------------------------------------------------
+
+_CONVOLUTION = (
+    "Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+)
+
+
+@_native(
+    f"_convolution({_CONVOLUTION}SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool "
+    "cudnn_enabled, bool allow_tf32) -> Tensor"
+)
+def _convolution(
+    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic,
+    cudnn_enabled, allow_tf32=True,
+):  # fmt: skip
+    """``torch.convolution``; the switches of cuDNN change nothing."""
+    return FUNCTIONS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+_native(
+    f"_convolution.deprecated({_CONVOLUTION}int[] output_padding, SymInt groups, bool benchmark, bool deterministic, "
+    "bool cudnn_enabled) -> Tensor",
+    public=False,
+)(_convolution)
+
+
+# -- starts of rows and numbers of rows, of sparse matrices ----------------------------------------------------
+
+
+def _demand_indices(name, indices):
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is dtypes.bool:
+        raise NotImplementedError(
+            f"\"{name}_cpu\" not implemented for '{indices.dtype.scalar_name}': indices are integers"
+        )
+
+
+@_native("_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor", out=True)
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """Where each of ``size`` rows starts among sorted numbers of rows, and where the last one ends."""
+    if input.ndim > 1:
+        raise RuntimeError(
+            "_convert_indices_from_coo_to_csr(): Input is supposed to be a vector, but got "
+            f"{input.ndim} dimensional tensor."
+        )
+    _demand_indices("convert_indices_from_coo_to_csr", input)
+    rows = FUNCTIONS["arange"](size + 1, dtype=input.dtype, device=input.device)
+    return FUNCTIONS["searchsorted"](input.reshape(-1), rows, out_int32=out_int32)
+
+
+@_native(
+    "_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool "
+    "transpose=False) -> Tensor",
+    out=True,
+)
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """The number of the row and the column of each element, as the indices of a COO tensor, [2, elements].
+
+    Of batches of matrices [B, ...], the number of the matrix comes first. With ``transpose`` rows and columns change
+    places.
+    """
+    _demand_indices("convert_indices_from_csr_to_coo", crow_indices)
+    batch, n = crow_indices.shape[:-1], col_indices.shape[-1]
+    dtype = dtypes.int32 if out_int32 else dtypes.int64
+    starts = crow_indices.reshape(math.prod(batch), crow_indices.shape[-1])
+    places = FUNCTIONS["arange"](n, device=crow_indices.device).expand(starts.shape[0], n).contiguous()
+    rows = FUNCTIONS["searchsorted"](starts[:, 1:].contiguous(), places, right=True).reshape(-1)
+    columns = col_indices.reshape(-1)
+    found = [columns, rows] if transpose else [rows, columns]
+    numbers = FUNCTIONS["arange"](starts.shape[0] * n, device=crow_indices.device) // max(n, 1)
+    for size in reversed(batch):
+        found.insert(0, numbers % size)
+        numbers = numbers // size
+    return FUNCTIONS["stack"]([f.to(dtype) for f in found])
+
+
 # -- norms that PyTorch keeps for old programs -----------------------------------------------------------------
 
 
@@ -309,7 +385,7 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
         raise RuntimeError(
             f"Expected a tensor with 2 dimensions, but got a tensor with {input.ndim} dimensions instead."
         )
-    return _written(out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
+    return _written("nuclear_norm", out, _nuclear(input, keepdim) if dim is None else _nuclear_dim(input, dim, keepdim))
 
 
 @_native("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out=True)

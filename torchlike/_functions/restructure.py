@@ -214,11 +214,6 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
-        if isinstance(source, untyped_storage.TypedStorage) and source.dtype is not self.dtype:
-            raise RuntimeError(
-                f"Expected a Storage of type {self.dtype.scalar_name} or an UntypedStorage, but got type "
-                f"{source.dtype.scalar_name} for argument 1 'storage'"
-            )
         source = untyped_storage.of_storage(source, self.dtype)
     elif not isinstance(source, Tensor):
         kind = type(source).__name__

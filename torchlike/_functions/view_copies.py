@@ -2,9 +2,8 @@
 
 import torchlike._functions.shape
 import torchlike._functions.sparse  # noqa: F401  (the views and parts that are copied)
-from torchlike._core.conversion.convert import place
-from torchlike._core.dispatch.out import put
-from torchlike._core.tensor.tensor import Tensor, contiguous_format, value_of
+from torchlike._core.dispatch.out import put_exactly
+from torchlike._core.tensor.tensor import Tensor, contiguous_format
 from torchlike._functions._install import FUNCTIONS, both, function
 
 _SINGLE = """as_strided diagonal expand permute select squeeze t transpose unfold unsqueeze view view_as_complex
@@ -12,10 +11,10 @@ view_as_real crow_indices col_indices ccol_indices row_indices""".split()
 _SEVERAL = ("split", "split_with_sizes", "unbind")
 
 
-def _copied(view, out):
+def _copied(name, view, out):
     if out is None:
         return view.clone(memory_format=contiguous_format)
-    put(out, place(value_of(view.to(out.dtype)), out.device))
+    put_exactly(name, view, out)
     return out
 
 
@@ -23,7 +22,7 @@ def _single(name):
     cut = FUNCTIONS.get(name) or getattr(Tensor, name)
 
     def copy(input, *args, out=None, **kwargs):
-        return _copied(cut(input, *args, **kwargs), out)
+        return _copied(f"{name}_copy", cut(input, *args, **kwargs), out)
 
     return copy
 
@@ -33,7 +32,8 @@ def _several(name):
 
     def copy(input, *args, out=None, **kwargs):
         views = cut(input, *args, **kwargs)
-        return tuple(_copied(v, o) for v, o in zip(views, [None] * len(views) if out is None else out, strict=True))
+        outs = [None] * len(views) if out is None else out
+        return tuple(_copied(f"{name}_copy", v, o) for v, o in zip(views, outs, strict=True))
 
     return copy
 
@@ -53,16 +53,16 @@ for _name in _SEVERAL:
 @function("alias_copy", "detach_copy")
 def alias_copy(input, *, out=None):
     """A copy of the tensor, recorded by autograd."""
-    return _copied(input, out)
+    return _copied("alias_copy", input, out)
 
 
 @function()
 def slice_copy(input, dim=0, start=None, end=None, step=1, *, out=None):
     """A copy of every ``step``-th index of one dimension from ``start`` to ``end``."""
-    return _copied(input[(slice(None),) * (dim % max(input.ndim, 1)) + (slice(start, end, step),)], out)
+    return _copied("slice_copy", input[(slice(None),) * (dim % max(input.ndim, 1)) + (slice(start, end, step),)], out)
 
 
 @both()
 def narrow_copy(input, dim, start, length, *, out=None):
     """A copy of ``length`` indices of one dimension from ``start``."""
-    return _copied(input.narrow(dim, start, length), out)
+    return _copied("narrow_copy", input.narrow(dim, start, length), out)

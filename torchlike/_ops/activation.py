@@ -150,7 +150,7 @@ def _gelu_back(x, approximate):
     return _cdf(x) + x * jnp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 
-@pointwise("gelu(Tensor self, *, str approximate=\"none\") -> Tensor", numbers="", variants="",
+@pointwise("gelu(Tensor self, *, str approximate=\"none\") -> Tensor", numbers="", variants="", out="exact",
            vjp={"self": lambda grad, self, approximate:
                 _wide(lambda x, g: g * _gelu_back(x, approximate), self, grad)},
            backward='gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor')  # fmt: skip
@@ -210,6 +210,7 @@ softplus = _activation(
     "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
     _softplus_scaled,
     _softplus_back,
+    out="exact",
     aten={"inplace": None},
     backward="softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
     autocast={"cuda": "fp32"},
@@ -220,6 +221,7 @@ hardshrink = _activation(
     lambda x, lambd: jnp.where((x >= -lambd) & (x <= lambd), 0, x),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     variants="function method out",
+    out="exact",
     aten={"inplace": None},
     backward="hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     doc="The elements outside [-lambd, lambd]; 0 in place of the others.",
@@ -230,6 +232,7 @@ softshrink = _activation(
     lambda x, lambd: jnp.where(x > lambd, x - lambd, jnp.where(x < -lambd, x + lambd, x * 0)),
     lambda x, grad, lambd: _passed((x < -lambd) | (x > lambd), grad),
     dispatched="softshrink_check",
+    out="exact",
     aten={"inplace": None},
     backward="softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
 )

@@ -194,6 +194,7 @@ def nextafter(self, other):
 
 @pointwise(
     "heaviside(Tensor self, Tensor values) -> Tensor",
+    out="exact",
     numbers="",
     vjp={"self, values": no_derivative("heaviside")},
 )
@@ -361,6 +362,7 @@ def _demand_parts(name, first, second, names):
 
 @op(
     "complex(Tensor real, Tensor imag) -> Tensor",
+    out="exact",
     variants="function out",
     strides=True,
     vjp={
@@ -381,6 +383,7 @@ def complex_(real, imag):
 
 @op(
     "polar(Tensor abs, Tensor angle) -> Tensor",
+    out="exact",
     variants="function out",
     strides=True,
     vjp={

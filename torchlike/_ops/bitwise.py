@@ -29,7 +29,7 @@ bitwise_or = _bits("bitwise_or", lax.bitwise_or, "|", "Bitwise or of integers or
 bitwise_xor = _bits("bitwise_xor", lax.bitwise_xor, "^", "Bitwise exclusive or of integers or bools.")
 
 
-@pointwise("bitwise_not(Tensor self) -> Tensor", vjp={}, numbers="")
+@pointwise("bitwise_not(Tensor self) -> Tensor", out="exact", vjp={}, numbers="")
 def bitwise_not(self):
     """Bitwise complement of integers, logical complement of bools."""
     demand("bitwise_not", self, "bi")

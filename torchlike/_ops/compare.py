@@ -103,7 +103,9 @@ def _signed_inf(name, sign, doc):
         return self == sign * np.inf if kind(self) == "f" else _false(self)
 
     kernel.__doc__ = doc
-    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="", variants="function method out")(kernel)
+    return pointwise(f"{name}(Tensor self) -> Tensor", vjp={}, numbers="", variants="function method out", out="exact")(
+        kernel
+    )
 
 
 isposinf = _signed_inf("isposinf", 1, "Whether the element is +inf.")
@@ -122,6 +124,7 @@ signbit = _predicate(
     "Whether the sign bit is set (-0.0 too).",
     "function method out",
     "bif",
+    out="exact",
     shows="-0.0 -> True",
 )
 

@@ -31,6 +31,7 @@ def _resized(x, dim, length):
 
 @op(
     "_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
+    out="cast",
     aten=True,
     variants="function out",
     node="FftC2CBackward",
@@ -58,6 +59,7 @@ def _r2c_vjp(grad, self, dim, normalization, onesided):
 
 @op(
     "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
+    out="cast",
     aten=True,
     variants="function out",
     node="FftR2CBackward",
@@ -85,6 +87,7 @@ def _c2r_vjp(grad, dim, normalization):
 
 @op(
     "_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
+    out="cast",
     aten=True,
     variants="function out",
     node="FftC2RBackward",

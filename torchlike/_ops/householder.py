@@ -20,6 +20,7 @@ def _reflected(a, tau, other, adjoined):
 
 @op(
     "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+    out="cast",
     variants="out",
     node="LinalgHouseholderProductBackward",
     saved="input result! tau",

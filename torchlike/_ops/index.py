@@ -131,7 +131,7 @@ def _trimmed(indices):
 
 
 @op("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    variants="inplace", node="IndexPutBackward", layout=result_layouts.like_first,
+    variants="inplace", out="alone", node="IndexPutBackward", layout=result_layouts.like_first,
     check=_check_indices, jvp="kernel", vjp={
         "self": _kept_by_put,
         "values": _of_values,
@@ -268,6 +268,7 @@ _OUTSIDE = "index {i} is out of bounds for dimension {dim} with size {n}"
 
 
 @op("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    out="apart",
     variants="function method out", check=check_range(RuntimeError, _OUTSIDE),
     vjp={"self": lambda grad, dim, index, self_aval: _gather_grad(grad, dim, index, self_aval)}, jvp="kernel",
     saved="dim index self! sparse_grad")  # fmt: skip
@@ -300,8 +301,16 @@ def take_around(self, indices, dim):
     return take_along(self, dim, indices % n if n else indices)
 
 
-@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function method out",
-    check=check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}"),
+_in_slices = check_range(IndexError, "index out of range in self: {i} in dimension {dim} with size {n}")
+_in_nothing = check_range(RuntimeError, "INDICES element is out of DATA bounds, id={i} axis_dim={n}")
+
+
+def _check_select(self, dim, index):
+    return (_in_slices if self.size else _in_nothing)(self, dim, index=index)
+
+
+@op("index_select(Tensor self, int dim, Tensor index) -> Tensor", out="apart", variants="function method out",
+    check=_check_select,
     vjp={"self": lambda grad, dim, index, self_aval:
          aten.index_add(aten.new_zeros(grad, self_aval.shape, options=True), dim, index, grad)}, jvp="kernel",
     saved="dim index! self_sym_sizes")  # fmt: skip
@@ -322,6 +331,8 @@ def index_select(self, dim, index):
             raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
         return self
     if not self.shape[dim]:
+        if index.size:
+            raise RuntimeError("index_select(): self indexing axis dim should be positive")
         return jnp.zeros((*self.shape[:dim], index.size, *self.shape[dim + 1 :]), self.dtype)
     return jnp.take(self, index.reshape(-1), axis=dim)
 
@@ -343,7 +354,7 @@ def demand_long(name, index):
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {from_np(index.dtype).scalar_name}")
 
 
-@op("take(Tensor self, Tensor index) -> Tensor", variants="function method out", check=_check_flat,
+@op("take(Tensor self, Tensor index) -> Tensor", out="apart", variants="function method out", check=_check_flat,
     saved="index self!")  # fmt: skip
 def take(self, index):
     """The elements of ``input``, seen as one row, at ``index``; negative numbers count from the end.
@@ -464,7 +475,7 @@ def masked_fill_tensor(self, mask, value):
 
 
 @op("_masked_select(Tensor self, Tensor mask, Tensor index) -> Tensor", variants="", node="MaskedSelectBackward",
-    saved="mask! self!")  # fmt: skip
+    out="apart", saved="mask! self!")  # fmt: skip
 def masked_select(self, mask, index):
     """Elements of ``self``, broadcast with ``mask``, at flat positions."""
     shape = broadcast_shapes(self.shape, mask.shape)

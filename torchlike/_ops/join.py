@@ -50,6 +50,7 @@ def _pieces(grad, tensors_aval, dim):
 
 @op(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    out="cast apart",
     dtype="promote",
     variants="",
     vjp={"tensors": _pieces},
@@ -68,7 +69,7 @@ def _slices(grad, tensors_aval, dim):
 
 
 @op("stack(Tensor[] tensors, int dim=0) -> Tensor", dtype="promote", variants="", vjp={"tensors": _slices},
-    jvp="kernel", autocast={"cpu": "promote"}, layout=result_layouts.stack)  # fmt: skip
+    out="cast", jvp="kernel", autocast={"cpu": "promote"}, layout=result_layouts.stack)  # fmt: skip
 def stack(tensors, dim):
     first = tensors[0].shape
     dim = wrap_dim(dim, len(first) + 1)

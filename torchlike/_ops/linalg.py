@@ -376,6 +376,7 @@ def linalg_cholesky(self, upper):
 
 @op(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
+    out="cast",
     variants="function method out",
     check=_not_positive("cholesky"),
     vjp={"self": lambda grad, result, upper: cholesky_vjp(grad, result, upper)},
@@ -422,7 +423,7 @@ def _solve_by_factor_jvp(upper, values, dots):
 
 
 @op("cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", variants="function method out",
-    saved="input2 result! self upper", autocast={"cpu": "fp32"},
+    out="cast", saved="input2 result! self upper", autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip
 def cholesky_solve(self, input2, upper):
     """The X with ``A @ X = B`` where ``input2`` is the Cholesky factor of A.
@@ -449,7 +450,7 @@ def _by_factor(factor, b, upper):
     return lax.linalg.triangular_solve(low, half, left_side=True, lower=True, transpose_a=True, conjugate_a=True)
 
 
-@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", variants="function method out",
+@op("cholesky_inverse(Tensor self, bool upper=False) -> Tensor", out="cast", variants="function method out",
     saved="result! self! upper", autocast={"cpu": "fp32"},
     columns=(0,))  # fmt: skip
 def cholesky_inverse(self, upper):

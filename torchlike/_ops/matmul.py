@@ -497,6 +497,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 @blend(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtype="promote",
+    out="cast",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},
     layout=result_layouts.like_first,

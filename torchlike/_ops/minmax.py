@@ -120,7 +120,9 @@ def _pair_jvp(wins):
     return {"self": of_self, "other": of_other}
 
 
-@reduction("max(Tensor self) -> Tensor", aten={"out": "unary_out"}, node="MaxBackward1", vjp={"self": _all_vjp})
+@reduction(
+    "max(Tensor self) -> Tensor", out="cast", aten={"out": "unary_out"}, node="MaxBackward1", vjp={"self": _all_vjp}
+)
 def max(self):
     """The largest element; with ``dim``, (values, indices) along it; with a tensor, the elementwise maximum.
 
@@ -143,6 +145,7 @@ def max_other(self, other):
 
 @reduction(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    out="apart",
     aten={"out": "dim_max max max_values"},
     node="MaxBackward",
     vjp={"self": _dim_vjp},
@@ -153,7 +156,9 @@ def max_dim(self, dim, keepdim):
     return _along("max", self, dim, keepdim, jnp.max)
 
 
-@reduction("min(Tensor self) -> Tensor", aten={"out": "unary_out"}, node="MinBackward1", vjp={"self": _all_vjp})
+@reduction(
+    "min(Tensor self) -> Tensor", out="cast", aten={"out": "unary_out"}, node="MinBackward1", vjp={"self": _all_vjp}
+)
 def min(self):
     """The smallest element; with ``dim``, (values, indices) along it; with a tensor, the elementwise minimum.
 
@@ -176,6 +181,7 @@ def min_other(self, other):
 
 @reduction(
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    out="apart",
     aten={"out": "dim_min min min_indices"},
     node="MinBackward",
     vjp={"self": _dim_vjp},
@@ -373,6 +379,7 @@ def nanmedian_dim(self, dim, keepdim):
 
 
 @reduction("kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    out="apart",
     aten={"out": "values"},
            vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def kthvalue(self, k, dim, keepdim):
@@ -395,6 +402,7 @@ def kthvalue(self, k, dim, keepdim):
 
 
 @reduction("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    out="apart",
     aten={"out": "values"},
            vjp={"self": _dim_vjp}, nondiff=(1,), saved="dim indices keepdim self_sym_sizes")  # fmt: skip
 def mode(self, dim, keepdim):

@@ -66,6 +66,7 @@ _OF_OUTER = {"vec2": _outer_vec2, "self": _outer_self}
 
 @op(
     "outer(Tensor self, Tensor vec2) -> Tensor",
+    out="cast",
     aten=_COLUMN,
     dtype="promote",
     node="MulBackward",
@@ -87,6 +88,7 @@ def outer(self, vec2):
 
 @op(
     "ger(Tensor self, Tensor vec2) -> Tensor",
+    out="cast",
     aten=_COLUMN,
     dtype="promote",
     node="MulBackward",
@@ -131,7 +133,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 
 @op("kron(Tensor self, Tensor other) -> Tensor", dtype="promote", node="UnsafeViewBackward", layout=interleaved,
-    variants="function method out", saved="~self ~other")  # fmt: skip
+    out="cast", variants="function method out", saved="~self ~other")  # fmt: skip
 def kron(self, other):
     """The Kronecker product: every element of the first times the whole second.
 

@@ -369,6 +369,7 @@ def _zeros(aval):
 
 @op(
     "normal.Tensor_float(Tensor mean, Tensor words, float std=1) -> Tensor",
+    out="cast",
     variants="",
     node="NormalBackward1",
     vjp={"mean": lambda mean_aval: _zeros(mean_aval)},
@@ -382,6 +383,7 @@ def normal_tensor_float(mean, words, std):
 
 @op(
     "normal.float_Tensor(float mean, Tensor words, Tensor std) -> Tensor",
+    out="cast",
     variants="",
     node="NormalBackward2",
     vjp={"std": lambda std_aval: _zeros(std_aval)},
@@ -393,6 +395,7 @@ def normal_float_tensor(mean, words, std):
 
 @op(
     "normal.Tensor_Tensor(Tensor mean, Tensor words, Tensor std) -> Tensor",
+    out="cast",
     variants="",
     node="NormalBackward3",
     vjp={"mean, std": lambda mean_aval, std_aval: (_zeros(mean_aval), _zeros(std_aval))},

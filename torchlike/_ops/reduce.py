@@ -27,7 +27,7 @@ def _sum(x, axes, keepdim):
     return total_of(x, axes, keepdim)
 
 
-@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+@reduction("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
            vjp={"self": lambda grad: grad}, jvp="kernel", saved="self_sym_sizes",
            autocast={"cuda": "fp32"})  # fmt: skip
 def sum(self, dtype):
@@ -45,6 +45,7 @@ def sum(self, dtype):
 
 @reduction(
     "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    out="computes",
     aten={"out": "IntList_out"},
     dtype="bool_to_int",
     node="SumBackward1",
@@ -79,6 +80,7 @@ def _mean(name, x, dim, keepdim, dtype):
 
 
 @reduction("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    out="cast",
     aten={"out": "dtype_out"}, saved="self_sym_numel self_sym_sizes",
            vjp={"self": lambda grad, self_aval: _evenly(grad, self_aval.shape, None, False)}, jvp="kernel")  # fmt: skip
 def mean(self, dtype):
@@ -94,6 +96,7 @@ def mean(self, dtype):
 
 
 @reduction("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    out="cast",
     aten={"out": "out"},
            node="MeanBackward1", saved="dim keepdim self_sym_numel self_sym_sizes", jvp="kernel",
            vjp={"self": lambda grad, self_aval, dim, keepdim:
@@ -102,7 +105,7 @@ def mean_dim(self, dim, keepdim, dtype):
     return _mean("mean", self, dim, keepdim, dtype)
 
 
-@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int",
+@reduction("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", dtype="bool_to_int", out="computes",
            saved="result! self!", autocast="fp32")  # fmt: skip
 def prod(self, dtype):
     """The product of all elements, or over one dimension ``dim``.
@@ -118,7 +121,7 @@ def prod(self, dtype):
 
 
 @reduction("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    aten={"out": "int_out"},
+           out="computes", aten={"out": "int_out"},
            dtype="bool_to_int", node="ProdBackward1", saved="dim keepdim result! self!", autocast="fp32")  # fmt: skip
 def prod_dim(self, dim, keepdim, dtype):
     self = cast(self, dtype)
@@ -127,6 +130,7 @@ def prod_dim(self, dim, keepdim, dtype):
 
 
 @reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+           out="cast",
            dtype="bool_to_int")  # fmt: skip
 def nansum(self, dim, keepdim, dtype):
     """The sum over ``dim`` (all dimensions by default) with NaN counted as zero.
@@ -142,6 +146,7 @@ def nansum(self, dim, keepdim, dtype):
 
 @reduction(
     "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    out="cast",
     node="DivBackward",
     vjp={"self": lambda grad, self, dim, keepdim: _nanmean_vjp(grad, self, dim, keepdim)},
     saved="",
@@ -209,9 +214,13 @@ def _truth_family(name, reduce, doc):
 
     whole.__doc__ = doc
     return (
-        reduction(f"{name}(Tensor self) -> Tensor", aten={"out": "all_out"}, vjp={})(whole),
-        reduction(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", aten=_PLAIN, vjp={})(along),
-        reduction(f"{name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", vjp={})(over),
+        reduction(f"{name}(Tensor self) -> Tensor", aten={"out": "all_out"}, out="truths", vjp={})(whole),
+        reduction(f"{name}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", aten=_PLAIN, out="truths", vjp={})(
+            along
+        ),
+        reduction(f"{name}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", out="truths", vjp={})(
+            over
+        ),
     )
 
 
@@ -261,7 +270,7 @@ def count_nonzero_dims(self, dim):
     return _count_nonzero(self, axes_of(dim, self.ndim))
 
 
-@reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", dtype="int_to_float", vjp={
+@reduction("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", out="cast", dtype="int_to_float", vjp={
     "self": lambda grad, self, result, dim, keepdim: _logsumexp_vjp(grad, self, result, dim, keepdim),
 }, autocast={"cuda": "fp32"})  # fmt: skip
 def logsumexp(self, dim, keepdim):
@@ -413,10 +422,10 @@ def _moment_family(name, pick, rule, doc, saves_result=False, tangents=(None,) *
         None,
     )  # fmt: skip
     return tuple(
-        reduction(f"{text} -> {returns}", node=node, aten=out, vjp={"self": formula}, variants=variants,
+        reduction(f"{text} -> {returns}", node=node, aten=aten, vjp={"self": formula}, variants=variants, out="cast",
                   static="correction" if "correction" in text else "",
                   saved=_moment_names(text, saves_result, returns), jvp=tangent and {"self": tangent})(kernel)
-        for (text, kernel), formula, tangent, out in zip(
+        for (text, kernel), formula, tangent, aten in zip(
             signatures, _formulas(rule, saves_result), tangents, outs, strict=True
         )
     )  # fmt: skip

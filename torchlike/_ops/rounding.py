@@ -14,7 +14,7 @@ def _zero(grad):
 
 def _rounding(name, f, doc, **options):
     whole = lambda x: x if kind(x) == "i" else f(x)  # noqa: E731
-    return unary(name, whole, _zero, dtype="same", kinds="if", doc=doc, **options)
+    return unary(name, whole, _zero, dtype="same", kinds="if", out="exact", doc=doc, **options)
 
 
 def _toward_zero(x):
@@ -36,6 +36,7 @@ frac = unary(
     lambda grad: grad,
     dtype="same",
     kinds="f",
+    out="exact",
     doc="The fractional part of each element, with its sign.",
     shows="-1.5 -> -0.5000",
 )
@@ -43,6 +44,7 @@ frac = unary(
 
 @pointwise(
     "round.decimals(Tensor self, *, int decimals) -> Tensor",
+    out="exact",
     vjp={"self": _zero},
     node="RoundBackward1",
     numbers="",
@@ -73,6 +75,7 @@ def _replaced(x, nan, posinf, neginf):
 
 @pointwise(
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+    out="exact",
     numbers="",
     vjp={"self": lambda grad, self: jnp.where(jnp.isfinite(self), grad, 0)},
 )
@@ -92,6 +95,7 @@ def nan_to_num(self, nan, posinf, neginf):
 
 @op(
     "frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+    out="exact",
     strides=True,
     variants="function method out",
     vjp={"self": lambda grad, exponent: grad / lax.exp2(exponent.astype(grad.dtype))},

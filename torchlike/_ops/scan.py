@@ -22,7 +22,12 @@ def _scan(name, x, dim, dtype, run):
     return run(x, axis) if x.ndim else x
 
 
-@op("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, autocast={"cuda": "fp32"})
+@op(
+    "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    out="computes",
+    **_SCAN,
+    autocast={"cuda": "fp32"},
+)
 def cumsum(self, dim, dtype):
     """The running sum along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
 
@@ -50,7 +55,7 @@ def _cumprod_vjp(grad, self, dim, dtype):
 
 
 @op("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", **_SCAN, vjp={"self": _cumprod_vjp},
-    saved="dim result! self", autocast={"cuda": "fp32"})  # fmt: skip
+    out="computes", saved="dim result! self", autocast={"cuda": "fp32"})  # fmt: skip
 def cumprod(self, dim, dtype):
     """The running product along ``dim``; bool and integers as int64 unless ``dtype`` says otherwise.
 
@@ -130,6 +135,7 @@ def cummin(self, dim):
 
 @op(
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    out="cast",
     dtype="promote",
     node="SubBackward",
     variants="function method out",

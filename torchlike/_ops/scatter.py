@@ -114,7 +114,7 @@ def _number(self, value):
 
 
 @op("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
-    check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index), "src": _read},
+    out="apart alone", check=_in_range, vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index), "src": _read},
     jvp={"self": lambda dot, dim, index: _zeroed(dot, dim, index),
          "src": lambda dot, self, dim, index:
              scatter.kernel(jnp.zeros(self.shape, dot.dtype), dim, index, dot)}  # type: ignore[has-type]
@@ -135,7 +135,7 @@ def scatter(self, dim, index, src):
 
 
 @op("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", node="ScatterBackward1",
-    variants="function method inplace out", check=_in_range,
+    out="apart alone", variants="function method inplace out", check=_in_range,
     vjp={"self": lambda grad, dim, index: _zeroed(grad, dim, index)})  # fmt: skip
 def scatter_value(self, dim, index, value):
     dim = wrap_dim(dim, self.ndim)
@@ -150,7 +150,7 @@ def _how(reduce):
 
 
 @op("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", check=_in_range,
-    variants="function method inplace out", vjp={
+    out="apart alone", variants="function method inplace out", vjp={
         "self, src": lambda grad, self, dim, index, src, reduce, result: _reduce_grad(
             grad, self, dim, index, src, {"add": "sum", "multiply": "prod"}[reduce], True, result)})  # fmt: skip
 def scatter_with(self, dim, index, src, reduce):
@@ -160,7 +160,7 @@ def scatter_with(self, dim, index, src, reduce):
 
 
 @op("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", check=_in_range,
-    variants="function method inplace out", vjp={
+    out="apart alone", variants="function method inplace out", vjp={
         "self": lambda grad, self, dim, index, value, reduce: grad if reduce == "add" else _into(
             grad, wrap_dim(dim, grad.ndim), index, "multiply", _number(grad, value))})  # fmt: skip
 def scatter_value_with(self, dim, index, value, reduce):
@@ -170,7 +170,8 @@ def scatter_value_with(self, dim, index, value, reduce):
 
 
 @op("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", variants="function method inplace out",
-    check=_in_range, vjp={"self": lambda grad: grad, "src": _read}, autocast={"cuda": "promote"})  # fmt: skip
+    out="alone", check=_in_range, autocast={"cuda": "promote"},
+    vjp={"self": lambda grad: grad, "src": _read})  # fmt: skip
 def scatter_add(self, dim, index, src):
     """``input`` with ``src`` added at ``index`` along ``dim``; see ``scatter``."""
     dim = wrap_dim(dim, self.ndim)
@@ -262,6 +263,11 @@ def _other_factors(self, src, where):
     only = zero & (count == 1)  # its others have no zero (but for self's): leave it out; else divide
     whole, without = _product(self, src, where), _product(self, jnp.where(only, 1, src), where)
     others = jnp.where(only, without[where], whole[where] / jnp.where(zero, 1, src))
+    # of two zeros each has the other one among its others: a product of 0, but not so its derivative
+    zeros = jnp.where(zero, src, 0)
+    other = jnp.zeros(self.shape, src.dtype).at[where].add(zeros)[where] - zeros
+    rest = _product(self, jnp.where(zero, 1, src), where)[where]
+    others = jnp.where(zero & (count == 2), rest * other, others)
     return _product(jnp.ones_like(self), src, where), others
 
 
@@ -285,7 +291,8 @@ def _prod_shares(grad, self, dim, index, src, include_self):
 
 
 @op("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"
-    " -> Tensor", variants="function method inplace out", check=_in_range, vjp={"self, src": _reduce_grad})  # fmt: skip
+    " -> Tensor", variants="function method inplace out", out="alone", check=_in_range,
+    vjp={"self, src": _reduce_grad})  # fmt: skip
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """``input`` and the elements of ``src`` that ``index`` sends to each place, reduced.
 
@@ -345,7 +352,7 @@ def _take_slices(grad, dim, index, source_aval):
 
 
 @op("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_range, vjp={
         "self": lambda grad: grad,
         "source": lambda grad, dim, index, alpha, source_aval: _take_slices(grad, dim, index, source_aval)
         * jnp.conj(_number(grad, alpha)),
@@ -401,7 +408,7 @@ def _blanked(grad, dim, index, zero):
 
 
 @op("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-    variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
+    out="alone", variants="function method inplace out", check=check_range(IndexError, "index_copy_(): " + _OUTSIDE),
     vjp={"self": _blank, "source": _take_slices}, saved="dim index source? source_dim",
     jvp={"self": lambda dot, dim, index: _blank(dot, dim, index),
          "source": lambda dot, self, dim, index:
@@ -448,7 +455,7 @@ def _touched(grad, dim, index):
 
 
 @op("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", node="IndexFillBackward1",
-    layout=result_layouts.like_first, variants="function method inplace", check=_fill_check, vjp={
+    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_fill_check, vjp={
         "self": _blank,
         "value": lambda grad, dim, index: jnp.sum(jnp.where(_touched(grad, dim, index), grad, 0)),
     })  # fmt: skip
@@ -458,7 +465,7 @@ def index_fill_tensor(self, dim, index, value):
 
 
 @op("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
-    layout=result_layouts.like_first, variants="function method inplace", check=_fill_check,
+    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_fill_check,
     vjp={"self": _blank})  # fmt: skip
 def index_fill_number(self, dim, index, value):
     return _fill_slices(self, dim, index, value)
@@ -470,7 +477,7 @@ def _along(index, dim, shape):
 
 
 @op("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    variants="function method inplace out", check=_in_range, vjp={
+    out="alone", variants="function method inplace out", check=_in_range, vjp={
         "self, source": lambda grad, self, dim, index, source, reduce, include_self, result: _reduce_grad(
             grad, self, dim, _along(index, wrap_dim(dim, self.ndim), at_least_1d(source).shape), source, reduce,
             include_self, result)})  # fmt: skip
@@ -497,7 +504,7 @@ def _put_source(grad, index, source_aval):
 
 
 @op("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
-    layout=result_layouts.like_first, variants="function method inplace", check=_check_put, vjp={
+    out="alone", layout=result_layouts.like_first, variants="function method inplace", check=_check_put, vjp={
         "self": lambda grad, index, accumulate: grad if accumulate
         else _blank(grad.reshape(-1), 0, index.reshape(-1)).reshape(grad.shape),
         "source": _put_source,

@@ -89,7 +89,7 @@ def qr(self, some):
 
 
 @op("geqrf(Tensor self) -> (Tensor a, Tensor tau)", variants="function method out", saved="", aten={"out": "a"},
-    autocast={"cpu": "fp32"},
+    out="cast", autocast={"cpu": "fp32"},
     vjp={"self": rules.undefined(NotImplementedError("the derivative for 'geqrf' is not implemented."))},
     columns=(0,))  # fmt: skip
 def geqrf(self):
@@ -260,10 +260,11 @@ def _eigh(name, a, uplo):
 
 
 def _eigh_vjp(grads, values, vectors):
-    """Infinite where eigenvalues are equal, unless the gradient of the vectors is zero."""
+    """Hermitian; infinite where eigenvalues are equal, unless the gradient of the vectors is zero."""
     g_values, g_vectors = grads
     used = jnp.any(g_vectors != 0)
-    inner = _without_diagonal(mm(adjoint(vectors), g_vectors)) / _gaps(values, used)
+    turned = mm(adjoint(vectors), g_vectors)  # whose skew part alone counts: the matrix stays Hermitian
+    inner = _without_diagonal((turned - adjoint(turned)) / 2) / _gaps(values, used)
     inner = jnp.where(used, inner, 0) + _embedded(g_values.astype(inner.dtype))
     return mm(mm(vectors, inner), adjoint(vectors))
 
@@ -333,6 +334,7 @@ def _eig_vjp(grads, values, vectors):
 
 @op(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    out="cast",
     variants="out",
     check=_eig_finite,
     vjp={"self": lambda grads, eigenvalues, eigenvectors: _eig_vjp(grads, eigenvalues, eigenvectors)},
@@ -349,7 +351,7 @@ def linalg_eig(self):
     return _eig(self)
 
 
-@op("linalg_eigvals(Tensor self) -> Tensor", variants="out", node="LinalgEigBackward", check=_eig_finite,
+@op("linalg_eigvals(Tensor self) -> Tensor", out="cast", variants="out", node="LinalgEigBackward", check=_eig_finite,
     vjp={"self": lambda grad, self: _eigvals_vjp(grad, self)},
     saved={"eigenvalues": "result", "result!": None, "~self": "self"}, autocast={"cpu": "fp32"})  # fmt: skip
 def linalg_eigvals(self):

@@ -15,6 +15,7 @@ def _mask(condition):
 
 @op(
     "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+    out="exact",
     dtype="promote",
     policy="self other",
     numbers="self other",
@@ -127,6 +128,7 @@ def _clamp_numbers(self, min, max):
 
 clamp = pointwise(
     "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    out="exact",
     dtype="promote",
     policy="self min max",
     node="ClampBackward1",
@@ -183,6 +185,7 @@ clamp_min = pointwise(
 )(_above)
 clamp_min_scalar = pointwise(
     "clamp_min(Tensor self, Scalar min) -> Tensor",
+    out="exact",
     dtype="promote",
     policy="self min",
     numbers="",
@@ -206,6 +209,7 @@ clamp_max = pointwise(
 )(_below)
 clamp_max_scalar = pointwise(
     "clamp_max(Tensor self, Scalar max) -> Tensor",
+    out="exact",
     dtype="promote",
     policy="self max",
     numbers="",
@@ -249,6 +253,7 @@ _LERP_ENDS = {
 }
 lerp_tensor = pointwise(
     "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+    out="exact",
     node="LerpBackward1",
     numbers="",
     vjp=_LERP_ENDS | {"weight": lambda grad, self, end: grad * conj(end - self)},

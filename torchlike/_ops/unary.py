@@ -18,7 +18,7 @@ def _zero(grad):
 # -- signs and absolute values ------------------------------------------------------------------
 
 
-@pointwise("neg(Tensor self) -> Tensor", vjp={"self": lambda grad: -grad}, operator="neg", numbers="")
+@pointwise("neg(Tensor self) -> Tensor", out="exact", vjp={"self": lambda grad: -grad}, operator="neg", numbers="")
 def neg(self):
     """Elementwise ``-input``. RuntimeError for bool tensors."""
     if self.dtype == np.bool_:
@@ -38,6 +38,7 @@ abs_ = unary(
     lambda grad, self: grad * aten.sgn(self),
     dtype="same",
     kinds="ifc",
+    out="exact",
     operator="abs",
     doc="Elementwise absolute value; the modulus of complex numbers.",
     shows="-2.0 -> 2.",
@@ -57,12 +58,13 @@ sgn = unary(
     direction,
     _sgn_grad,
     dtype="same",
+    out="exact",
     doc="Elementwise ``input / |input|``, 0 at 0; the sign of real numbers.",
     shows="-2.0 -> -1.",
 )
 
 
-@pointwise("sign(Tensor self) -> Tensor", vjp={"self": _zero}, numbers="")
+@pointwise("sign(Tensor self) -> Tensor", out="exact", vjp={"self": _zero}, numbers="")
 def sign(self):
     """Elementwise sign: -1, 0 or 1 (0 for NaN). NotImplementedError for complex tensors: see sgn."""
     if kind(self) == "c":
@@ -363,6 +365,7 @@ conj_physical = unary(
     conj,
     lambda grad: conj(grad),
     dtype="same",
+    out="exact",
     doc="Elementwise complex conjugate, as a new tensor.",
     shows="1 + 2j -> 1.-2.j",
 )

@@ -39,9 +39,17 @@ class _StorageMeta(type):
         return TypedStorage(*args, dtype=cls.dtype, device="cuda", **kwargs)
 
 
+def _not_on_gpus(name: str) -> Any:
+    def refused(cls: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError(f"{name}: Not available for CUDA storage")
+
+    return classmethod(refused)
+
+
+_BODY = {name: _not_on_gpus(name) for name in ("from_buffer", "_new_with_weak_ptr", "_new_shared_filename")}
 STORAGE_TYPES = {
     name: _StorageMeta(
-        name, (TypedStorage,), {"dtype": kind, "__module__": "torch.cuda", "__doc__": f"{kind} on a GPU."}
+        name, (TypedStorage,), {**_BODY, "dtype": kind, "__module__": "torch.cuda", "__doc__": f"{kind} on a GPU."}
     )
     for name, kind in STORAGES.items()
 }

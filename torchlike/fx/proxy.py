@@ -21,6 +21,7 @@ from torchlike._base.device import device
 from torchlike._core.overrides import doors
 from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike.fx import traceback as fx_traceback
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
 from torchlike.fx.node import Argument, Node, Target, map_aggregate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -221,11 +222,11 @@ def register_hook(t: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if nodes.is_leaf(_fresh(t)):
-        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, {})
+        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, OrderedDict())
         nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
         node, nr = t._edge
-        hooks = node._extra("tensor_hooks", dict).setdefault(nr, {})
+        hooks = node._extra("tensor_hooks", dict).setdefault(nr, OrderedDict())
     return RemovableHandle.add(hooks, hook)
 
 
@@ -253,6 +254,19 @@ def _backward_hooks(t: Tensor) -> dict[int, Any] | None:
     return (node._ex or {}).get("tensor_hooks", {}).get(nr)
 
 
+def _set_backward_hooks(t: Tensor, hooks: Any) -> None:
+    """Replace the dict of a leaf's hooks; None or an empty one removes them."""
+    if not nodes.is_leaf(_fresh(t)):
+        raise NotImplementedError("_backward_hooks of a tensor that is no leaf cannot be set: use register_hook()")
+    every = extras_of(t).setdefault("tensor_hooks", {})
+    if hooks is None:
+        every.pop(0, None)
+    else:
+        every[0] = hooks
+    if t.requires_grad:
+        nodes.accumulator(t)._extra("tensor_hooks", lambda: every)
+
+
 def _post_accumulate_grad_hooks(t: Tensor) -> dict[int, Any] | None:
     """The dict of the leaf's hooks after accumulation, or None if it never had one."""
     return (t._ex or {}).get("post_accumulate")
@@ -276,7 +290,9 @@ def install() -> None:
     )
     Tensor.grad_fn = property(_grad_fn)
     Tensor._grad_fn = property(_grad_fn, None, _undeletable("Deletion of _grad_fn not allowed. Detach tensor instead!"))
-    Tensor._backward_hooks = property(_backward_hooks, None, _undeletable("Deletion of _backwards_hooks not allowed!"))
+    Tensor._backward_hooks = property(
+        _backward_hooks, _set_backward_hooks, _undeletable("Deletion of _backwards_hooks not allowed!")
+    )
     Tensor.grad_dtype = property(_get_grad_dtype, _set_grad_dtype)
     Tensor.grad = property(_get_grad, _set_grad, lambda t: _set_grad(t, None))
     Tensor._post_accumulate_grad_hooks = property(_post_accumulate_grad_hooks)

@@ -13,6 +13,7 @@ from torchlike._core.conversion.factories import finish
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
+from torchlike._core.tensor.untyped_storage import UntypedStorage, of_storage
 
 if TYPE_CHECKING:
     from torchlike._core.typed import DeviceLike, OptDtype
@@ -54,6 +55,27 @@ def _as_tensor(
         out = out.detach() if out is t else out
         out.requires_grad = True
     return out
+
+
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: dtypes.dtype | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A vector of the first ``size`` numbers of a file.
+
+    Raises:
+        RuntimeError: the file cannot be read, or is shorter.
+        NotImplementedError: ``shared``, as changes of a tensor do not reach the file.
+    """
+    if shared:
+        raise NotImplementedError("from_file(shared=True): changes would not reach the file; use shared=False")
+    kind = dtypes.get_default_dtype() if dtype is None else arguments.as_dtype("from_file", "dtype", dtype)
+    t = of_storage(UntypedStorage.from_file(filename, False, (size or 0) * kind.itemsize), kind)
+    return t.requires_grad_() if requires_grad else t
 
 
 def frombuffer(

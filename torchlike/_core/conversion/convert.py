@@ -22,6 +22,7 @@ from torchlike._core.dispatch.observers import seen, subclassed, watched
 from torchlike._core.overrides.torch_function import DOORS, unseen
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, array_of, device_of, fresh, value_of
+from torchlike._core.tensor.untyped_storage import TypedStorage, UntypedStorage, of_storage
 from torchlike._executor.immediate import Abstract, uploaded
 from torchlike._executor.level import LevelValue
 from torchlike._executor.pending import Pending, settled
@@ -106,7 +107,15 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         if dtype is not None:
             value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
         return _finished(value, device, requires_grad)
+    if data.__class__ in _STORAGES:
+        source: Any = data
+        t = of_storage(source, dtype or (source.dtype if isinstance(source, TypedStorage) else dtypes.int64))
+        t = t if device is None else t.to(device)
+        return t.requires_grad_() if requires_grad else t
     return _finished(host_array(data, dtype), device, requires_grad)
+
+
+_STORAGES = frozenset((TypedStorage, UntypedStorage))
 
 
 @unseen

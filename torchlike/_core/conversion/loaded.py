@@ -137,7 +137,7 @@ def over_storage(
             restride(t, untyped._storage.strides)
         if t.dtype is not dtype or t.shape != size or t.stride() != tuple(stride) or offset:
             with no_grad():
-                t = alias(of_storage(storage, dtype).as_strided(size, tuple(stride), offset))
+                t = alias(of_storage(untyped, dtype).as_strided(size, tuple(stride), offset))
     return mark(t, True) if requires_grad else t
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from torchlike._base.frames import warn
 from torchlike._base.layout import has_overlap, is_dense, numel
 from torchlike._base.state import state
 from torchlike._core.autograd import node as nodes
@@ -30,6 +31,7 @@ from torchlike._core.tensor.storage import UNTRACKED
 from torchlike._core.tensor.tensor import alias, value_of, wrap
 from torchlike._core.tensor.view_creation import refusal
 from torchlike._core.tensor.views import reader, writer
+from torchlike._decl.op import ALONE
 from torchlike._executor import immediate, sparse
 from torchlike._executor.failure import translate
 
@@ -118,10 +120,18 @@ def check_writable(name: str, target: Tensor, inputs: Sequence[Any]) -> bool:
     tensors = [x for x in inputs if KIND[x.__class__] == 1]
     record = _demand_history(target, tensors) if state.grad and name not in _UNNOTICED else False
     demand_distinct(name, target)
-    for x in tensors:
-        if x._storage is target._storage and x is not target and name not in _READ_FIRST:
-            demand_same_or_apart(name, target, x)
+    for x in tensors[1:]:
+        if x._storage is target._storage:
+            _demand_unwritten(name, target, x)
     return record
+
+
+def _demand_unwritten(name: str, target: Tensor, x: Tensor) -> None:
+    """Refuse an operand that is overwritten before it has been read."""
+    if name in ALONE:
+        demand_same_or_apart(name, target, x, apart=True)
+    elif x is not target and name not in _READ_FIRST and not (name == "masked_fill_" and not x.ndim):
+        demand_same_or_apart(name, target, x)
 
 
 def _demand_history(target: Tensor, tensors: Sequence[Tensor]) -> bool:
@@ -153,7 +163,13 @@ def demand_rebasable(target: Tensor) -> None:
 
 def demand_distinct(name: str, target: Tensor) -> None:
     """Refuse a target that is expanded."""
-    if target._view is not None and has_overlap(target._view.layout):
+    if target._view is not None and has_overlap(target._view.layout) and name != "threshold_":  # the same done twice
+        if name in _ON_EXPANDED and 0 in target._view.layout.strides:
+            warn(
+                f"Use of {name} on expanded tensors is deprecated: elements that share memory get one of their values. "
+                "Please clone() the tensor before performing the operation."
+            )
+            return
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             f"location. Please clone() the tensor before performing the operation ({name})."
@@ -162,7 +178,10 @@ def demand_distinct(name: str, target: Tensor) -> None:
 
 # PyTorch's autograd knows nothing of these: they change even leaves that require grad, whose history stays.
 _UNNOTICED = frozenset({"logical_not_", "logical_and_", "logical_or_", "logical_xor_"})
-_READ_FIRST = frozenset({"fill_", "masked_fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
+_READ_FIRST = frozenset({"fill_", "addmm_", "addmv_", "addbmm_", "baddbmm_", "addr_"})
+
+
+_ON_EXPANDED = frozenset({"index_put_", "masked_fill_"})  # where PyTorch only warns
 
 
 def demand_same_or_apart(name: str, target: Tensor, x: Tensor, apart: bool = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from torchlike._base.dtypes import from_np
 from torchlike._base.frames import warn
 from torchlike._base.state import state
 from torchlike._core.autograd.node import requires_grad
+from torchlike._core.conversion.convert import place
 from torchlike._core.dispatch.dispatch import call, walk
 from torchlike._core.dispatch.inplace import demand_distinct, demand_same_or_apart, demand_writable
 from torchlike._core.dispatch.layers import Call, Form
@@ -35,13 +36,20 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
-        demand_writable(o)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    for level in state.levels:
+        if any([level.carries(t) for t in (*tensors, *outs)]):
+            raise NotImplementedError(
+                f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
+                "use the result of the call without out="
+            )
+    for o in outs:
+        demand_writable(o)
     _demand_no_overlap(op, tensors, outs)
     made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
     (walk if state.active or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)
@@ -60,7 +68,7 @@ def _differentiable(op: Kernel, inputs: Inputs, static: Static) -> bool:
 def _run(op: Kernel, inputs: Inputs, static: Static) -> tuple[Tensor, ...]:
     """The call itself, unrecorded: the results are computed and put into the outputs, which it returns."""
     inputs, static, outs = parts(inputs, static)
-    if op.name in _IN_DTYPE_OF_OUT:
+    if "computes" in op.declaration.out:
         static = _computed_as(op, static, outs[0])
     before, state.grad = state.grad, False
     try:
@@ -92,36 +100,17 @@ def _demand_no_overlap(op: Kernel, tensors: Sequence[Tensor], outs: Sequence[Any
     """Refuse an expanded output, and one that shares a part of its memory with an input of a pointwise call."""
     for o in outs:
         demand_distinct(op.name, o)
-        apart = not _APART.isdisjoint(_names(op))
+        apart = "apart" in op.declaration.out
         for x in tensors if op.pointwise or apart else ():
             if x._storage is o._storage and (apart or x is not o):
                 demand_same_or_apart(op.name, o, x, apart)
 
 
-# What PyTorch computes into the output while it reads the inputs, and what it does not cast.
-_APART = frozenset("cat gather index_select kthvalue _masked_select max.dim min.dim mode scatter take".split())
-_EXACT = frozenset(
-    """
-abs addmm amax amin aminmax argmax argmin bitwise_not bucketize ceil conj_physical cross dot floor frac gather
-hardshrink hash_tensor heaviside histc index_select inner inverse isneginf isposinf kthvalue lerp.Tensor
-linalg_cholesky linalg_cross linalg_det linalg_eigvalsh linalg_inv linalg_solve linalg_svdvals linalg_vecdot
-linalg_vector_norm log_softmax logcumsumexp matmul max.dim median median.dim min.dim mode msort nan_to_num nanmedian
-nanmedian.dim nanquantile neg quantile round scatter searchsorted sgn sign signbit sort take topk trunc vdot
-""".split()
-)
-_IN_DTYPE_OF_OUT = frozenset("cumprod cumsum prod sum".split())  # unless the call says dtype=, the last argument
-_TRUTHS = frozenset(("all", "any"))
 _IN_CPP = {
     "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int",
     "uint8": "unsigned char", "int8": "signed char", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
     "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
 }  # fmt: skip
-
-
-def _names(op: Kernel) -> tuple[str, str]:
-    """The name of an operator without its overload, and with it."""
-    schema = op.declaration.schema
-    return op.name, op.name if schema is None else schema.full_name
 
 
 def _computed_as(op: Kernel, static: Static, out: Tensor) -> Static:
@@ -132,21 +121,38 @@ def _computed_as(op: Kernel, static: Static, out: Tensor) -> Static:
     return *static[:-1], out.dtype
 
 
-def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> NoReturn:
+def _refuse_dtype(op: Kernel, dtype: Any, out: Tensor, at: int) -> None:
     if op.name in ("nanquantile", "quantile"):
         raise RuntimeError("quantile() out tensor must be same dtype as the input tensor; use its .dtype")
+    wanted, got = from_np(np.dtype(dtype)).scalar_name, out.dtype.scalar_name
+    if op.name in ("cummax", "cummin"):
+        raise RuntimeError(f"expected scalar_type {wanted} but found {got} for {('values', 'indices')[at]} output")
+    if op.name == "logcumsumexp":
+        raise RuntimeError(f"expected scalar_type {wanted} but found {got}")
     if op.name == "mode":
-        wanted, got = from_np(np.dtype(dtype)).scalar_name, out.dtype.scalar_name
         raise RuntimeError(f"expected scalar type '{wanted}' but got '{got}' for {('values', 'indices')[at]} output")
+    demand_dtype(op.name, dtype, out)
+
+
+def demand_dtype(name: str, dtype: Any, out: Tensor) -> None:
+    """RuntimeError unless ``out`` has the numpy dtype of the result."""
+    if dtype == out.dtype.np:
+        return
     wanted, got = (_IN_CPP.get(np.dtype(d).name, np.dtype(d).name) for d in (dtype, out.dtype.np))
-    raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({op.name})")
+    raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {got} instead ({name})")
+
+
+def put_exactly(name: str, result: Tensor, out: Tensor) -> None:
+    """Write the result of a composite into ``out``, which must have its dtype. RuntimeError otherwise."""
+    demand_dtype(name, result.dtype.np, out)
+    put(out, place(value_of(result), out.device))
 
 
 def _demand_dtype(op: Kernel, value: Any, out: Tensor, at: int) -> None:
     """Refuse an output of another dtype than the result's, where PyTorch does not cast."""
-    if not _EXACT.isdisjoint(_names(op)) and value.dtype != out.dtype.np:
+    if "exact" in op.declaration.out and value.dtype != out.dtype.np:
         _refuse_dtype(op, value.dtype, out, at)
-    if op.name in _TRUTHS and out.dtype.np.name not in ("bool", "uint8"):
+    if "truths" in op.declaration.out and out.dtype.np.name not in ("bool", "uint8"):
         raise RuntimeError(f"{op.name} only supports bool tensor for result, got: {out.dtype.scalar_name}")
 
 
@@ -157,7 +163,7 @@ def _fitted(op: Kernel, value: Any, out: Tensor) -> jax.Array:
             "ops: inside of vmap, use the result instead of out="
         )
     dtype = out.dtype.np
-    if dtype.kind == "b" and op.name in _TRUTHS:  # of uint8 they are uint8, which a bool takes all the same
+    if dtype.kind == "b" and "truths" in op.declaration.out:  # of uint8 they are uint8, which a bool takes all the same
         value = value.astype(dtype)
     if value.shape == tuple(out.shape):
         return derive.into(op.name, value, _like(value.shape, dtype))

@@ -67,13 +67,13 @@ class Doors:
                 try:
                     return behind(*args, **kwargs)
                 except TypeError as error:
-                    if kwargs and (found := respelt(error, behind, door, args, kwargs)):
+                    if found := respelt(error, behind, door, args, kwargs):
                         return found[0]
                     raise
             try:
                 return behind(*args, **kwargs)
             except _REFUSALS as error:
-                if kwargs and (found := respelt(error, behind, door, args, kwargs)):
+                if found := respelt(error, behind, door, args, kwargs):
                     return found[0]
                 if armed or not overridden((*args, *kwargs.values())):
                     raise

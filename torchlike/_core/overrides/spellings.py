@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
+from torchlike._base.once import warn_once
+
 _NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 # Schemas say self where functions say input.
 _SELF = {"self": "input", "input": "self"}
@@ -27,7 +31,15 @@ _OWN: dict[str, dict[str, str]] = {
     "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
     "swapdims": {"dim0": "axis0", "dim1": "axis1"},
 }
-_COMPLAINTS = ("unexpected keyword argument", "invalid combination of arguments", "missing")
+# What PyTorch still takes as (beta, input, alpha, a, b), or without alpha.
+_FACTORS_FIRST = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm", "sspaddmm"))
+_COMPLAINTS = (
+    "positional argument",
+    "multiple values",
+    "unexpected keyword argument",
+    "invalid combination of arguments",
+    "missing",
+)
 
 
 def spellings(door: Any, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -42,9 +54,11 @@ def spellings(door: Any, kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
 def respelt(
     error: Exception, function: Callable[..., Any] | None, door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """The result of a call that the function has refused with ``error``, under its own spellings; () if none fits."""
+    """The result of a call that the function has refused with ``error``, in its own words; () if none fits."""
     if function is None or not _complains(error):
         return ()
+    if door.__name__.removesuffix("_") in _FACTORS_FIRST and (moved := _factors_last(door, args, kwargs)):
+        return (function(*moved[0], **moved[1]),)
     for other in spellings(door, kwargs):
         try:
             return (function(*args, **other),)
@@ -59,9 +73,28 @@ def called(function: Callable[..., Any], door: Any, args: tuple[Any, ...], kwarg
     try:
         return function(*args, **kwargs)
     except TypeError as error:
-        if kwargs and (found := respelt(error, function, door, args, kwargs)):
+        if found := respelt(error, function, door, args, kwargs):
             return found[0]
         raise
+
+
+def _factors_last(door: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]] | None:
+    """A call of the deprecated form, with ``beta=`` and ``alpha=``; None where it is none."""
+    rest, method = list(args), door.__qualname__.startswith("Tensor.")
+    at = 1 if method else 0
+    if len(rest) <= at or not _is_number(rest[at]) or {"beta", "alpha"} & kwargs.keys():
+        return None
+    factors = {"beta": rest.pop(at)}
+    if len(rest) > 1 and _is_number(rest[1]):
+        factors["alpha"] = rest.pop(1)
+    warn_once(
+        "This overload of a function is deprecated: factors stand before the tensors; give them as beta= and alpha="
+    )
+    return rest, kwargs | factors
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float | complex | np.number)
 
 
 def _complains(error: Exception) -> bool:

@@ -110,7 +110,8 @@ def write(t: Tensor, value: Any) -> None:
         whole = views.write(storage.value, view, value)
         storage.value = as_before(storage.value, whole) if USED else whole
         storage.epoch += 1
-        storage.keep(t, storage.epoch, value)
+        if 0 not in view.layout.strides:  # elements of an expanded view that share a cell were given several values
+            storage.keep(t, storage.epoch, value)
     if storage.stands and storage.inner is not None:
         storage.level.wrote(t, value)
     bump(t)

@@ -57,9 +57,12 @@ class UntypedStorage:
 
     def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
         """``size`` bytes of zeros, or the bytes of a sequence of ints. RuntimeError for other sequences."""
-        target = devices.jax_device(devices.as_device(device or "cpu"))
-        host = np.zeros(size, np.uint8) if isinstance(size, int) else _of_ints(size)
-        self._storage = Storage(immediate.jax.device_put(host, target))
+        asked = devices.as_device(device or "cpu")
+        if asked.type == "meta":
+            self._storage = _nothing(size if isinstance(size, int) else len(size))
+        else:
+            host = np.zeros(size, np.uint8) if isinstance(size, int) else _of_ints(size)
+            self._storage = Storage(immediate.jax.device_put(host, devices.jax_device(asked)))
         self._storage.shown = weakref.ref(self)
 
     @staticmethod
@@ -72,13 +75,17 @@ class UntypedStorage:
         """
         if shared:
             raise NotImplementedError("UntypedStorage.from_file(shared=True): changes would not reach the file")
+        if nbytes < 0:
+            raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{filename}>: give a size of 0 or more")
         try:
             host = np.fromfile(filename, np.uint8, nbytes)
         except OSError as error:
             said = f"{error.strerror} ({error.errno})"
             raise RuntimeError(f"unable to open file <{filename}> in read-only mode: {said}") from None
         if len(host) < nbytes:
-            raise RuntimeError(f"file <{filename}> has {len(host)} bytes, fewer than the {nbytes} asked for")
+            raise RuntimeError(
+                f"file <{filename}> size <{len(host)}> is smaller than the required mapping size <{nbytes}>"
+            )
         return _of_bytes(host)
 
     @staticmethod
@@ -102,8 +109,10 @@ class UntypedStorage:
         return _of_bytes(host.copy())
 
     def _put(self, host: np.ndarray) -> UntypedStorage:
-        """Replace all bytes."""
+        """Replace all bytes; those on meta are nothing."""
         cell = self._storage
+        if self.is_meta:
+            return self
         shape = cell.value.shape
         array = np.ascontiguousarray(host).view(cell.value.dtype)
         if cell.strides is None:
@@ -115,6 +124,8 @@ class UntypedStorage:
         return self
 
     def __setitem__(self, index: Any, value: int) -> None:
+        if self.is_meta:
+            return
         host = self._bytes().copy()
         host[index] = value
         self._put(host)
@@ -129,6 +140,9 @@ class UntypedStorage:
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
             )
+        if self.is_meta:
+            return self
+        source.demand_values()
         return self._put(source._bytes())
 
     def byteswap(self, dtype: dtype) -> None:
@@ -144,6 +158,9 @@ class UntypedStorage:
         target = devices.as_device(device)
         if target.type == self.device.type and target.index in (None, self.device.index):
             return self
+        self.demand_values()
+        if target.type == "meta":
+            return UntypedStorage(self.nbytes(), device=target)
         made = UntypedStorage(0, device=target)
         where = devices.jax_device(target)
         store(made._storage, immediate.jax.device_put(self._bytes(), where))
@@ -161,6 +178,8 @@ class UntypedStorage:
 
     def share_memory_(self) -> UntypedStorage:
         """This; what is sent to other processes is copied (see :mod:`torch.multiprocessing`)."""
+        if self.is_meta:
+            raise RuntimeError("share_memory_(): only available on CPU; a storage on meta has no memory")
         SHARED.add(self._storage)
         return self
 
@@ -194,6 +213,12 @@ class UntypedStorage:
         return devices.META if type(value) is immediate.Abstract else devices.of_array(value)
 
     is_cuda = property(lambda self: self.device.type == "cuda")
+    is_meta = property(lambda self: type(self._storage.value) is immediate.Abstract)
+
+    def demand_values(self) -> None:
+        """NotImplementedError for a storage on meta, which has none."""
+        if self.is_meta:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
     def resizable(self) -> bool:
         return True
@@ -215,6 +240,8 @@ class UntypedStorage:
         needed = numel(value.shape) * value.dtype.itemsize
         if size == self.nbytes():
             return self
+        if self.is_meta:
+            raise NotImplementedError(f"untyped_storage().resize_({size}): a storage on meta keeps its size")
         if size not in (0, needed):
             raise NotImplementedError(
                 f"untyped_storage().resize_({size}): torchlike can free a storage (0) or give it back its {needed} "
@@ -229,6 +256,8 @@ class UntypedStorage:
     def _bytes(self) -> np.ndarray:
         """The bytes on the host, in the order in which they lie."""
         storage = self._storage
+        if self.is_meta:
+            raise NotImplementedError("Not available for 'meta' device type: there are no bytes")
         value = np.asarray(storage.value)
         if storage.strides is not None:
             value = value.transpose(memory_order(Layout(value.shape, storage.strides, 0))[::-1])
@@ -243,7 +272,7 @@ class UntypedStorage:
             if index.step not in (None, 1):
                 raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
             return _of_bytes(self._bytes()[index])
-        if not -self.nbytes() <= index < self.nbytes():
+        if not self.is_meta and not -self.nbytes() <= index < self.nbytes():
             raise IndexError(f"index {index} out of range for storage of size {self.nbytes()}")
         return int(self._bytes()[index])
 
@@ -252,10 +281,11 @@ class UntypedStorage:
 
     def clone(self) -> UntypedStorage:
         """A copy, with memory of its own."""
-        return _of_bytes(self._bytes())
+        return UntypedStorage(self.nbytes(), device="meta") if self.is_meta else _of_bytes(self._bytes())
 
     def cpu(self) -> UntypedStorage:
         """A copy on the CPU, or this if it is there."""
+        self.demand_values()
         return self if self.device.type == "cpu" else _of_bytes(self._bytes())
 
     def untyped(self) -> UntypedStorage:
@@ -264,13 +294,15 @@ class UntypedStorage:
     def __copy__(self) -> UntypedStorage:
         return self.clone()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
-        if id(self) not in memo:
-            memo[id(self)] = self.clone()
-        return memo[id(self)]
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
+        """A copy, shared with the copies of the tensors of this storage."""
+        made = copied_cell(self._storage, memo)
+        ref = getattr(made, "shown", None)
+        shown = None if ref is None else ref()
+        return _shown(made) if shown is None else shown
 
     def __repr__(self) -> str:
-        numbers = "\n".join(f" {b}" for b in self.tolist())
+        numbers = "..." if self.is_meta else "\n".join(f" {b}" for b in self.tolist())
         return f"{numbers}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
@@ -292,6 +324,10 @@ def _of_ints(items: Sequence[int]) -> np.ndarray:
                 f"one of the items was of type {type(item).__name__} instead of int"
             )
     return np.array(list(items), np.int64).astype(np.uint8)
+
+
+def _nothing(nbytes: int) -> Storage:
+    return Storage(immediate.Abstract((nbytes,), np.dtype(np.uint8)))
 
 
 def _of_bytes(array: np.ndarray) -> UntypedStorage:
@@ -326,6 +362,10 @@ class TypedStorage:
         if len(args) > 1:
             raise TypeError(f"TypedStorage: expected a size or a sequence, got {len(args)} arguments")
         given = args[0] if args else 0
+        if device is not None and devices.as_device(device).type == "meta":
+            count = given if isinstance(given, int) else len(given)
+            self._untyped_storage = UntypedStorage(count * kind.itemsize, device="meta")
+            return
         host = np.zeros(given, kind.np) if isinstance(given, int) else np.array(list(given)).astype(kind.np)
         self._untyped_storage = _of_bytes(np.ascontiguousarray(host).view(np.uint8))
         if device is not None:
@@ -336,6 +376,8 @@ class TypedStorage:
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if self._untyped_storage.is_meta:
+            return
         host = self._elements().copy()
         host[index] = value
         self._put(host)
@@ -346,6 +388,9 @@ class TypedStorage:
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
         """Take over the elements of another storage, as this dtype."""
+        if self._untyped_storage.is_meta:
+            return self
+        source._untyped_storage.demand_values()
         return self._put(source._elements().astype(self.dtype.np))
 
     def type(self) -> str:
@@ -389,6 +434,8 @@ class TypedStorage:
         return self._untyped_storage.get_device()
 
     def _as(self, kind: dtype) -> TypedStorage:
+        if self._untyped_storage.is_meta:
+            return TypedStorage(self.size(), dtype=kind, device="meta")
         return TypedStorage(self.tolist(), dtype=kind)
 
     def untyped(self) -> UntypedStorage:
@@ -440,7 +487,7 @@ class TypedStorage:
         return TypedStorage(wrap_storage=copy.deepcopy(self._untyped_storage, memo), dtype=self.dtype)
 
     def __repr__(self) -> str:
-        numbers = "\n".join(f" {x}" for x in self.tolist())
+        numbers = "..." if self._untyped_storage.is_meta else "\n".join(f" {x}" for x in self.tolist())
         kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f"{numbers}\n[{kind} of size {self.size()}]"
 
@@ -456,6 +503,22 @@ for _name, _kind in (
     setattr(TypedStorage, _name, functools.partialmethod(TypedStorage._as, _kind))
 
 
+def copied_cell(cell: Storage, memo: dict[Any, Any]) -> Storage:
+    """The copy of a dense tensor's storage, one for all that a ``deepcopy`` meets of it."""
+    key = "storage", id(cell)
+    if key not in memo:
+        memo[key] = Storage(cell.value)
+        memo[key].strides = cell.strides
+    return memo[key]
+
+
+def _shown(cell: Storage) -> UntypedStorage:
+    shown = object.__new__(UntypedStorage)
+    shown._storage = cell
+    cell.shown = weakref.ref(shown)
+    return shown
+
+
 def untyped_storage(t: Tensor) -> UntypedStorage:
     """The :class:`UntypedStorage` that the tensor and its aliases share."""
     if isinstance(t._storage.value, SparseValue):
@@ -466,11 +529,7 @@ def untyped_storage(t: Tensor) -> UntypedStorage:
         placed(t)
     ref = getattr(t._storage, "shown", None)
     shown = None if ref is None else ref()
-    if shown is None:
-        shown = object.__new__(UntypedStorage)
-        shown._storage = t._storage
-        t._storage.shown = weakref.ref(shown)
-    return shown
+    return _shown(t._storage) if shown is None else shown
 
 
 def typed_storage(t: Tensor) -> TypedStorage:
@@ -496,7 +555,12 @@ def storage(t: Tensor) -> TypedStorage:
 
 
 def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
-    """A tensor of one dimension over all elements of a storage."""
+    """A tensor of one dimension over all elements of a storage. RuntimeError for elements of another dtype."""
+    if isinstance(source, TypedStorage) and source.dtype is not dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
+            f"{source.dtype.scalar_name} for argument 1 'storage'"
+        )
     cell = source.untyped()._storage
     t = wrap(cell.value)
     t._storage = t._vc = cell

@@ -11,6 +11,7 @@ from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions._install import FUNCTIONS, function
+from torchlike._functions.info import alert_not_deterministic
 from torchlike._ops import avgpool, fractional
 from torchlike._ops import pool as ops
 
@@ -293,6 +294,7 @@ def _unpool_size(n, input, kernel_size, stride, padding, output_size):
 
 def _unpool(n, input, indices, kernel_size, stride, padding, output_size):
     size = _unpool_size(n, input, kernel_size, stride, padding, output_size)
+    alert_not_deterministic(f"max_unpooling{max(n, 2)}d_forward_out")
     return call(avgpool.max_unpool, (input, indices), (size,))
 
 
