@@ -187,6 +187,7 @@ def pytest_unconfigure() -> None:
 
 MAPS = 40_000  # mappings of memory from which compiled kernels are forgotten; Linux gives a process 65,530
 _memory = {"most": 3 << 30}  # bytes from which they are, unless that has not helped before
+_maps = {"next": 0}  # the test after which mappings are counted again: that takes a millisecond for each thousand
 _done = itertools.count(1)
 
 
@@ -198,7 +199,11 @@ def pytest_runtest_teardown() -> None:
     if done % 50 or not sys.platform.startswith("linux"):
         return
     full = _resident() > _memory["most"] and _given_back() > _memory["most"]
-    if full or Path("/proc/self/maps").read_bytes().count(b"\n") > MAPS:
+    if done >= _maps["next"]:
+        count = Path("/proc/self/maps").read_bytes().count(b"\n")
+        full |= count > MAPS
+        _maps["next"] = done + max(MAPS - count, 0) // 200
+    if full:
         jax.clear_caches()
         gc.collect()
         _memory["most"] = max(_memory["most"], _given_back() + (1 << 30))

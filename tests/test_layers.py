@@ -41,9 +41,9 @@ nn.attention optim utils utils._python_dispatch utils.data utils.hooks
 _api _composites conventions interop.checkpoints return_types overrides testing utils._checkpoint_reentrant quasirandom
 utils.op_profile utils.dlpack
 _functorch functional serialization compiler export utils.checkpoint utils.module_tracker
-distributed.checkpoint distributed.optim distributed.pipelining distributed.algorithms
+distributed.checkpoint distributed.optim distributed.algorithms
 jit distributions hub fx
-functorch _library _inductor utils.flop_counter
+functorch _library _inductor utils.flop_counter distributed.pipelining
 _C library _higher_order_ops
 _VF
 _dynamo

@@ -183,3 +183,132 @@ for name in (share_comm_ctx, pipeline, HuggingFaceStorageReader, ChildFailedErro
 
 def test_unbuilt_parts_are_named():
     subprocess.run([sys.executable, "-c", UNBUILT], check=True)
+
+
+def test_eigenvectors_give_hermitian_gradients():
+    def code(t):
+        kept = []
+        for dtype in (t.float64, t.complex128):
+            a = t.arange(9.0, dtype=t.float64).reshape(3, 3).sin().to(dtype)
+            p = (a @ a.mH + 6 * t.eye(3)).requires_grad_()
+            values, vectors = t.linalg.eigh(p)
+            kept += t.autograd.grad((vectors.abs() * a.abs()).sum() + (values * values).sum(), p, retain_graph=True)
+            root = vectors * values.sqrt()
+            kept += t.autograd.grad((root @ root.mH * t.arange(1.0, 10).reshape(3, 3)).real.sum(), p)
+        return kept
+
+    agree(code)
+
+
+def test_hooks_of_one_gradient_share_its_tensor():
+    """captum's LRP leaves an attribute on it for the hook that comes next."""
+
+    def code(t):
+        x, seen = t.ones(2, requires_grad=True), []
+
+        def mark(grad):
+            grad.mark = 5
+
+        y = x * 2
+        for hook in (seen.append, mark, lambda grad: grad * 3, seen.append):
+            y.register_hook(hook)
+        y.grad_fn.register_prehook(lambda grads: seen.append(grads[0]))
+        y.grad_fn.register_prehook(lambda grads: seen.append(grads[0]))
+        y.sum().backward()
+        return [getattr(g, "mark", None) for g in seen], seen[2] is seen[3], seen[0] is seen[1], seen, x.grad
+
+    agree(code)
+
+
+def test_indices_of_rows_both_ways():
+    def code(t):
+        to_csr, to_coo = t._convert_indices_from_coo_to_csr, t._convert_indices_from_csr_to_coo
+        rows, starts = t.tensor([0, 0, 2]), t.tensor([[0, 2, 3], [0, 1, 3]])
+        columns = t.tensor([[0, 1, 1], [0, 0, 1]])
+        return [
+            to_csr(rows, 4), to_csr(rows.int(), 4), to_csr(rows, 4, out_int32=True), to_csr(rows[:0], 2),
+            to_coo(starts[0], columns[0]), to_coo(starts[0].int(), columns[0].int()), to_coo(starts, columns),
+            to_coo(starts[0], columns[0], transpose=True, out_int32=True),
+            to_coo(t.zeros(3, dtype=t.long), rows[:0]), t.ops.aten._convert_indices_from_coo_to_csr(rows, 3),
+        ]  # fmt: skip
+
+    agree(code)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float': indices are integers"):
+        torchlike._convert_indices_from_coo_to_csr(torchlike.ones(2), 2)
+    with pytest.raises(RuntimeError, match="Input is supposed to be a vector, but got 2 dimensional tensor"):
+        torchlike._convert_indices_from_coo_to_csr(torchlike.ones(2, 2).long(), 2)
+
+
+def test_transposed_sparse_matrices():
+    def code(t):
+        s = t.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse()
+        return [x.to_dense() for x in (s.mT, s.H, s.mH, t.stack([s, s]).mT)], s.H.layout == t.sparse_coo
+
+    agree(code)
+
+
+def test_names_that_packages_ask_for():
+    def code(t):
+        from_worker = import_module(f"{t.__name__}.utils.data._utils.worker")
+        x = t.ones(1, 1, 3, 3)
+        given = x, x[..., :2, :2], None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False, True, True
+        aten = t.ops.aten._convolution
+        return [
+            from_worker._generate_state(2**40 + 7, 2), x._cdata == x._cdata, x._cdata == x.detach()._cdata,
+            t._convolution(*given), aten(*given), aten.deprecated(*given[:-1]), isinstance(x, t.ScriptObject),
+            t._C.ScriptObject is t.ScriptObject, t.searchsorted(t.ones(2, 3), t.ones(2, 0)),
+        ]  # fmt: skip
+
+    agree(code)
+    agree_error(lambda t: t.ScriptObject(), "No constructor defined")
+    for name in ("experimental", "device_mesh"):
+        old = import_module(f"torchlike.distributed._tensor.{name}")
+        assert getattr(old, "implicit_replication" if name == "experimental" else "DeviceMesh")
+
+
+def test_traces_that_programs_put_together():
+    """PyTorch Geometric's to_hetero has a trace() of its own, of these parts."""
+
+    def code(t):
+        fx = import_module(f"{t.__name__}.fx._symbolic_trace")
+
+        class Own(t.fx.Tracer):
+            @fx.compatibility(is_backward_compatible=True)
+            def trace(self, root, concrete_args=None):
+                self.root, self.submodule_paths = root, {m: n for n, m in root.named_modules()}
+                self.graph, self.tensor_attrs = t.fx.Graph(tracer_cls=Own), {}
+                run, args = self.create_args_for_root(type(root).forward, True, concrete_args)
+
+                def asked(module, name):
+                    return self.getattr(name, fx._orig_module_getattr(module, name), {})
+
+                def called(module, *args, **kwargs):
+                    return self.call_module(module, lambda *a, **k: fx._orig_module_call(module, *a, **k), args, kwargs)
+
+                with fx._Patcher() as patcher:
+                    patcher.patch_method(t.nn.Module, "__getattr__", asked, deduplicate=False)
+                    patcher.patch_method(t.nn.Module, "__call__", called, deduplicate=False)
+                    fx._patch_wrapped_functions(patcher)
+                    fx._autowrap_check(patcher, run.__globals__, self._autowrap_function_ids)
+                    self.create_node("output", "output", (self.create_arg(run(*args)),), {})
+                return self.graph
+
+        class Net(t.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.scale = t.nn.Linear(2, 3), t.nn.Parameter(t.ones(3))
+
+            def forward(self, x):
+                return t.relu(self.layer(x)) * self.scale
+
+        class Bare(t.fx.GraphModule):
+            def __init__(self):
+                super().__init__(self, t.fx.Graph())
+
+        t.manual_seed(0)
+        net = Net()
+        graph, x = Own().trace(net), t.ones(1, 2)
+        nodes = [(n.op, n.name) for n in graph.nodes]
+        return nodes, t.fx.GraphModule(net, graph)(x), net(x), Bare().meta, t.nn.Module.__call__ is fx._orig_module_call
+
+    agree(code)

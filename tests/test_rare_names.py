@@ -234,6 +234,7 @@ def test_add_relu(t):
     return (
         add(x, y), add(x, 2), add(x, y, alpha=2), add(whole, 1), add(whole, 2.5), add(whole, y), add(x[:, None], y),
         add(whole.to(t.int8), whole.to(t.int8)), add(x, y, out=t.zeros(2)), t.ops.aten._add_relu(x, y), wrong,
+        said(lambda: add(1, y), "_add_relu"),
         said(lambda: add(x.requires_grad_(), y).sum().backward(), "derivative for aten::_add_relu is not implemented"),
     )  # fmt: skip
 

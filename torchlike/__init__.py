@@ -112,6 +112,7 @@ __getattr__, __dir__ = on_first_use(
         "Future": "futures",
         "ScriptFunction": "jit",
         "ScriptModule": "jit",
+        "ScriptObject": "_classes",
         "compile": "compiler",
         "cond": "_higher_order_ops",
         "distribute": "sharding",

@@ -5,6 +5,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 
+class ScriptObject:
+    """The class of what ``torch.classes`` makes: nothing is an instance of it.
+
+    >>> import torchlike as torch
+    >>> isinstance(torch.ones(1), torch.ScriptObject)
+    False
+    """
+
+    def __init__(self) -> None:
+        raise TypeError("torch._C.ScriptObject: No constructor defined!")
+
+
 class _Namespace:
     def __init__(self, name: str) -> None:
         self._name = name

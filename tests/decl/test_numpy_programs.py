@@ -59,6 +59,7 @@ def scatter(f, x, i, y, mode):
 
 SAME = {
     "add": (lambda x, y: x + y, A, B),
+    "zero": (lambda x: (x + 0, 0 + x, x - 0, 0 - x, x + jnp.zeros_like(x)), A),
     "sub": (lambda x, y: x - y, A, B),
     "mul": (lambda x, y: x * y, A, B),
     "div": (lambda x, y: x / y, A, B),
@@ -181,6 +182,74 @@ def test_numpy_gives_what_the_compiled_kernel_gives(name):
             np.testing.assert_array_equal(np.signbit(mine)[there], np.signbit(theirs)[there])
 
 
+PARTS_OF_COMPLEX = np.asarray([0.0, -0.0, 1.0, -1.0, 3.3, np.inf, -np.inf, np.nan, 1e22, -7.7e-6])
+REAL, IMAG = [part.copy() for part in np.meshgrid(PARTS_OF_COMPLEX, PARTS_OF_COMPLEX)]
+Z = np.empty(REAL.size, np.complex128)
+Z.real, Z.imag = REAL.ravel(), IMAG.ravel()
+X, Y = [part.copy() for part in np.meshgrid(Z, Z)]
+MANY_COMPLEX = MANY.astype("f8") * (1 - 0.3j) + 1j * np.roll(MANY, 1, 0)
+CUBE_COMPLEX = np.arange(24).reshape(2, 3, 4) * (1 - 0.5j)
+
+COMPLEX = {
+    "add": (lambda x, y: x + y, X, Y),
+    "sub": (lambda x, y: x - y, X, Y),
+    "zero": (lambda x: (x + 0, 0 + x, x - 0, 0 - x), Z),
+    "zeros": (lambda x: x + jnp.zeros_like(x), Z),
+    "neg": (lambda x: -x, Z),
+    "conj": (jnp.conj, Z),
+    "parts": (lambda x: (x.real, x.imag * 2), Z),
+    "of parts": (lax.complex, REAL, IMAG),
+    "of one part": (lambda x, y: (jax.vjp(jnp.real, x)[1](y)[0], jax.vjp(jnp.imag, x)[1](y)[0]), Z, Z.real.copy()),
+    "eq": (lax.eq, X, Y),
+    "ne": (lax.ne, X, Y),
+    "where": (lambda x, y: jnp.where(x == y, x, -y), X, Y),
+    "by real": (lambda x, y: x * y, X, Y.real.copy()),
+    "by int": (lambda x, y: x * y, Z[:6], WHOLE[0, 0] + np.arange(-2, 4)),
+    "by a number": (lambda x, y: (x * y, y * x), Z, 2.5),
+    "by one": (lambda x, y: x * y, Z, 1.0),
+    "by its part": (lambda x: (x.real + 0j) * x.reshape(-1), Z),
+    "by rows": (lambda x, y: x * y[:, None].astype(x.dtype).T.reshape(-1), Z, np.linspace(-3, 3, 100)),
+    "narrow": (lambda x: x.astype("c8"), MANY_COMPLEX * 1.1),
+    "wide": (lambda x: x.astype("c16"), MANY_COMPLEX.astype("c8")),
+    "of int": (lambda x: x.astype("c8"), WHOLE),
+    "of bool": (lambda x: x.astype("c16"), P),
+    "of float": (lambda x: x.astype("c16"), FLOATS),
+    **{f"sum {axes}": (lambda x, axes=axes: x.sum(axes), MANY_COMPLEX) for axes in ((0,), (1,), (2,), (0, 2))},
+    "sum of infinities": (lambda x: x.sum(0), X[:11]),
+    "moved": (lambda x: jnp.flip(x.transpose(2, 0, 1)[1:], 0).reshape(-1), CUBE_COMPLEX),
+    "stacked": (lambda x: jnp.concatenate([jnp.stack([x, -x], 1)[:, 0], x.conj()], 1), CUBE_COMPLEX),
+    "padded": (lambda x: lax.pad(x, np.complex128(7 + 2j), [(1, 0, 0), (0, 2, 1), (0, 0, 2)]), CUBE_COMPLEX),
+    "dynamic": (lambda x, i: lax.dynamic_slice(x, (i, i * 0, i), (1, 2, 3)), CUBE_COMPLEX, np.int32(5)),
+    "updated": (lambda x, i: lax.dynamic_update_slice(x, -x[:1, :2], (i, i, i * 0)), CUBE_COMPLEX, np.int32(1)),
+    **{f"gather, {mode}": (lambda x, i, mode=mode: gather(x, i, mode), CUBE_COMPLEX, PAIRS) for mode in MODES},
+    "filled": (lambda x, i: x.at[i].get(mode="fill"), CUBE_COMPLEX, PAIRS),
+    **{
+        f"{f.__name__} to one place": (
+            lambda x, i, y, f=f: f(x, i, y, lax.ScatterDimensionNumbers((1,), (0,), (0,))),
+            np.zeros((3, 4), np.complex128),
+            np.arange(50)[:, None] % 7 % 4,
+            MANY_COMPLEX.ravel()[:200].reshape(50, 4),
+        )
+        for f in (lax.scatter, lax.scatter_add)
+    },
+}
+
+
+def parts(x):
+    return np.stack([x.real, x.imag]) if x.dtype.kind == "c" else x
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers_by_numpy_and_by_the_compiled_kernel(name):
+    f, *arguments = COMPLEX[name]
+    for mine, theirs in zip(*both(f, *arguments), strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        mine, theirs = parts(mine), parts(theirs)
+        np.testing.assert_array_equal(mine, theirs)
+        there = ~np.isnan(mine)
+        np.testing.assert_array_equal(np.signbit(mine)[there], np.signbit(theirs)[there]) if mine.dtype != bool else 0
+
+
 POINTS = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
 ONE = lax.GatherDimensionNumbers((1,), (0,), (0,))
 OTHERS = {
@@ -192,7 +261,22 @@ OTHERS = {
     "matmul": (jnp.matmul, A, B),
     "to int": (lambda x: x.astype("i4"), A),
     "int division": (lax.div, WHOLE, WHOLE),
-    "complex": (lambda x: x * 2, A.astype("c8")),
+    **{
+        f"complex {name}": (f, Z)
+        for name, f in {
+            "product": lambda x: x * x[::-1],
+            "square": lax.square,
+            "power": lambda x: lax.integer_pow(x, 3),
+            "quotient": lambda x: x / x[::-1],
+            "by a constant": lambda x: x * 2,
+            "by one": lambda x: x * 1,
+            "abs": jnp.abs,
+            "root": lax.sqrt,
+            "sign": jnp.sign,
+            "by a real constant": lambda x: x * jnp.ones(x.shape).astype(x.dtype),
+            "largest": lambda x: jnp.argmax(x),
+        }.items()
+    },
     "bfloat16": (lambda x: x + x, jnp.ones(3, "bfloat16")),
     "largest of none": (lambda x: x.max(1, initial=-1), np.ones((3, 0), np.float32)),
     "signed shift": (lambda x: lax.shift_right_logical(x, np.int32(1)), WHOLE),
@@ -246,6 +330,8 @@ SMALL = {
     "between": (lambda x: x * x * np.float32(1e30), np.float32([1.7e-20])),
     "cast": (lambda x: x.astype("f4"), np.float64([1e-40])),
     "double": (lambda x: x * 0.3, np.float64([3e-308])),
+    "complex": (lambda x: x + 1, np.complex64([1e-40j, 3e-41])),
+    "complex made": (lambda x: x * x.imag, np.complex64([1e-20j, 1e-3])),
 }
 
 

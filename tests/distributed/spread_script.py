@@ -187,5 +187,37 @@ CASES["looped"] = lambda rank: piped(rank, pp.ScheduleLoopedBFS, stages=2)
 CASES["interleaved"] = lambda rank: piped(rank, pp.ScheduleInterleaved1F1B, stages=2)
 
 
+class Skipping(nn.Module):
+    """What the first layer takes is added behind the last; one of its halves, or both."""
+
+    def __init__(self, half=None):
+        super().__init__()
+        self.first, self.last, self.half = nn.Linear(6, 6), nn.Linear(6, 6), half
+        with t.no_grad():
+            for n, p in enumerate(self.parameters()):
+                p.copy_(((t.arange(p.numel()) * 7 + n) % 11 - 5).reshape(p.shape) / 8)
+
+    def forward(self, x, h=None):
+        h = self.first(x).tanh() if h is None else h
+        return (x, h) if self.half == 0 else self.last(h) + x
+
+
+def cut(rank):
+    """Stages that ``pipeline`` makes; of PyTorch those made by hand, which need its compiler less."""
+    x, losses = t.arange(48).reshape(8, 6) % 7 / 7, []
+    if sys.argv[1] == "torch":
+        stage = pp.PipelineStage(Skipping(rank), rank, 2, t.device("cpu"))
+    else:
+        pipe = pp.pipeline(Skipping(), (x[:2],), split_spec={"last": pp.SplitPoint.BEGINNING})
+        stage = pipe.build_stage(rank, t.device("cpu"))
+    schedule = pp.ScheduleGPipe(stage, 4, loss_fn=nn.functional.mse_loss)
+    out = schedule.step(x) if rank == 0 else schedule.step(target=x.flip(0), losses=losses)
+    grads = {name: rounded(p.grad) for name, p in stage.submod.named_parameters() if p.grad is not None}
+    return None if out is None else rounded(out), [rounded(loss) for loss in losses], grads
+
+
+CASES["cut"] = cut
+
+
 if __name__ == "__main__":
     ranks.run(d, CASES)

@@ -86,3 +86,21 @@ def test_function_modes_see_what_the_function_calls():
         return got, [name for name in seen if name in own]
 
     agree(under)
+
+
+def test_a_copy_for_a_reshape_says_its_memory_format():
+    def calls(t):
+        seen = []
+
+        class Mode(t.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                out = func(*args, **(kwargs or {}))
+                seen.append((str(func), str((kwargs or {}).get("memory_format")), out.stride()))
+                return out
+
+        x = t.arange(24.0).reshape(2, 3, 4).transpose(0, 1)
+        with Mode():
+            x.reshape(6, 4), x.flatten(), x.clone()
+        return seen
+
+    agree(calls)

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 from both import agree
-from story_kit import said, warned
+from story_kit import said, story, warned
 
 import torchlike
 
@@ -150,3 +150,18 @@ def test_states_of_an_lstm_under_autocast(proj, packed):
 
 def test_nnpack_is_not_there():
     assert torchlike._nnpack_available() is False
+
+
+@story
+def test_threshold_of_expanded_tensors(t):
+    """What is done twice is as good as what is done once; other functions refuse."""
+    row, functional = t.tensor([[-1.0, 2.0, 0.1]]), t.nn.functional
+    x, y = row.clone().expand(2, 3), row.clone().expand(2, 3)
+    functional.threshold(x, 0.5, 0.7, inplace=True)
+    t.nn.Threshold(0.5, 0.7, inplace=True)(y)
+    return x, y, said(lambda: functional.hardtanh_(row.expand(2, 3)), "more than one element")
+
+
+@story
+def test_complex_modules_warn(t):
+    return warned(lambda: t.nn.Linear(1, 1).to(t.cfloat), "Complex modules are a new feature")

@@ -16,6 +16,7 @@ from torchlike._C import _nn as _nn
 from torchlike._C._convolutions import _ConvBackend as _ConvBackend
 from torchlike._C._convolutions import _select_conv_backend as _select_conv_backend
 from torchlike._C._rare import NoneType as NoneType
+from torchlike._C._rare import ScriptObject as ScriptObject
 from torchlike._C._rare import TensorType as TensorType
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces

@@ -1,6 +1,7 @@
 """Rare names of ``torch._C`` that programs ask."""
 
 from torchlike._base.state import state
+from torchlike._classes import ScriptObject as ScriptObject
 from torchlike._core.tensor.tensor import Tensor
 
 _TensorMeta = type(Tensor)

@@ -110,6 +110,8 @@ class ShownTask(engine._Task):
         return self.step(node, grads) or repeat(None)
 
     def apply(self, node: Any, grads: list) -> Any:
+        if state.levels:  # a formula's calls would pass the transforms by, which see the whole kernel
+            return _through(node, grads) if isinstance(node, OpNode) else node._apply_tensors(grads, call)
         if isinstance(node, OpNode) and not self.record and not (node._ex or {}).get("hooks"):
             got = _by_formula(node, grads)
             if got is not None:

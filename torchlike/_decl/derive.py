@@ -21,6 +21,7 @@ from torchlike._base.jaxprs import jaxpr_as_fun
 from torchlike._base.result_layouts import elementwise
 from torchlike._decl import rules
 from torchlike._decl.naming import naming
+from torchlike._decl.node_names import node_of_backward
 from torchlike._decl.sums import wide_sums
 
 if TYPE_CHECKING:
@@ -582,7 +583,7 @@ def _finish(plan: Plan, kernel: Kernel, closed: ClosedJaxpr, weak: Sequence[bool
     if computed:
         if len(computed) < len(route):
             closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=computed))
-        plan.kernel = Derived(f"{plan.name}_backward", kernel.node + "Backward", jaxpr_as_fun(closed))
+        plan.kernel = Derived(f"{plan.name}_backward", node_of_backward(kernel), jaxpr_as_fun(closed))
         plan.kernel.plan = plan
         if not any(getattr(a, "weak_type", False) for a in closed.out_avals):
             plan.kernel.closed = closed

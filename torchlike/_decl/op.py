@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchlike._base.result_layouts import Rule, by_columns, elementwise
 from torchlike._decl import derive, rules
 from torchlike._decl.derive import Kernel
+from torchlike._decl.node_names import camel
 from torchlike._decl.schema import Schema, SchemaError
 
 if TYPE_CHECKING:
@@ -256,11 +257,6 @@ def _as_array(value: Value) -> Value:
     return rules.jnp.asarray(value) if isinstance(value, bool | int | float | complex) else value
 
 
-def _camel(name: str) -> str:
-    parts = [part[:1].upper() + part[1:] for part in name.split("_")]
-    return re.sub(r"\d[a-z]", lambda m: m[0].upper(), "".join(parts))
-
-
 def op(
     schema: str,
     *,
@@ -346,7 +342,7 @@ def op(
     registry, prefix = (REGISTRY, "") if namespace is None else (EXTENSIONS, f"{namespace}::")
 
     def declare(kernel: Callable[..., Any]) -> Op:
-        names = node.split() if isinstance(node, str) else [_camel(schema.name) + "Backward"]
+        names = node.split() if isinstance(node, str) else [camel(schema.name) + "Backward"]
         new = Op(schema.name, names[0])
         new.node_of, new.edges_of = node if callable(node) else None, edges
         new.saved, new.kept, new.apart = _marks(saved)
@@ -501,7 +497,7 @@ def view(
     schema = Schema(schema)
 
     def declare(read: Callable[..., Any]) -> ViewOp:
-        new = ViewOp(schema.name, node or _camel(schema.name) + "Backward")
+        new = ViewOp(schema.name, node or camel(schema.name) + "Backward")
         new.schema, new.kernel, new.dtype, new.formulas = schema, read, "same", vjp
         new.autocast, new.operator = _autocast(autocast), None
         new.checked = new.inplace = new.result_names = None

@@ -77,7 +77,7 @@ def _fill(eqn: Any) -> str:
     """The bytes, in hexadecimal, of what is read outside."""
     dtype, given = eqn.invars[0].aval.dtype, eqn.params["fill_value"]
     if given is None:
-        given = {"f": np.nan, "b": True}.get(dtype.kind)
+        given = {"f": np.nan, "c": np.nan, "b": True}.get(dtype.kind)
     if given is None:
         given = np.iinfo(dtype).max if dtype.kind == "u" else np.iinfo(dtype).min
     return np.asarray(given, dtype).tobytes().hex()

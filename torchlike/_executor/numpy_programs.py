@@ -30,7 +30,8 @@ SUMMED = 32  # elements of a dimension, beyond which XLA adds up parts of it fir
 _FLOATS = frozenset({"float32", "float64"})
 _TINY = {name: float(np.finfo(name).smallest_normal) for name in _FLOATS}
 _WHOLE = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
-_ALL = _FLOATS | _WHOLE | {"bool"}
+_COMPLEX = frozenset({"complex64", "complex128"})
+_ALL = _FLOATS | _WHOLE | _COMPLEX | {"bool"}
 
 
 class Subnormal(Exception):
@@ -64,6 +65,19 @@ def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 def _smallest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return -_largest(-x, axes) if x.dtype.kind == "f" else np.minimum.reduce(x, axes)
+
+
+def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The product; of complex numbers part by part: numpy may round a product and a sum once."""
+    if x.dtype.kind != "c":
+        return np.multiply(x, y)
+    return _complex(x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real)
+
+
+def _complex(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+    out = np.empty(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
+    out.real, out.imag = real, imag
+    return out
 
 
 def _integer_power(x: np.ndarray, y: int) -> np.ndarray:
@@ -113,7 +127,7 @@ def _updated(x: np.ndarray, new: np.ndarray, *starts: Any) -> np.ndarray:
 
 
 _UFUNCS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": _larger, "min": _smaller,
+    "add": np.add, "sub": np.subtract, "mul": _product, "div": np.divide, "max": _larger, "min": _smaller,
     "neg": np.negative, "abs": np.absolute, "square": np.square, "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil,
     "is_finite": np.isfinite, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
@@ -123,6 +137,10 @@ _DOES = _UFUNCS | {
     "select": lambda which, no, yes: np.where(which, yes, no),
     "clamp": lambda low, x, high: _smaller(_larger(x, low), high),
     "power": _integer_power,
+    "real": lambda x: x.real,
+    "imag": lambda x: x.imag,
+    "complex": _complex,
+    "conj": lambda x: np.conjugate(x),
     "round": np.rint,
     "cast": lambda x, dtype: x.astype(dtype),
     "reshape": lambda x, shape: x.reshape(shape),
@@ -173,6 +191,7 @@ def _rule_cast(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     (x,), to = eqn.invars, np.dtype(eqn.params["new_dtype"])
     # a float outside the range of integers is the largest of them in XLA, and nothing in particular in C
     _demand(eqn.params.get("sharding") is None and not (x.aval.dtype.kind == "f" and to.kind in "iu"))
+    _demand(x.aval.dtype.kind != "c" or to.kind == "c")
     return "cast", (to.name,)
 
 
@@ -212,7 +231,7 @@ def _rule_reduce(name: str, allowed: Collection[str]) -> Rule:
 
 def _rule_arg(eqn: Any) -> tuple[str, tuple[Any, ...]]:
     (axis,), x = eqn.params["axes"], eqn.invars[0].aval
-    _demand(x.shape[axis])
+    _demand(x.shape[axis] and x.dtype.kind != "c")
     return eqn.primitive.name, (axis, np.dtype(eqn.params["index_dtype"]).name)
 
 
@@ -237,7 +256,7 @@ def _rule_index(rule: Callable[[Any], tuple[str, tuple[Any, ...]] | None]) -> Ru
 
 
 def _rule_scatter_add(eqn: Any) -> tuple[str, tuple[Any, ...]]:
-    _demand(eqn.invars[0].aval.dtype.name in _NUMBERS)
+    _demand(eqn.invars[0].aval.dtype.name in _NUMBERS | _COMPLEX)
     return _rule_index(numpy_indexing.rule_scatter)(eqn)
 
 
@@ -248,13 +267,15 @@ def _rule_concatenate(eqn: Any) -> tuple[str, tuple[Any, ...]]:
 _NUMBERS, _BITS = _FLOATS | _WHOLE, _WHOLE | {"bool"}
 _UNSIGNED = frozenset(name for name in _WHOLE if name[0] == "u")
 _RULES = {
-    **{name: _rule_ufunc(_NUMBERS) for name in ("add", "sub", "mul", "max", "min", "neg", "abs", "square", "add_any")},
-    **{name: _rule_ufunc(_FLOATS) for name in ("div", "sqrt", "floor", "ceil", "is_finite")},
-    **{name: _rule_ufunc(_ALL) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: _rule_ufunc(_NUMBERS) for name in ("max", "min", "abs", "square", "clamp")},
+    **{name: _rule_ufunc(_NUMBERS | _COMPLEX) for name in ("add", "sub", "mul", "neg", "add_any")},
+    **{name: _rule_ufunc(_COMPLEX) for name in ("real", "imag", "conj")},
+    **{name: _rule_ufunc(_FLOATS) for name in ("div", "sqrt", "floor", "ceil", "is_finite", "complex")},
+    **{name: _rule_ufunc(_ALL) for name in ("eq", "ne")},
+    **{name: _rule_ufunc(_ALL - _COMPLEX) for name in ("lt", "le", "gt", "ge")},
     **{name: _rule_ufunc(_BITS) for name in ("and", "or", "xor", "not")},
     **{name: _rule_ufunc(_UNSIGNED) for name in ("shift_left", "shift_right_logical")},
     "select_n": _rule_select,
-    "clamp": lambda eqn: ("clamp", ()),
     "integer_pow": _rule_power,
     "round": _rule_round,
     "convert_element_type": _rule_cast,
@@ -277,7 +298,10 @@ _RULES = {
 }  # fmt: skip
 _INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 # What gives a value of its own to each element, so that XLA can add them up in no other way, if one of the inputs does.
-_EACH = frozenset({*_UFUNCS, "integer_pow", "convert_element_type", "select_n", "slice", "gather"})
+_EACH = frozenset(
+    {*_UFUNCS, "real", "imag", "complex", "conj", "integer_pow", "convert_element_type", "select_n", "slice", "gather"}
+)
+_KEEPS_REAL = frozenset({"convert_element_type", "broadcast_in_dim", "reshape", "squeeze", "transpose"})
 _SAME = frozenset({"copy", "copy_p", "stop_gradient", "optimization_barrier"})
 # Beside these XLA has nothing to simplify but a quotient.
 _BESIDE_QUOTIENTS = {
@@ -323,6 +347,9 @@ class _Builder:
         self.repeated: dict[int, tuple[int, ...]] = {}
         self.exact = only_divides(closed.jaxpr)
         self.each = set(range(self.values))  # values whose elements are independent of each other
+        self.given = set(range(self.values))  # values that depend on arguments
+        self.zeros: set[int] = set()  # constants that are 0
+        self.real: set[int] = set()  # complex values whose imaginary parts are 0, that depend on arguments
         self.outs = self.jaxpr(closed, range(self.values))
 
     def new(self) -> int:
@@ -335,6 +362,8 @@ class _Builder:
         number = self.new()
         self.constants.append((number, value.dtype.name, value.shape, value.tobytes()))
         self.repeated[number] = tuple(range(value.ndim))
+        if not value.any():
+            self.zeros.add(number)
         return number
 
     def jaxpr(self, closed: ClosedJaxpr, arguments: Iterable[int]) -> list[int]:
@@ -356,13 +385,17 @@ class _Builder:
             return self.jaxpr(eqn.params[_INLINED[name]], arguments)
         if name in _SAME:
             return arguments
+        if name == "add" and eqn.outvars[0].aval.dtype.kind in "fc" and not self.zeros.isdisjoint(arguments):
+            place = int(arguments[0] in self.zeros)
+            _demand(eqn.invars[place].aval.shape == eqn.outvars[0].aval.shape)
+            return [arguments[place]]  # XLA leaves the sum out: -0. stays
         _demand({v.aval.dtype.name for v in (*eqn.invars, *eqn.outvars)} <= _ALL and len(self.steps) < STEPS)
         if name == "iota":
             shape, axis = eqn.params["shape"], eqn.params["dimension"]
             _demand(not eqn.invars)
             row = (1,) * axis + (shape[axis],) + (1,) * (len(shape) - axis - 1)
             made = "iota", (np.dtype(eqn.params["dtype"]).name, row, tuple(shape))
-        elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in _FLOATS:
+        elif name == "reduce_sum" and eqn.invars[0].aval.dtype.name in _FLOATS | _COMPLEX:
             made = self.total(eqn, arguments[0])
         elif name == "div" and self.inverts(eqn, arguments[1]):
             one = self.constant(np.ones((), eqn.invars[1].aval.dtype))
@@ -370,6 +403,9 @@ class _Builder:
             made, arguments = ("mul", ()), [arguments[0], inverse]
         else:
             made = _RULES[name](eqn)
+            if name == "mul" and eqn.outvars[0].aval.dtype.kind == "c":
+                # XLA rounds a product and a sum once, and leaves a factor 1 out: all the same with parts that are 0
+                _demand(not self.real.isdisjoint(arguments))
         out = self.step(made, tuple(arguments))
         self.describe(eqn, arguments, out)
         return [out]
@@ -377,6 +413,9 @@ class _Builder:
     def describe(self, eqn: Any, arguments: list[int], out: int) -> None:
         """Note how the elements of a new value depend on each other."""
         name, size = eqn.primitive.name, eqn.outvars[0].aval.size
+        if name in _KEEPS_REAL and arguments[0] in self.given:
+            if eqn.invars[0].aval.dtype.kind != "c" or arguments[0] in self.real:
+                self.real.add(out)
         if name == "broadcast_in_dim" and eqn.invars[0].aval.size != size:
             self.repeated[out] = tuple(eqn.params["broadcast_dimensions"])
         elif name == "iota" and eqn.params["shape"][eqn.params["dimension"]] != size:
@@ -403,6 +442,10 @@ class _Builder:
         """The number of what a new step gives."""
         out = self.new()
         self.steps.append((made[0], _plain(made[1]), arguments, out))
+        if not self.given.isdisjoint(arguments):
+            self.given.add(out)
+        if made[0] == "broadcast" and arguments[0] in self.zeros:
+            self.zeros.add(out)
         return out
 
     def inverts(self, eqn: Any, divisor: int) -> bool:
@@ -418,7 +461,7 @@ class _Builder:
         if all(shape[a] == 1 for a in axes):
             return "reshape", (tuple(eqn.outvars[0].aval.shape),)
         _demand(argument in self.each and all(shape[a] <= SUMMED for a in axes))
-        name, params = _rule_reduce("total", _FLOATS)(eqn)
+        name, params = _rule_reduce("total", _FLOATS | _COMPLEX)(eqn)
         return name, params
 
 
@@ -487,4 +530,6 @@ _ROUNDING = ("power", "cast", "total", "scatter")  # of the others, the steps wh
 
 def _subnormal(x: np.ndarray) -> bool:
     """Whether a number other than 0 is below the normal ones."""
+    if x.dtype.kind == "c":
+        return _subnormal(x.real) or _subnormal(x.imag)
     return x.dtype.kind == "f" and bool(((np.abs(x) < _TINY[x.dtype.name]) & (x != 0)).any())

@@ -38,7 +38,8 @@ def lobpcg(
             f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of "
             f"requested eigenpairs (={max(k, n or 0)})"
         )
-    values, vectors = linalg.eigh(A) if B is None else _generalized(A, B)
+    A = (A + A.mT) / 2  # eigh reads one triangle, but the gradient is to be that of a function of both
+    values, vectors = linalg.eigh(A) if B is None else _generalized(A, (B + B.mT) / 2)
     if largest is False:
         return values[..., :k], vectors[..., :k]
     return values[..., -k:].flip(-1), vectors[..., -k:].flip(-1)

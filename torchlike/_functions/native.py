@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 
 import torchlike._base.dtypes as dtypes
 from torchlike._aten.packets import ops
@@ -281,6 +282,81 @@ def _parts(t, dim, n):
 
 
 function("_segment_reduce")(FUNCTIONS["segment_reduce"])
+
+# -- convolution with the switches of vendors' libraries -------------------------------------------------------
+
+_CONVOLUTION = (
+    "Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
+)
+
+
+@_native(
+    f"_convolution({_CONVOLUTION}SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool "
+    "cudnn_enabled, bool allow_tf32) -> Tensor"
+)
+def _convolution(
+    input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, benchmark, deterministic,
+    cudnn_enabled, allow_tf32=True,
+):  # fmt: skip
+    """``torch.convolution``; the switches of cuDNN change nothing."""
+    return FUNCTIONS["convolution"](input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+_native(
+    f"_convolution.deprecated({_CONVOLUTION}int[] output_padding, SymInt groups, bool benchmark, bool deterministic, "
+    "bool cudnn_enabled) -> Tensor",
+    public=False,
+)(_convolution)
+
+
+# -- starts of rows and numbers of rows, of sparse matrices ----------------------------------------------------
+
+
+def _demand_indices(name, indices):
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype is dtypes.bool:
+        raise NotImplementedError(
+            f"\"{name}_cpu\" not implemented for '{indices.dtype.scalar_name}': indices are integers"
+        )
+
+
+@_native("_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor", out=True)
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """Where each of ``size`` rows starts among sorted numbers of rows, and where the last one ends."""
+    if input.ndim > 1:
+        raise RuntimeError(
+            "_convert_indices_from_coo_to_csr(): Input is supposed to be a vector, but got "
+            f"{input.ndim} dimensional tensor."
+        )
+    _demand_indices("convert_indices_from_coo_to_csr", input)
+    rows = FUNCTIONS["arange"](size + 1, dtype=input.dtype, device=input.device)
+    return FUNCTIONS["searchsorted"](input.reshape(-1), rows, out_int32=out_int32)
+
+
+@_native(
+    "_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool "
+    "transpose=False) -> Tensor",
+    out=True,
+)
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """The number of the row and the column of each element, as the indices of a COO tensor, [2, elements].
+
+    Of batches of matrices [B, ...], the number of the matrix comes first. With ``transpose`` rows and columns change
+    places.
+    """
+    _demand_indices("convert_indices_from_csr_to_coo", crow_indices)
+    batch, n = crow_indices.shape[:-1], col_indices.shape[-1]
+    dtype = dtypes.int32 if out_int32 else dtypes.int64
+    starts = crow_indices.reshape(math.prod(batch), crow_indices.shape[-1])
+    places = FUNCTIONS["arange"](n, device=crow_indices.device).expand(starts.shape[0], n).contiguous()
+    rows = FUNCTIONS["searchsorted"](starts[:, 1:].contiguous(), places, right=True).reshape(-1)
+    columns = col_indices.reshape(-1)
+    found = [columns, rows] if transpose else [rows, columns]
+    numbers = FUNCTIONS["arange"](starts.shape[0] * n, device=crow_indices.device) // max(n, 1)
+    for size in reversed(batch):
+        found.insert(0, numbers % size)
+        numbers = numbers // size
+    return FUNCTIONS["stack"]([f.to(dtype) for f in found])
+
 
 # -- norms that PyTorch keeps for old programs -----------------------------------------------------------------
 

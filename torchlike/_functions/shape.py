@@ -8,9 +8,10 @@ from torchlike._base import geometry as g
 from torchlike._base.frames import warn
 from torchlike._base.layout import numel
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import watched
 from torchlike._core.dispatch.view_calls import call_view, call_views
 from torchlike._core.tensor import arguments
-from torchlike._core.tensor.tensor import Tensor, strided
+from torchlike._core.tensor.tensor import Tensor, contiguous_format, strided
 from torchlike._executor.sparse import LAYER
 from torchlike._functions._install import both, function, method, prop
 from torchlike._ops import shape as ops
@@ -51,7 +52,7 @@ def _reshape(self, size):
     size = dims.infer_size(size, numel(self._layout.shape))
     if g.can_view(self._layout, size) is not None:
         return call_view(views.view_ if self.is_contiguous() else views.reshape_alias, (self,), (size,))
-    copy = call(ops.clone, (self,), (None,))
+    copy = call(ops.clone, (self,), (contiguous_format if watched(self) else None,))
     copy._view = copy._storage.strides = None
     new = call_view(views.unsafe_view, (copy,), (size,))
     new._diff = None
@@ -141,7 +142,7 @@ def reverse_dims(self):
 
 
 def _demand_matrices(t, name):
-    if not (LAYER.used and t.layout is not strided and t.ndim == 2):  # those have no strides to look at
+    if not (LAYER.used and t.layout is not strided and t.ndim > 1):  # those have no strides to look at
         g.matrix_transpose(t._layout, name)
 
 
@@ -169,7 +170,8 @@ def matrix_hermitian(self):
 @prop("H")
 def hermitian(self):
     """The conjugate transpose of a matrix; a view."""
-    g.hermitian(self._layout)
+    if not (LAYER.used and self.layout is not strided and self.ndim == 2):
+        g.hermitian(self._layout)
     return (self.transpose(0, 1) if self.ndim else self).conj()
 
 

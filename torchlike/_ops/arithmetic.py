@@ -60,6 +60,7 @@ def add(self, other, alpha):
     "_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
     aten={"own": False, "out": "out"},
     dtype="promote",
+    numbers="other",
     variants="function out",
     vjp={"self, other": no_derivative("_add_relu")},
 )

@@ -263,6 +263,11 @@ def _other_factors(self, src, where):
     only = zero & (count == 1)  # its others have no zero (but for self's): leave it out; else divide
     whole, without = _product(self, src, where), _product(self, jnp.where(only, 1, src), where)
     others = jnp.where(only, without[where], whole[where] / jnp.where(zero, 1, src))
+    # of two zeros each has the other one among its others: a product of 0, but not so its derivative
+    zeros = jnp.where(zero, src, 0)
+    other = jnp.zeros(self.shape, src.dtype).at[where].add(zeros)[where] - zeros
+    rest = _product(self, jnp.where(zero, 1, src), where)[where]
+    others = jnp.where(zero & (count == 2), rest * other, others)
     return _product(jnp.ones_like(self), src, where), others
 
 

@@ -151,6 +151,8 @@ def _search(sequence, values, side, out_int32):
     sequence, values = sequence.astype(common), values.astype(common)
     if sequence.ndim == 1:
         return find(sequence, values)
+    if not values.size:
+        return jnp.zeros(values.shape, dtype)
     rows = jax.vmap(find)(sequence.reshape(-1, sequence.shape[-1]), values.reshape(-1, values.shape[-1]))
     return rows.reshape(values.shape)
 

@@ -260,10 +260,11 @@ def _eigh(name, a, uplo):
 
 
 def _eigh_vjp(grads, values, vectors):
-    """Infinite where eigenvalues are equal, unless the gradient of the vectors is zero."""
+    """Hermitian; infinite where eigenvalues are equal, unless the gradient of the vectors is zero."""
     g_values, g_vectors = grads
     used = jnp.any(g_vectors != 0)
-    inner = _without_diagonal(mm(adjoint(vectors), g_vectors)) / _gaps(values, used)
+    turned = mm(adjoint(vectors), g_vectors)  # whose skew part alone counts: the matrix stays Hermitian
+    inner = _without_diagonal((turned - adjoint(turned)) / 2) / _gaps(values, used)
     inner = jnp.where(used, inner, 0) + _embedded(g_values.astype(inner.dtype))
     return mm(mm(vectors, inner), adjoint(vectors))
 

@@ -101,6 +101,9 @@ def _jvp(level: JvpLevel, node: Any, cls: Any, args: tuple, tangents: list, outp
     """Give the outputs of a call the tangents that the user's ``jvp`` computes."""
     dirty = {id(t) for t in node.dirty_tensors or ()}
     given = [_materialized(node, a, t) for a, t in zip(args, tangents, strict=True)]
+    inputs = {
+        id(a): (t, t._version) for a, t in zip(args, tangents, strict=True) if isinstance(a, Tensor) and t is not None
+    }
     got = cls.jvp(node, *given)
     got = got if isinstance(got, tuple) else (got,)
     for i, dot in enumerate(got):
@@ -111,17 +114,27 @@ def _jvp(level: JvpLevel, node: Any, cls: Any, args: tuple, tangents: list, outp
             f"Function's jvp returned an invalid number of forward gradients (expected {len(outputs)} but got "
             f"{len(got)})"
         )
-    inputs = {id(a): t for a, t in zip(args, tangents, strict=True) if isinstance(a, Tensor)}
-    bases = {id(b) for a in args if isinstance(a, Tensor) for b in (a, base_of(a)) if b is not None}
+    bases = _bases(args, tangents)
     for i, (out, dot) in enumerate(zip(outputs, got, strict=True)):
         if not isinstance(out, Tensor):
             continue
-        if id(out) in dirty:
-            _demand_same(inputs.get(id(out)), dot)
+        if id(out) in dirty and id(out) in inputs:
+            _demand_same(*inputs[id(out)], dot)
         elif _plain(node, i, out):
             _demand_none(i, dot)
         else:
-            _put(level, out, dot, base_of(out) is not None and id(base_of(out)) in bases)
+            _put(level, out, dot, bases)
+
+
+def _bases(args: tuple, tangents: list) -> dict[int, Tensor | None]:
+    """The id of each tensor argument, and of what it is a view of, with the tangent that it had."""
+    found: dict[int, Tensor | None] = {}
+    for a, t in zip(args, tangents, strict=True):
+        if isinstance(a, Tensor):
+            for b in (a, base_of(a)):
+                if b is not None and found.get(id(b)) is None:
+                    found[id(b)] = t
+    return found
 
 
 def _materialized(node: Any, arg: Any, dot: Tensor | None) -> Tensor | None:
@@ -137,11 +150,17 @@ def _plain(node: Any, i: int, out: Tensor) -> bool:
     return id(out) in marked or not (out.dtype.is_floating_point or out.dtype.is_complex)
 
 
-def _demand_same(old: Tensor | None, dot: Tensor | None) -> None:
-    if old is not None and dot is not old:
+def _demand_same(old: Tensor, version: int, dot: Tensor | None) -> None:
+    """Refuse what jvp gave for an input that the function changed: its tangent must be the old one, changed too."""
+    if old._version == version:
         raise RuntimeError(
             "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
             "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+        )
+    if dot is not old:
+        raise RuntimeError(
+            "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is modifying "
+            "an input inplace, then the jvp function must modify the gradient inplace and return it as-is."
         )
 
 
@@ -153,21 +172,31 @@ def _demand_none(i: int, dot: Tensor | None) -> None:
         )
 
 
-def _put(level: JvpLevel, out: Tensor, dot: Tensor | None, is_view: bool) -> None:
+def _put(level: JvpLevel, out: Tensor, dot: Tensor | None, bases: dict[int, Tensor | None]) -> None:
     if dot is None:
         level.put(out, NONE)
         return
-    if is_view and base_of(dot) is None:
-        raise RuntimeError(
-            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
-        )
+    base = base_of(out)
+    if not level.functional and base is not None and id(base) in bases:
+        _demand_view(dot, bases[id(base)])
     if tuple(dot.shape) != tuple(out.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
             f"supported. Tensor is of size {list(out.shape)} while the given forward gradient is of size "
             f"{list(dot.shape)}."
         )
-    level.put(out, dot)
+    level.put(out, dot, None if base is None else level.kept(base)[0])  # what jvp gave, not a view of the base's
+
+
+def _demand_view(dot: Tensor, of: Tensor | None) -> None:
+    """Refuse a tangent that is no view of ``of``, the tangent of the input that the output is a view of."""
+    if base_of(dot) is None:
+        raise RuntimeError(
+            "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+        )
+    if of is not None and base_of(dot) is not (of if base_of(of) is None else base_of(of)):
+        given = "given grad input" if base_of(of) is None else "same base as the given grad input"
+        raise RuntimeError(f"A custom Function is returning a view but the jvp is not returning a view of the {given}.")
 
 
 # -- vmap --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import numpy as np
 from torchlike._core.autograd.backward import grad
 from torchlike._core.conversion.factories import as_tensor
 from torchlike._core.dispatch.bind import FUNCTIONS
+from torchlike._core.tensor.storage import Outer
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.autograd import _gradcheck_batches as batches
 
@@ -29,6 +30,8 @@ def differentiable(tensors: Sequence) -> tuple[Tensor, ...]:
 
 def host(t: Tensor) -> np.ndarray:
     """A copy of the values; low precision as float32."""
+    if t._storage.value.__class__ is Outer:  # the numbers are those that the subclass gives, one by one
+        return np.array([x.item() for x in t.detach().reshape(-1)]).reshape(tuple(t.shape))
     values = np.array(t._host() if t.__class__ is Tensor else t.detach()._host())
     return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.itemsize < 4 else values
 

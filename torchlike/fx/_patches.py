@@ -78,6 +78,46 @@ def _set(owner: Any, name: str, value: Any, is_dict: bool) -> None:
         setattr(owner, name, value)
 
 
+class Replacements:
+    """What programs with a ``trace`` of their own use in place of :class:`Patcher`: replacements last for a block.
+
+    They hold in all threads, as PyTorch's do.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, str, Any, bool]] = []
+        self.visited: set[int] = set()
+
+    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Any, deduplicate: bool = True) -> bool:
+        """Replace a name of a dict, or the builtin of that name; False if that is done, and once is enough."""
+        return self._replace(frame_dict, name, frame_dict.get(name, _missing), new_fn, True, deduplicate)
+
+    def patch_method(self, cls: type, name: str, new_fn: Any, deduplicate: bool = True) -> bool:
+        """Replace an attribute of a class; False if that is done, and once is enough."""
+        return self._replace(cls, name, vars(cls).get(name, _missing), new_fn, False, deduplicate)
+
+    def _replace(self, owner: Any, name: str, before: Any, new: Any, is_dict: bool, once: bool) -> bool:
+        if once and any(o is owner and n == name for o, n, _, _ in self._before):
+            return False
+        self._before.append((owner, name, before, is_dict))
+        _set(owner, name, new, is_dict)
+        return True
+
+    def visit_once(self, thing: Any) -> bool:
+        """Whether this is the first time that the object comes."""
+        first = id(thing) not in self.visited
+        self.visited.add(id(thing))
+        return first
+
+    def __enter__(self) -> "Replacements":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        while self._before:
+            _set(*self._before.pop())
+        self.visited.clear()
+
+
 @contextlib.contextmanager
 def patching() -> Iterator[Patcher]:
     """A context with a :class:`Patcher` that is undone at its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import inspect
@@ -13,9 +14,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from torchlike._classes import ScriptObject as ScriptObject
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.fx._codegen import PyTreeCodeGen, PyTreeInfo
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._patches import Patcher, patching
+from torchlike.fx._patches import Replacements as _Patcher
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
 from torchlike.fx.graph_module import RETRACE, GraphModule
@@ -468,6 +472,29 @@ def _traced_function(original: Callable) -> Callable:
         return out
 
     return wrapped
+
+
+# -- what a program with a trace() of its own puts together ----------------------------------------------------------
+
+FunctionType = types.FunctionType
+_orig_module_call: Callable = Module.__call__
+_orig_module_getattr: Callable = Module.__getattr__
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """Have the functions that :func:`wrap` named be steps."""
+    for (_, name), owner in list(_wrapped_fns_to_patch.items()):
+        original = owner[name] if name in owner else getattr(builtins, name)
+        patcher.patch(owner, name, _traced_function(original))
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
+    """Have those functions among the globals of another be steps."""
+    if not patcher.visit_once(frame_dict):
+        return
+    for name, value in list(frame_dict.items()):
+        if not name.startswith("_") and callable(value) and id(value) in function_ids:
+            patcher.patch(frame_dict, name, _traced_function(value))
 
 
 def _find_proxy(*values: Any) -> Proxy | None:

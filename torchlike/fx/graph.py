@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torchlike.fx._codegen import CodeGen as CodeGen
 from torchlike.fx._codegen import PythonCode as PythonCode
 from torchlike.fx._codegen import TransformCodeFunc as TransformCodeFunc
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._lint import lint
 from torchlike.fx._names import CUSTOM_BUILTINS as _custom_builtins
 from torchlike.fx._names import CustomBuiltin as _CustomBuiltin

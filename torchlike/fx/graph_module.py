@@ -15,6 +15,7 @@ from typing import Any
 
 from torchlike._core.tensor.tensor import Tensor
 from torchlike.fx._codegen import PyTreeCodeGen
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._folder import write_folder
 from torchlike.fx._names import CUSTOM_BUILTINS
 from torchlike.fx._qualified import PACKAGE, public_module, qualified_name
@@ -162,7 +163,7 @@ class GraphModule(Module):
             raise RuntimeError(
                 f"Unsupported type {root!r} passed for root! Give a module, or a dict of what the graph names"
             )
-        self.meta: dict[str, Any] = dict(root.meta) if isinstance(root, GraphModule) else {}
+        self.meta: dict[str, Any] = dict(vars(root).get("meta", ())) if isinstance(root, GraphModule) else {}
         self._replace_hooks: list[Callable] = []
         self._create_node_hooks: list[Callable] = []
         self._erase_node_hooks: list[Callable] = []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchlike.fx import traceback as fx_traceback
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._symbolic_trace import Tracer
 from torchlike.fx.graph import Graph
 from torchlike.fx.graph_module import GraphModule

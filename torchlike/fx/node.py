@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlike._base import dtypes
 from torchlike._base.device import device
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._qualified import qualified_name, type_text
 from torchlike.fx.immutable_collections import immutable_dict, immutable_list
 from torchlike.interop.alias import missing_names

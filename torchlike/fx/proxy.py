@@ -21,6 +21,7 @@ from torchlike._base.device import device
 from torchlike._core.overrides import doors
 from torchlike._core.tensor.tensor import MemoryFormat, MemoryLayout, Tensor
 from torchlike.fx import traceback as fx_traceback
+from torchlike.fx._compatibility import compatibility as compatibility
 from torchlike.fx._qualified import PACKAGE
 from torchlike.fx.graph import Graph
 from torchlike.fx.node import Argument, Node, Target, map_aggregate
@@ -425,5 +426,6 @@ def _refuse_mutation(target: Any) -> None:
         or inspect.isroutine(target)
         and name.endswith("_")
         and name[-2:] != "__"
+        and getattr(target, "__module__", None) != "_operator"  # and_, or_
     ):
         raise RuntimeError(f"Tried to trace mutable operation {target}. FX only supports functional code")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from torchlike._aten.python_dispatch import modes_set_to
+from torchlike._aten.python_dispatch import DisableTorchDispatch
 
 __all__ = ["all_same_mode", "no_dispatch"]
 
@@ -20,5 +20,5 @@ def all_same_mode(modes: Iterable[Any]) -> bool:
 
 
 def no_dispatch() -> Any:
-    """A context in which no dispatch mode sees calls."""
-    return modes_set_to(())
+    """A context in which no mode and no class has a ``__torch_dispatch__``."""
+    return DisableTorchDispatch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def explain(node: Node) -> None:
         )
     else:
         text = f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(stack)}"
-    warnings.warn(text, UserWarning, stacklevel=2)
+    _warn(text)
     while (parent := node.metadata.get("parent_")) is not None:
         stack = parent.metadata.get("traceback_")
         text = f"\n\nPrevious calculation was induced by {parent.name()}. "
@@ -64,8 +65,16 @@ def explain(node: Node) -> None:
             if stack is not None
             else "No forward pass information available."
         )
-        warnings.warn(text, UserWarning, stacklevel=2)
+        _warn(text)
         node = parent
+
+
+def _warn(text: str) -> None:
+    """Warn; where warnings are errors, print instead: the error of backward is the one that goes on."""
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning:
+        print(f"UserWarning: {text}", file=sys.stderr)
 
 
 def watched(node: Node, apply: Callable[..., Any], grads: Grads) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from torchlike._base.frames import warn
 from torchlike._base.state import followed, state
 from torchlike._core.autograd import node as nodes
 from torchlike._core.autograd.saved_tensors import FREED, SavedTensor, SavesTensors
@@ -245,12 +246,12 @@ def run(
         outputs = _finished(node, args, outputs, record)
     finally:
         state.grad = before
+    if then is not None:  # before anything is saved: jvp is given what was saved for it
+        then(node, outputs)
     if record:
         _save(node, outputs)
         if nodes.WATCHERS:
             nodes.watch(node)
-    if then is not None:
-        then(node, outputs)
     node.to_save = node.dirty_tensors = node.non_differentiable = node.saved_for_forward = None
     return tuple(outputs) if isinstance(output, tuple) else outputs[0]
 
@@ -358,6 +359,11 @@ def _marked_non_differentiable(node: CustomNode) -> Collection[int]:
 def _given_history(node: CustomNode, i: int, t: Tensor, dirty: bool, position: int | None) -> Tensor:
     """Make ``node`` the history of its output number ``i``; ``position``: which argument it is, if any."""
     if position is None:
+        if dirty:
+            warn(
+                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                "should be passed to ctx.mark_dirty()."
+            )
         set_history(t, (node, i), True)
         return t
     if dirty:

@@ -369,8 +369,10 @@ class _Task:
         """Tensor hooks, then ``.grad`` of tensors that retain it."""
         grads = list(grads)
         for nr, hooks in list(ex.get("tensor_hooks", {}).items()):
+            grad = self.tensor(grads[nr])  # one object for all: a hook may leave attributes on it for the next
             for hook in list(hooks.values()):
-                grads[nr] = self.raw(of_tensor_hook(hook, self.tensor(grads[nr])))
+                grad = of_tensor_hook(hook, grad)
+            grads[nr] = self.raw(grad)
         for nr, ref in list(ex.get("retains", {}).items()):
             t = ref()
             if t is not None and grads[nr] is not None:
@@ -382,10 +384,11 @@ class _Task:
 
     def prehooked(self, ex: dict[str, Any], grads: Grads) -> Grads:
         """Prehooks of the node: ``hook(grad_outputs)``, which may replace them."""
-        for hook in list(ex.get("prehooks", {}).values()):
-            given = tuple(self.tensor(g) for g in grads)
-            grads = [self.raw(g) for g in of_node_hook(hook, given, followed(hook)(given))]
-        return grads
+        hooks = list(ex.get("prehooks", {}).values())
+        given: tuple[Any, ...] = tuple(self.tensor(g) for g in grads) if hooks else ()
+        for hook in hooks:
+            given = of_node_hook(hook, given, followed(hook)(given))
+        return [self.raw(g) for g in given] if hooks else grads
 
     def after(self, node: Node, results: Any, grads: Grads) -> Grads:
         """Posthooks: ``hook(grad_inputs, grad_outputs)``, which may replace the former."""
@@ -435,7 +438,11 @@ class _Task:
                     call_inplace(add.inplace, (old, wrap(grad), None), ())
                     return
                 demand_writable(old)
-                write(old, immediate.run(plus, (), (value, grad)))
+                total = immediate.run(plus, (), (value, grad))
+                if isinstance(value, SparseValue) and not isinstance(total, SparseValue):  # no tensor changes layout
+                    set_grad(leaf, fresh(total))
+                else:
+                    write(old, total)
 
     def first_gradient(self, leaf: Tensor, grad: Any) -> Tensor:
         """A new ``.grad``, in the memory order of the leaf."""

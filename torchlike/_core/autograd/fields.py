@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -221,11 +222,11 @@ def register_hook(t: Tensor, hook: Callable[..., Any]) -> RemovableHandle:
     if not t.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if nodes.is_leaf(_fresh(t)):
-        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, {})
+        hooks = extras_of(t).setdefault("tensor_hooks", {}).setdefault(0, OrderedDict())
         nodes.accumulator(t)._extra("tensor_hooks", lambda: t._ex["tensor_hooks"])
     else:
         node, nr = t._edge
-        hooks = node._extra("tensor_hooks", dict).setdefault(nr, {})
+        hooks = node._extra("tensor_hooks", dict).setdefault(nr, OrderedDict())
     return RemovableHandle.add(hooks, hook)
 
 

@@ -36,13 +36,20 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
     for o in outs:
         if not isinstance(o, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(o).__name__}")
-        demand_writable(o)
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     if state.grad and any([requires_grad(t) for t in (*tensors, *outs)]) and _differentiable(op, inputs, static):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
+    for level in state.levels:
+        if any([level.carries(t) for t in (*tensors, *outs)]):
+            raise NotImplementedError(
+                f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
+                "use the result of the call without out="
+            )
+    for o in outs:
+        demand_writable(o)
     _demand_no_overlap(op, tensors, outs)
     made = Call(op, OUT, (*inputs, *outs), (*static, len(outs)))
     (walk if state.active or any([type(x) not in KIND for x in (*inputs, *outs)]) else Call.run)(made)

@@ -171,7 +171,7 @@ def call_view(op: Kernel, inputs: Inputs, args: tuple[Any, ...]) -> Tensor:
     if t._diff is not None and state.grad:
         refresh(t)
         new._diff.version = t._vc.version
-    if t._rg and state.grad:
+    if t._rg and state.grad and t._vc is not UNTRACKED:
         shaped = (Shaped(t._layout.shape, _np_dtype(t)), *ints)
         plan = plan_for(op, (t, *ints), static, shaped)
         if plan is not None:
@@ -251,7 +251,7 @@ def call_views(op: Kernel, t: Tensor, pieces: Iterable[Any], static: Static) -> 
     news = [attach(t, (step, s, len(ints)), ints, layout, None, MULTIPLE) for step, s, ints, layout in pieces]
     if t._diff is not None and state.grad:
         refresh(t)
-    if t._rg and state.grad and news:
+    if t._rg and state.grad and news and t._vc is not UNTRACKED:
         plan = plan_for(op, (t,), static, (Shaped(t._layout.shape, _np_dtype(t)),))
         if plan is not None:
             node = operator_node.make(op, plan, [nodes.edge_of(t)], [], [])

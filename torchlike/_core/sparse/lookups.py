@@ -50,10 +50,12 @@ def _gather(ctx: Any, self: Tensor, index: Tensor, dim: int, sparse_grad: bool) 
     _demand_dense("gather", self, index)
 
     def back(grad: Tensor, index: Tensor) -> list[Any]:
-        if not shape:
-            return [grad.reshape(()), None]
         values = grad.reshape(-1)
-        places = kernels.places(index.detach().long(), axis)
+        index = index.detach().long()
+        if shape:
+            places = kernels.places(index if index.ndim else index.reshape(1), axis)
+        else:
+            places = index.new_empty((0, index.numel()))
         return [assembled(Coo(places, values, shape), values), None]
 
     ctx.saves(back, index)

@@ -233,6 +233,8 @@ class Tensor(TensorBase, Methods):
         return self.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
+    _cdata = property(id)  # tells whether two names mean one tensor
+
     @property
     def _version(self) -> int:
         if self._vc is UNTRACKED:
@@ -285,6 +287,12 @@ class Tensor(TensorBase, Methods):
             raise TypeError(f"Variable data has to be a tensor, but got {type(other).__name__}")
         if state.levels and (self._storage.stands or other._storage.stands):
             raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
+        if self.layout is not other.layout or self.is_meta != other.is_meta:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                f"type: {self.layout} on {self.device} cannot become {other.layout} on {other.device}; use the new "
+                "tensor itself"
+            )
         if self._rg and not (other.dtype.is_floating_point or other.dtype.is_complex):
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         become(self, other._storage, other._view)

@@ -1,6 +1,11 @@
 """Models in stages on several processes: ``torch.distributed.pipelining``."""
 
 from torchlike.distributed.pipelining import microbatch as microbatch
+from torchlike.distributed.pipelining._IR import Pipe as Pipe
+from torchlike.distributed.pipelining._IR import SplitPoint as SplitPoint
+from torchlike.distributed.pipelining._IR import build_stage as build_stage
+from torchlike.distributed.pipelining._IR import pipe_split as pipe_split
+from torchlike.distributed.pipelining._IR import pipeline as pipeline
 from torchlike.distributed.pipelining.schedules import Schedule1F1B as Schedule1F1B
 from torchlike.distributed.pipelining.schedules import ScheduleGPipe as ScheduleGPipe
 from torchlike.distributed.pipelining.schedules import ScheduleInterleaved1F1B as ScheduleInterleaved1F1B

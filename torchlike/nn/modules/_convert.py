@@ -63,7 +63,7 @@ class ConvertMethods:
                 )
             if dtype.is_complex:
                 warnings.warn(
-                    "Complex modules: some modules might not work as expected when using complex tensors "
+                    "Complex modules are a new feature: some modules might not work as expected with complex tensors "
                     "as parameters or buffers.",
                     stacklevel=2,
                 )
