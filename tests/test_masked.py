@@ -100,3 +100,12 @@ ERRORS = [
 def test_errors(n):
     f, match = ERRORS[n]
     agree_error(lambda t: f(t, *made(t)), match)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_over_no_dimension(dtype):
+    def run(t):
+        x, mask = made(t, dtype)
+        return [t.masked.prod(x, dim=d, mask=mask, keepdim=k) for d in ([], (), None) for k in (True, False)]
+
+    agree(run)

@@ -125,3 +125,18 @@ def test_deterministic_algorithms():
     agree(lambda t: alert(t, True))
     agree_error(lambda t: t.use_deterministic_algorithms(1), "argument 'mode' .position 1. must be bool, not int")
     agree_error(lambda t: t.use_deterministic_algorithms(True, warn_only=1), "'warn_only' must be bool, not int")
+
+
+def test_memory_formats_are_of_strided_tensors():
+    agree_error(
+        lambda t: t.empty_like(t.eye(2).to_sparse(), memory_format=t.preserve_format),
+        "memory format option is only supported by strided tensors",
+    )
+    agree(lambda t: t.zeros_like(t.ones(1, 2, 2, 2).to(memory_format=t.channels_last)).stride())
+
+
+def test_extremes_under_an_older_name():
+    agree(lambda t: t._aminmax(t.tensor([[1.0, 3.0], [2.0, 0.0]])))
+    agree(lambda t: t._aminmax(t.tensor([[1.0, 3.0], [2.0, 0.0]]), 0, True))
+    agree(lambda t: t.nn.functional.interpolate(t.arange(6.0).view(1, 1, 6), scale_factor=4.0))
+    agree(lambda t: t.nn.functional.interpolate(t.empty(10**8, 1, 10**8, device="meta"), scale_factor=2).shape)

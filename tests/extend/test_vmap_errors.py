@@ -279,6 +279,7 @@ REFUSED = {
     "contiguous": (lambda t, x: x.contiguous(memory_format=t.channels_last), "querying is_contiguous inside of vmap"),
     "is_contiguous": (lambda t, x: x.is_contiguous(memory_format=t.channels_last), "querying is_contiguous inside of"),
     "squeeze": (lambda t, x: x.sum().squeeze(1), "Dimension is out of range"),
+    "binomial": (lambda t, x: t.binomial(t.ones(3, 4), t.ones(2, 4)), "must match the size of tensor b"),
 }
 
 

@@ -61,6 +61,15 @@ def constant(t):
     return lambda x: x + k + k
 
 
+def written_literal(t):
+    def f(x):
+        y = t.tensor(3.0)
+        y.add_(1)
+        return x + y
+
+    return f
+
+
 CASES = {
     "relu": (lambda t: lambda x: t.relu(x) + 1, square),
     "linear": (lambda t: lambda x, w: t.nn.functional.linear(x, w), two),
@@ -76,6 +85,7 @@ CASES = {
     "max": (lambda t: lambda x: x.max(1)[0], square),
     "factory": (lambda t: lambda x: x + t.zeros(3), square),
     "literal": (lambda t: lambda x: x + t.tensor([1.0, 2.0, 3.0]), square),
+    "literal that is written to": (written_literal, square),
     "constant": (constant, square),
     "annotated": (annotated, square),
     "annotated, functionalized": (lambda t: t.func.functionalize(annotated(t)), square),

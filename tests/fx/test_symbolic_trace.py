@@ -391,3 +391,12 @@ def test_features_are_extracted(t):
     gm.delete_all_unused_submodules()
     gm.recompile()
     return gm.code, gm(numbers(t, 1, 2, 4, 4)), sorted(gm.state_dict()), [n for n, _ in gm.named_modules()]
+
+
+@story
+def test_operators_whose_names_end_like_those_that_write(t):
+    class Strict(t.fx.Tracer):
+        check_mutable_operations = True
+
+    found = [[node.name for node in Strict().trace(lambda x: (x & x, x | x, x ^ x)).nodes]]
+    return [*found, said(lambda: Strict().trace(lambda x: t.relu_(x)), "Tried to trace mutable operation")]

@@ -79,6 +79,7 @@ REFUSED = [
     (lambda t: t.randint(5, (2,), dtype=t.complex64), "integral, floating-point and boolean types"),
     (lambda t: t.tensor(Unindexed()), "could not determine the shape of object type 'Unindexed'"),
     (lambda t: t.tensor([2, np.array([1])]), ""),
+    (lambda t: t.tensor([np.array(1), 2]), r"len\(\) of unsized object"),
 ]
 
 
@@ -120,5 +121,10 @@ def test_numbers_of_numpy_among_others(t):
         def __getitem__(self, i):
             return [1.0, 2.0, 3.0][i]
 
-    mixed = [[7, np.array(5)], [np.int32(9), 5.0]]
+    mixed = [[7, np.array(5)], [np.array(9), 5.0]]
     return t.tensor([1, np.array(2)]), t.tensor(mixed), t.tensor([2, np.array(2 + 1j)]), t.tensor(Three())
+
+
+def test_more_dimensions_than_numpy_has():
+    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
+        torchlike.zeros([1] * 65)

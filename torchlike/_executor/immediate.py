@@ -144,7 +144,9 @@ def _filled(shape: Sequence[int], dtype: Any, one: bool) -> jax.Array:
 
 
 def too_large(shape: Sequence[int], dtype: Any) -> RuntimeError:
-    """The error of a tensor that no memory holds."""
+    """The error of a tensor that no memory, or no array, holds."""
+    if len(shape) > 64:
+        return RuntimeError(f"only tensors with up to 64 dims are supported, as numpy's arrays, but got {len(shape)}")
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size >= 2**63:
         return RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")

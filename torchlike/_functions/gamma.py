@@ -1,5 +1,6 @@
 """Samples of gamma, Dirichlet, Poisson and binomial distributions, each made of as many numbers as it takes."""
 
+from torchlike._base.dims import broadcast_shapes
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
@@ -60,5 +61,6 @@ def binomial(count, prob, generator=None):
     for name, x in (("count", count), ("prob", prob)):
         if not isinstance(x, Tensor):
             raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    broadcast_shapes(tuple(count.shape), tuple(prob.shape))
     sample = by_rejection(rejection.binomial, count, prob)
     return call(counts.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())

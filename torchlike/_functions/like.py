@@ -65,11 +65,14 @@ def _sparse_like(name, number, t, shape, layout, dtype, device, requires_grad):
 
 def _like(name, number, doc):
     def like(input, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-             memory_format=preserve_format):  # fmt: skip
+             memory_format=None):  # fmt: skip
         if (layout is not None or LAYER.used) and isinstance(input, Tensor):
             layout = input.layout if layout is None else layout
             if layout is not strided_layout:
+                if memory_format is not None:
+                    raise RuntimeError(f"{name}(): memory format option is only supported by strided tensors")
                 return _sparse_like(name, number, input, input.shape, layout, dtype, device, requires_grad)
+        memory_format = preserve_format if memory_format is None else memory_format
         if watched(input):
             return _seen_like(name, (input,), dtype, device, requires_grad, memory_format)
         kind, device = _asked(name, input, dtype, device)

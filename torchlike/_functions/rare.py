@@ -6,7 +6,7 @@ import torchlike._base.dtypes as dtypes
 from torchlike._base.layout import has_overlap, is_dense, memory_order
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.tensor.tensor import MemoryFormat, Tensor, strided
-from torchlike._functions._install import both, function, method, prop
+from torchlike._functions._install import FUNCTIONS, both, function, method, prop
 from torchlike._ops import embed
 
 
@@ -171,6 +171,12 @@ def _refused(name: str, message: str) -> None:
 
     refused.__name__, refused.__doc__ = name, f"NotImplementedError: {message}."
     function(name)(refused)
+
+
+@function("_aminmax")
+def _aminmax(input, dim=None, keepdim=False):
+    """The older form of :func:`torch.aminmax`."""
+    return tuple(FUNCTIONS["aminmax"](input, dim=dim, keepdim=keepdim))
 
 
 _refused("native_norm", "it is PyTorch's kernel for sparse tensors; use torch.linalg.vector_norm")

@@ -53,6 +53,11 @@ def _repeated(x, axis, times):
     return wide.reshape(*x.shape[:axis], x.shape[axis] * times, *x.shape[axis + 1 :])
 
 
+def _is_exact(scale, times):
+    """Whether positions divided by ``scale`` are those divided by ``times`` without rounding: a power of two."""
+    return scale == times and times & (times - 1) == 0
+
+
 def _interpolate(mode, self, output_size, scales, align_corners, antialias):
     _check_sizes(self, output_size)
     if not jnp.issubdtype(self.dtype, jnp.floating) and self.dtype != jnp.uint8:
@@ -63,7 +68,7 @@ def _interpolate(mode, self, output_size, scales, align_corners, antialias):
         size = x.shape[axis]
         if out == size and not (scale and scale != 1):
             continue
-        if nearest and not scale and out % size == 0:
+        if nearest and out % size == 0 and (not scale or _is_exact(scale, out // size)):
             x = _repeated(x, axis, out // size)
             continue
         x = tables.resample(x, _table(mode, size, out, scale, align_corners, antialias, x.dtype == jnp.float32), axis)

@@ -426,5 +426,6 @@ def _refuse_mutation(target: Any) -> None:
         or inspect.isroutine(target)
         and name.endswith("_")
         and name[-2:] != "__"
+        and getattr(target, "__module__", None) != "_operator"  # and_, or_
     ):
         raise RuntimeError(f"Tried to trace mutable operation {target}. FX only supports functional code")

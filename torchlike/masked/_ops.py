@@ -98,7 +98,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     tensor(3.)
     """
     x = _filled(input, mask, 1)
-    dims = dims_of(x, dim)
+    dims = () if dim == [] else dims_of(x, dim)  # an empty list is no dimension; an empty tuple all, as elsewhere
     if not dims:
         whole = dtype or (x.dtype if x.dtype.is_floating_point or x.dtype.is_complex else dtypes.int64)
         return x.to(whole)

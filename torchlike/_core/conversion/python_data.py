@@ -75,8 +75,8 @@ def _is_sequence(x: Any) -> bool:
 _DEEPEST = 128  # so that lists that hold themselves end
 
 
-def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
-    """(shape, leaves) of nested sequences."""
+def _flatten(data: Any, depth: int, leads: bool = True) -> tuple[Shape, Sequence[Any]]:
+    """(shape, leaves) of nested sequences; ``leads``: all of them up to here are the first of their sequence."""
     if not _is_sequence(data):
         return (), [data]
     if isinstance(data, str | bytes):
@@ -92,11 +92,13 @@ def _flatten(data: Any, depth: int) -> tuple[Shape, Sequence[Any]]:
     for i, item in enumerate(items):
         if i and item is data:  # as the first it is found by its depth
             raise TypeError("new(): self-referential lists are incompatible")
-        if shape == () and isinstance(item, np.ndarray) and not item.ndim:
+        if isinstance(item, np.ndarray) and not item.ndim:
+            if leads and not i:
+                raise TypeError("len() of unsized object: the first element is a numpy array of no dimensions")
             item = item[()]
         if shape == () and _is_sequence(item):
             _refuse_sequence(item, i, depth)
-        inner, found = _flatten(item, depth + 1)
+        inner, found = _flatten(item, depth + 1, leads and not i)
         if shape is None:
             shape = inner
         elif shape != inner:

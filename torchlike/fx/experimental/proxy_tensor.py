@@ -116,7 +116,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         proxied = tree_map(self.proxy_of, (args, kwargs))
         name = self.tracer.graph._target_to_str(target.overloadpacket.__name__)
         proxy = self.tracer.create_proxy("call_function", target, proxied[0], proxied[1], name=name)
-        out = func(*args, **kwargs)
+        out = target(*args, **kwargs)  # a copy of a constant too: what is written to it is no part of the constant
         self.track(out, proxy)
         return out
 
