@@ -44,6 +44,7 @@ from torchlike.interop.checkpoints.records import PyTorchFileReader as PyTorchFi
 from torchlike.interop.checkpoints.records import PyTorchFileWriter as PyTorchFileWriter
 from torchlike.jit._types import ScriptFunction as ScriptFunction
 from torchlike.jit._types import ScriptModule as ScriptModule
+from torchlike._classes import ScriptObject as ScriptObject
 ShortStorage: _Any
 ShortTensor: _Any
 from torchlike._core.tensor.size import Size as Size
