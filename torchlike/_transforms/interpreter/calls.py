@@ -52,6 +52,8 @@ _COLLECT = frozenset((list, tuple, set, frozenset, enumerate, zip, map, filter, 
 _ARITHMETIC = frozenset((abs, min, max, pow, round))
 _VIEWS = frozenset(("keys", "values", "items", "__iter__", "__reversed__"))
 _KEYED = frozenset((map, filter, sorted, max, min, functools.reduce, list.sort))
+# What asks a class of itself, or makes an alias of it: `Generic` is written in C from Python 3.12 on.
+_OF_CLASSES = frozenset(("__subclasscheck__", "mro", "__class_getitem__", "__init_subclass__"))
 
 
 class Calls:
@@ -427,7 +429,7 @@ class Calls:
                 self._demand_settled(owner)
                 self.seen(*args[1:])
                 return self.native(f, args, kwargs)
-        if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in ("__subclasscheck__", "mro"):
+        if f in trust.ALTERNATE or trust.trusted_name(owner.__module__) or name in _OF_CLASSES:
             self.seen(*args, *kwargs.values())
             return self.native(f, args, kwargs)
         if name == "__instancecheck__" or (name == "fromkeys" and issubclass(owner, dict)):
