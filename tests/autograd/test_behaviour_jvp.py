@@ -1,5 +1,6 @@
 """What forward mode demands of a Function's jvp, and of out=."""
 
+from both import attempt
 from story_kit import said, story, warned
 
 
@@ -188,3 +189,29 @@ def test_marking_dirty_what_was_no_input(t):
         quiet = warned(lambda: Wrong.apply(x), pattern)
     got[0].sum().backward()
     return warnings, quiet, x.grad, got[0]._version
+
+
+_RANGES = ("arange(3., out=d)", "linspace(0, 1, 3, out=d)", "logspace(0, 1, 3, out=d)", "range(0, 2, out=d)")
+_SIZED = ("zeros", "ones", "rand", "randn", "randperm")
+_MORE = ("full((3,), 2., out=d)", "empty(3, out=d)", "eye(3, out=m)")
+_FILLED = (*_RANGES, *(f"{name}(3, out=d)" for name in _SIZED), *_MORE)
+
+
+@story
+def test_what_fills_out_refuses_dual_tensors(t):
+    """A tangent that stayed as it was would be wrong. The words differ: PyTorch resizes what some of them fill."""
+    found = []
+    for call in _FILLED:
+        with t.autograd.forward_ad.dual_level():
+            d = t.autograd.forward_ad.make_dual(t.ones(3), t.ones(3))
+            names = {"t": t, "d": d, "m": d.expand(3, 3).clone()}
+            found.append("forward" in str(attempt(lambda: eval(f"t.{call}", names))))  # noqa: B023
+    return found
+
+
+@story
+def test_geometry_of_dual_tensors_is_fixed(t):
+    with t.autograd.forward_ad.dual_level():
+        d = t.autograd.forward_ad.make_dual(t.ones(3), t.ones(3))
+        calls = lambda: d.resize_(4), lambda: d.set_(t.zeros(3)), lambda: t.zeros(3).set_(d), lambda: d.set_()
+        return [said(call, "^Trying to use forward AD with set_|^cannot resize variables") for call in calls]

@@ -73,13 +73,28 @@ for _name in ("zeros", "ones", "empty"):
     _add(f"{_name}_like(Tensor self, {_LIKE}) -> Tensor", _function(f"{_name}_like"))
     _add(f"new_{_name}(Tensor self, SymInt[] size, {_OPTIONS}) -> Tensor", _method(f"new_{_name}"))
 _add(f"full_like(Tensor self, Scalar fill_value, {_LIKE}) -> Tensor", _function("full_like"))
-_add(f"rand_like(Tensor self, {_LIKE}) -> Tensor", _function("rand_like"), _SEEDED)
-_add(f"randn_like(Tensor self, {_LIKE}) -> Tensor", _function("randn_like"), _SEEDED)
+for _name in ("rand_like", "randn_like", "randint_like"):
+    for _text in ("(Tensor self", "(Tensor self, SymInt high", "(Tensor self, SymInt low, SymInt high"):
+        if ("high" in _text) == (_name == "randint_like"):
+            _low = "low_" if "low" in _text else ""
+            for _overload, _options in ((f"{_low}dtype" if _low else "", _LIKE),
+                                        (f"{_low}generator_dtype" if _low else "generator",
+                                         "*, Generator? generator" + _LIKE[1:])):  # fmt: skip
+                _full = f"{_name}.{_overload}" if _overload else _name
+                _add(f"{_full}{_text}, {_options}) -> Tensor", _function(_name), _SEEDED)
 _add(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", _method("new_full"))
 _add(
     f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor",
     _method("new_empty_strided"),
 )
+
+_GEOMETRY = ", SymInt storage_offset, SymInt[] size, SymInt[] stride=[]"
+for _name, _more in (
+    ("set_", ""), ("set_.source_Tensor", ", Tensor source"), ("set_.source_Storage", ", Storage source"),
+    ("set_.source_Storage_storage_offset", ", Storage source" + _GEOMETRY),
+    ("set_.source_Tensor_storage_offset", ", Tensor source" + _GEOMETRY),
+):  # fmt: skip
+    _add(f"{_name}(Tensor(a!) self{_more}) -> Tensor(a!)", _method("set_"), Tag.inplace)
 
 # -- random numbers: the kernels over words are shown under these names ----------------------------------------------
 

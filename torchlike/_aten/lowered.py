@@ -170,7 +170,8 @@ def dropout(input: Any, words: Any, p: float, channels: int) -> Any:
     keep: list = []
 
     def draw(noise: Any, q: float = 0.5) -> Any:
-        keep.append(call(REGISTRY["dropout"], (input, words, p), (channels,))[1])
+        # The mask depends on the shape alone; `noise` is what is filled, whatever class `input` has.
+        keep.append(call(REGISTRY["dropout"], (noise, words, p), (channels,))[1])
         write(noise, value_of(keep[0].to(noise.dtype).expand(noise.shape)))
         return noise
 

@@ -30,8 +30,9 @@ def _drawn(name: str, chosen: Any) -> None:
         inputs, static = [named[a.name] for a in op.dynamic], tuple([named[a.name] for a in op.static])
 
         def compute(*given: Any, **_: Any) -> Any:
-            if given and isinstance(given[0], Tensor):
-                inputs[0] = given[0]
+            for i, x in enumerate(inputs):
+                at = next((k for k, shown in enumerate(args) if shown is x and isinstance(x, Tensor)), None)
+                inputs[i] = x if at is None else given[at]
             return call_inplace(op.inplace, tuple(inputs), static) if inplace else call(op, tuple(inputs), static)
 
         return invoke_with(compute, func, *normalised(func, args, options))

@@ -2,6 +2,7 @@
 
 from torchlike._base.dims import broadcast_shapes
 from torchlike._core.dispatch.dispatch import call
+from torchlike._core.dispatch.observers import seen, subclassed
 from torchlike._core.tensor.tensor import Tensor
 from torchlike._functions import host_samples as host
 from torchlike._functions import rejection
@@ -19,6 +20,10 @@ def by_rejection(sample, *parameters):
     return host.Drawn(sample, parameters)
 
 
+def _given(generator):
+    return () if generator is None else (generator,)
+
+
 @function()
 def _standard_gamma(input, generator=None):
     """Samples of gamma distributions with the concentrations that ``input`` holds and rate 1.
@@ -29,6 +34,8 @@ def _standard_gamma(input, generator=None):
     >>> torch._standard_gamma(torch.full((3,), 2.0)).shape
     torch.Size([3])
     """
+    if subclassed(input):
+        return seen("_standard_gamma.default", input, *_given(generator))
     sample = by_rejection(rejection.gamma, input)
     return _sampled(ops.standard_gamma, "_standard_gamma", (input,), generator, None, sample=sample)
 
@@ -43,6 +50,8 @@ def _sample_dirichlet(input, generator=None):
     >>> torch._sample_dirichlet(torch.ones(2, 3)).sum(-1).round()
     tensor([1., 1.])
     """
+    if subclassed(input):
+        return seen("_sample_dirichlet.default", input, *_given(generator))
     sample = by_rejection(rejection.gamma, input)
     return _sampled(ops.sample_dirichlet, "_sample_dirichlet", (input,), generator, None, sample=sample)
 
@@ -50,6 +59,8 @@ def _sample_dirichlet(input, generator=None):
 @function()
 def poisson(input, generator=None):
     """Poisson samples with the rates that ``input`` holds. RuntimeError for a negative rate."""
+    if subclassed(input):
+        return seen("poisson.default", input, *_given(generator))
     return _sampled(counts.poisson, "poisson", (input,), generator, None, sample=by_rejection(rejection.poisson, input))
 
 
@@ -61,6 +72,8 @@ def binomial(count, prob, generator=None):
     for name, x in (("count", count), ("prob", prob)):
         if not isinstance(x, Tensor):
             raise TypeError(f"binomial(): argument '{name}' must be Tensor, not {type(x).__name__}")
+    if subclassed(count) or subclassed(prob):
+        return seen("binomial.default", count, prob, *_given(generator))
     broadcast_shapes(tuple(count.shape), tuple(prob.shape))
     sample = by_rejection(rejection.binomial, count, prob)
     return call(counts.binomial, (count, prob, draw("binomial", generator, place_of(count), sample)), ())

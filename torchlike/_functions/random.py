@@ -11,6 +11,7 @@ from torchlike._base.state import state
 from torchlike._core.conversion.factories import checked_size, demand_strided, empty, size_of
 from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.inplace import call_inplace
+from torchlike._core.dispatch.observers import seen, subclassed
 from torchlike._core.dispatch.out import call_out, put
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_format import formatted, new_strides
@@ -230,6 +231,20 @@ def _like_dtype(name, dtype, input):
     return dtypes.as_dtype(dtype) if dtype is not None else input.dtype
 
 
+def _seen_like(name, bounded, given, generator, dtype, layout, device, memory_format, requires_grad):
+    """What the class of a tensor gives for a draw like it."""
+    overload = bounded + ("generator_" if generator is not None else "") + ("dtype" if bounded else "")
+    options = {
+        "generator": generator,
+        "dtype": dtype and dtypes.as_dtype(dtype),
+        "layout": layout,
+        "device": device and devices.as_device(device, name),
+        "pin_memory": False,
+        "memory_format": None if memory_format is preserve_format else memory_format,
+    }
+    return _flagged(seen(f"{name}.{overload.rstrip('_') or 'default'}", *given, **options), requires_grad)
+
+
 @function()
 def rand_like(
     input,
@@ -243,6 +258,8 @@ def rand_like(
     memory_format=preserve_format,
 ):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
+    if subclassed(input):
+        return _seen_like("rand_like", "", (input,), generator, dtype, layout, device, memory_format, requires_grad)
     if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("rand_like", input.layout if layout is None else layout)
     return _alike(
@@ -273,6 +290,8 @@ def randn_like(
     memory_format=preserve_format,
 ):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
+    if subclassed(input):
+        return _seen_like("randn_like", "", (input,), generator, dtype, layout, device, memory_format, requires_grad)
     if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("randn_like", input.layout if layout is None else layout)
     return _alike(
@@ -309,7 +328,11 @@ def randint_like(
     """
     if (layout is not None or LAYER.used) and isinstance(input, Tensor):
         demand_strided("randint_like", input.layout if layout is None else layout)
+    bounded = low is not None or len(args) > 1
     low, high, _ = _bounds_and_size((*args, ()), low, high, None)
+    if subclassed(input):
+        given = ("low_", (input, low, high)) if bounded else ("", (input, high))
+        return _seen_like("randint_like", *given, generator, dtype, layout, device, memory_format, requires_grad)
     dtype = _like_dtype("randint_like", dtype, input)
     _, span, wide = ranges.span("random_", low, high, dtype)
     return _alike(

@@ -133,6 +133,8 @@ def resize_(self, *size, memory_format=None):
     demand_writable(self)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if any([level.carries(self) for level in state.levels]):
+        raise RuntimeError("cannot resize variables that has a forward grad")
     if subclassed(self):
         seen("resize_.default", self, list(shape))
         return self
@@ -211,6 +213,10 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         source: a tensor, or a storage (then 1-dim over all of it by default).
         storage_offset, size, stride: the geometry over the memory of ``source``, in elements.
     """
+    if subclassed(self) or subclassed(source):
+        overload, given = _overload_of_set(source, storage_offset, size, stride)
+        seen(overload, self, *given)
+        return self
     if source is None:
         source = fresh(place(np.zeros(0, self.dtype.np), self.device))
     elif isinstance(source, untyped_storage.UntypedStorage | untyped_storage.TypedStorage):
@@ -230,6 +236,11 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             "vmap: aten::set_(self, *extra_args) is not possible: a tensor inside of vmap has no memory of its own "
             "that others could share. Please try to use out-of-place operators instead of aten::set_."
         )
+    if any([level.carries(t) for level in state.levels for t in (self, source)]):
+        raise NotImplementedError(
+            "Trying to use forward AD with set_ that does not support it because it has not been implemented yet: "
+            "set it before make_dual()"
+        )
     if self._storage.stands or source._storage.stands:
         raise RuntimeError("derivative for set_ is not implemented: inside of grad() tensors have no memory to share")
     demand_writable(self)
@@ -240,6 +251,17 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
         count_with(self, UNTRACKED)
     bump(self)
     return self
+
+
+def _overload_of_set(source, storage_offset, size, stride):
+    """The aten overload of such a call, and its arguments behind the tensor."""
+    if source is None:
+        return "set_.default", ()
+    if size is None:
+        return f"set_.source_{'Tensor' if isinstance(source, Tensor) else 'Storage'}", (source,)
+    memory = source.untyped_storage() if isinstance(source, Tensor) else source
+    strides = contiguous_strides(tuple(size)) if stride is None else stride
+    return "set_.source_Storage_storage_offset", (memory, storage_offset, list(size), list(strides))
 
 
 @method()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,12 +42,7 @@ def call_out(op: Kernel, inputs: Inputs, static: Static, out: Any) -> Any:
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    for level in state.levels:
-        if any([level.carries(t) for t in (*tensors, *outs)]):
-            raise NotImplementedError(
-                f"Trying to use forward AD with {op.name}_out that does not support it because it is an out= function; "
-                "use the result of the call without out="
-            )
+    _demand_no_tangent(f"{op.name}_out", (*tensors, *outs))
     for o in outs:
         demand_writable(o)
     _demand_no_overlap(op, tensors, outs)
@@ -180,8 +175,17 @@ def _like(shape: Shape, dtype: np.dtype) -> jax.ShapeDtypeStruct:
     return derive.jax.ShapeDtypeStruct(shape, dtype)
 
 
+def _demand_no_tangent(name: str, tensors: Iterable[Tensor]) -> None:
+    if state.levels and any([level.carries(t) for level in state.levels for t in tensors]):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name} that does not support it because it is an out= function; use the "
+            "result of the call without out="
+        )
+
+
 def put(out: Tensor, value: Any) -> None:
-    """Write ``value`` into ``out``, which takes its shape."""
+    """Write ``value`` into ``out``, which takes its shape. NotImplementedError for a dual tensor."""
+    _demand_no_tangent("a function", (out,))
     if value.shape == tuple(out.shape):
         write(out, value)
     else:
