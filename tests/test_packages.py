@@ -318,3 +318,12 @@ def test_traces_that_programs_put_together():
         return nodes, t.fx.GraphModule(net, graph)(x), net(x), Bare().meta, t.nn.Module.__call__ is fx._orig_module_call
 
     agree(code)
+
+
+def test_private_names_that_packages_import_refuse_when_they_are_called():
+    with pytest.raises(NotImplementedError, match="torch.jit._get_trace_graph: .*torch.export"):
+        torchlike.jit._get_trace_graph(torchlike.nn.Linear(1, 1), (torchlike.ones(1),))
+    from torchlike._functorch.vmap import _maybe_remove_batch_dim
+
+    with pytest.raises(NotImplementedError, match="_maybe_remove_batch_dim: levels of vmap"):
+        _maybe_remove_batch_dim("f", torchlike.ones(1), 1, 1, 0)

@@ -15,6 +15,7 @@ from torchlike.func._vmap import _mapped, _places
 from torchlike.func._vmap import _name as _get_name
 from torchlike.func._vmap import _spread as _broadcast_to_and_flatten
 from torchlike.interop.alias import missing_names
+from torchlike.interop.refusing import refused_class
 from torchlike.utils._pytree import TreeSpec
 from torchlike.utils._pytree import tree_flatten as tree_flatten
 from torchlike.utils._pytree import tree_map as tree_map
@@ -22,6 +23,9 @@ from torchlike.utils._pytree import tree_map_ as tree_map_
 from torchlike.utils._pytree import tree_unflatten as tree_unflatten
 
 __getattr__ = missing_names(__name__)
+_maybe_remove_batch_dim = refused_class(
+    "torch._functorch.vmap", "_maybe_remove_batch_dim", "levels of vmap are left by torch.func.vmap alone"
+)
 
 
 def _process_batched_inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list, TreeSpec]:

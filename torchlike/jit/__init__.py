@@ -51,5 +51,6 @@ from torchlike.jit._types import TopLevelTracedModule as TopLevelTracedModule
 from torchlike.jit._types import TracedModule as TracedModule
 from torchlike.jit._types import TracerWarning as TracerWarning
 from torchlike.jit._types import TracingCheckError as TracingCheckError
+from torchlike.jit._types import _get_trace_graph as _get_trace_graph
 
 __getattr__, __dir__ = on_first_use(__name__)
