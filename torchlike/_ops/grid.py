@@ -169,7 +169,9 @@ grid_sampler = {
     for n in (2, 3)
 }
 # PyTorch's plain loop, beside its vectorized one: the same numbers
-_declare("_grid_sampler_2d_cpu_fallback", "GridSampler2DCpuFallbackBackward", aten={"own": False})
+_declare(
+    "_grid_sampler_2d_cpu_fallback", "GridSampler2DCpuFallbackBackward", aten={"own": False}, autocast={"cpu": "fp32"}
+)
 
 
 @op(

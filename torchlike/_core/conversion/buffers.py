@@ -9,7 +9,7 @@ import numpy as np
 import torchlike._base.device as devices
 import torchlike._base.dtypes as dtypes
 from torchlike._core.conversion.convert import from_dlpack, tensor
-from torchlike._core.conversion.factories import finish
+from torchlike._core.conversion.factories import demand_strided, finish
 from torchlike._core.overrides.torch_function import unseen
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.tensor import Tensor
@@ -63,6 +63,9 @@ def from_file(
     size: int | None = 0,
     *,
     dtype: dtypes.dtype | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
     """A vector of the first ``size`` numbers of a file.
@@ -73,8 +76,11 @@ def from_file(
     """
     if shared:
         raise NotImplementedError("from_file(shared=True): changes would not reach the file; use shared=False")
+    if layout is not None:
+        demand_strided("from_file", layout)
     kind = dtypes.get_default_dtype() if dtype is None else arguments.as_dtype("from_file", "dtype", dtype)
     t = of_storage(UntypedStorage.from_file(filename, False, (size or 0) * kind.itemsize), kind)
+    t = t if device is None else t.to(device)
     return t.requires_grad_() if requires_grad else t
 
 

@@ -233,7 +233,9 @@ class Tensor(TensorBase, Methods):
         return self.shape[0]
 
     # -- aliasing ------------------------------------------------------------------------------
-    _cdata = property(id)  # tells whether two names mean one tensor
+    @property
+    def _cdata(self) -> int:  # tells whether two names mean one tensor
+        return id(self)
 
     @property
     def _version(self) -> int:

@@ -191,12 +191,6 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return call(grids.grid_sampler[input.dim() - 2], (input, grid), static)
 
 
-@function()
-def _grid_sampler_2d_cpu_fallback(input, grid, interpolation_mode, padding_mode, align_corners):
-    """``torch.grid_sampler_2d`` under another name of PyTorch's."""
-    return call(grids.grid_sampler[2], (input, grid), (interpolation_mode, padding_mode, align_corners))
-
-
 def affine_grid(theta, size, align_corners=None):
     """The grid with which :func:`grid_sample` applies affine maps.
 
