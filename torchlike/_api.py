@@ -21,6 +21,7 @@ import torchlike._functions.native
 import torchlike._functions.pointwise
 import torchlike._functions.products
 import torchlike._functions.random
+import torchlike._functions.random_like
 import torchlike._functions.rare
 import torchlike._functions.vendors
 import torchlike._functions.rearrange
