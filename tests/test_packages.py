@@ -7,6 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from both import agree, agree_error
+from story_kit import said, story
 
 import torchlike
 from torchlike._aten.packets import BROUGHT
@@ -327,3 +328,53 @@ def test_private_names_that_packages_import_refuse_when_they_are_called():
 
     with pytest.raises(NotImplementedError, match="_maybe_remove_batch_dim: levels of vmap"):
         _maybe_remove_batch_dim("f", torchlike.ones(1), 1, 1, 0)
+
+
+@story
+def test_contexts_that_decorate(t):
+    from_lib = import_module(f"{t.__name__}.utils._contextlib")
+    base, bare, decorator = (
+        from_lib._DecoratorContextManager, from_lib._NoParamDecoratorContextManager, from_lib.context_decorator
+    )  # fmt: skip
+    seen = []
+
+    class Named(base):
+        def __init__(self, name):
+            self.name = name
+
+        def clone(self):
+            return type(self)(self.name)
+
+        def __enter__(self):
+            seen.append(self.name)
+
+        def __exit__(self, *error):
+            seen.append("out")
+
+    class Bare(bare):
+        def __enter__(self):
+            seen.append("bare")
+
+        def __exit__(self, *error):
+            seen.append("out")
+
+    @Named("a")
+    def numbers():
+        yield from range(2)
+
+    @Bare
+    def one():
+        return 1
+
+    @Bare()
+    def two():
+        return 2
+
+    kinds = t.no_grad(), t.enable_grad(), t.set_grad_enabled(True), t.inference_mode(), t.autograd.detect_anomaly(False)
+    wrong = [said(lambda: decorator(t.no_grad, one), "^Passed in"), said(lambda: decorator(3, one)(), "context manag")]
+    return list(numbers()), one(), two(), seen, [isinstance(x, base) for x in kinds], wrong
+
+
+@story
+def test_graphs_of_torchscript_are_no_ones(t):
+    return [isinstance(t.ones(1), getattr(t._C, name)) for name in ("Graph", "Node", "Value", "Block")]

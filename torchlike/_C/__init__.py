@@ -15,9 +15,13 @@ from torchlike._C import _functorch as _functorch
 from torchlike._C import _nn as _nn
 from torchlike._C._convolutions import _ConvBackend as _ConvBackend
 from torchlike._C._convolutions import _select_conv_backend as _select_conv_backend
+from torchlike._C._rare import Block as Block
+from torchlike._C._rare import Graph as Graph
+from torchlike._C._rare import Node as Node
 from torchlike._C._rare import NoneType as NoneType
 from torchlike._C._rare import ScriptObject as ScriptObject
 from torchlike._C._rare import TensorType as TensorType
+from torchlike._C._rare import Value as Value
 from torchlike._C._rare import _are_functorch_transforms_active as _are_functorch_transforms_active
 from torchlike._C._rare import _cuda_clearCublasWorkspaces as _cuda_clearCublasWorkspaces
 from torchlike._C._rare import (

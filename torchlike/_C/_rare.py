@@ -3,9 +3,15 @@
 from torchlike._base.state import state
 from torchlike._classes import ScriptObject as ScriptObject
 from torchlike._core.tensor.tensor import Tensor
+from torchlike.interop.refusing import refused_class
 
 _TensorMeta = type(Tensor)
 NoneType = type(None)
+# The parts of TorchScript's programs, which nothing here is an instance of.
+Block, Graph, Node, Value = [
+    refused_class("torch._C", _name, "there are no TorchScript graphs here; torch.fx and torch.export have theirs")
+    for _name in ("Block", "Graph", "Node", "Value")
+]
 
 
 def _are_functorch_transforms_active() -> bool:
