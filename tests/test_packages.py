@@ -378,3 +378,8 @@ def test_contexts_that_decorate(t):
 @story
 def test_graphs_of_torchscript_are_no_ones(t):
     return [isinstance(t.ones(1), getattr(t._C, name)) for name in ("Graph", "Node", "Value", "Block")]
+
+
+def test_backends_that_programs_compare_with():
+    names = "GLOO", "MPI", "NCCL", "UCC", "XCCL", "FAKE", "UNDEFINED"
+    agree(lambda t: [str(getattr(t.distributed.Backend, name)) for name in names])

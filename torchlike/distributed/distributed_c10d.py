@@ -99,6 +99,7 @@ class Backend(str):
     """
 
     GLOO, NCCL, XLA, UNDEFINED = "gloo", "nccl", "xla", "undefined"
+    MPI, UCC, XCCL, FAKE = "mpi", "ucc", "xccl", "fake"  # to be compared with: none of them is here
 
     def __new__(cls, name: str) -> "Backend":
         return super().__new__(cls, _checked_backend(name))
