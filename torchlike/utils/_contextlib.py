@@ -1,7 +1,7 @@
 """torch.utils._contextlib: context managers that decorate too, entered anew at each call."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 from torchlike._base.state import Context, decorate
 from torchlike.interop.alias import missing_names
@@ -15,7 +15,7 @@ class _NoParamDecoratorContextManager(Context):
     """One that takes no arguments: given a function it decorates that, so parentheses may be left out."""
 
     def __new__(cls, orig_func: Callable | None = None) -> Any:
-        made: Self = super().__new__(cls)
+        made = super().__new__(cls)
         return made if orig_func is None else made(orig_func)
 
 
