@@ -140,3 +140,24 @@ def test_extremes_under_an_older_name():
     agree(lambda t: t._aminmax(t.tensor([[1.0, 3.0], [2.0, 0.0]]), 0, True))
     agree(lambda t: t.nn.functional.interpolate(t.arange(6.0).view(1, 1, 6), scale_factor=4.0))
     agree(lambda t: t.nn.functional.interpolate(t.empty(10**8, 1, 10**8, device="meta"), scale_factor=2).shape)
+
+
+def test_a_slice_is_memory_of_the_storage():
+    def code(t):
+        x = t.arange(6, dtype=t.uint8)
+        s = x.untyped_storage()
+        part, tail = s[1:4], s[-2:]
+        part[0], kept = 9, [part.tolist(), x.tolist()]
+        part.fill_(7)
+        tail.copy_(s[:2])
+        x.add_(1)
+        deeper = part[1:]
+        deeper[1] = 5
+        kept += [x.tolist(), part.tolist(), tail.tolist(), part.nbytes(), s[3:1].nbytes(), part.clone().tolist()]
+        return [*kept, part.data_ptr() - s.data_ptr(), part[:].tolist(), list(part), deeper.tolist()]
+
+    agree(code)
+    agree_error(lambda t: t.arange(4).untyped_storage()[1:3].resize_(9), "storage that is not resizable")
+    part = torchlike.arange(4.0).untyped_storage()[4:12]
+    with pytest.raises(NotImplementedError, match="over a slice of a storage"):
+        torchlike.empty(0).set_(part)

@@ -271,7 +271,7 @@ class UntypedStorage:
         if isinstance(index, slice):
             if index.step not in (None, 1):
                 raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
-            return _of_bytes(self._bytes()[index])
+            return _Part.of(self, slice(*index.indices(len(self._bytes()))))
         if not self.is_meta and not -self.nbytes() <= index < self.nbytes():
             raise IndexError(f"index {index} out of range for storage of size {self.nbytes()}")
         return int(self._bytes()[index])
@@ -334,6 +334,33 @@ def _of_bytes(array: np.ndarray) -> UntypedStorage:
     new = UntypedStorage(0)
     store(new._storage, immediate.uploaded(array))
     return new
+
+
+class _Part(UntypedStorage):
+    """Some bytes of a storage, which are read and written there."""
+
+    __slots__ = ("_at", "_whole")
+
+    @classmethod
+    def of(cls, whole: UntypedStorage, at: slice) -> _Part:
+        made = cls(max(at.stop - at.start, 0))
+        made._whole, made._at = whole, at
+        return made
+
+    def _bytes(self) -> np.ndarray:
+        return self._whole._bytes()[self._at]
+
+    def _put(self, host: np.ndarray) -> UntypedStorage:
+        every = self._whole._bytes().copy()
+        every[self._at] = host
+        self._whole._put(every)
+        return self
+
+    def data_ptr(self) -> int:
+        return self._whole.data_ptr() + self._at.start
+
+    def resize_(self, size: int) -> UntypedStorage:
+        raise RuntimeError("Trying to resize storage that is not resizable: it is a slice of another one")
 
 
 class TypedStorage:
@@ -561,6 +588,8 @@ def of_storage(source: UntypedStorage | TypedStorage, dtype: dtype) -> Tensor:
             f"Expected a Storage of type {dtype.scalar_name} or an UntypedStorage, but got type "
             f"{source.dtype.scalar_name} for argument 1 'storage'"
         )
+    if isinstance(source.untyped(), _Part):
+        raise NotImplementedError("a tensor over a slice of a storage: slice the tensor over the whole storage")
     cell = source.untyped()._storage
     t = wrap(cell.value)
     t._storage = t._vc = cell
