@@ -1,6 +1,7 @@
 """save and load: round trips, files of torch.save, and the places that tensors are read to."""
 
 import collections
+import io
 import zipfile
 from collections import OrderedDict
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from agreement import plain
+from both import agree
 from file_kit import again, changed, from_torch, written
 
 import torchlike as tl
@@ -339,3 +341,16 @@ def test_storages_begin_at_multiples_of_64():
         if "/data/" in info.filename:
             name, extra = (int.from_bytes(file.getvalue()[info.header_offset + at :][:2], "little") for at in (26, 28))
             assert (info.header_offset + 30 + name + extra) % 64 == 0
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors_of_storages_that_were_loaded(zipped):
+    def code(t):
+        file, x = io.BytesIO(), t.arange(5.0)
+        t.save([x, x.storage()], file, _use_new_zipfile_serialization=zipped)
+        file.seek(0)
+        y, storage = t.load(file, weights_only=False)
+        t.tensor(storage).add_(1)
+        return [t.tensor(s, dtype=t.float32) for s in (storage, storage.untyped(), y.untyped_storage())]
+
+    agree(code)

@@ -107,15 +107,12 @@ def new_tensor(data: Any, dtype: Any = None, device: DeviceLike = None, requires
         if dtype is not None:
             value = (value.real if value.dtype.kind == "c" and not dtype.is_complex else value).astype(dtype.np)
         return _finished(value, device, requires_grad)
-    if data.__class__ in _STORAGES:
+    if isinstance(data, TypedStorage | UntypedStorage):
         source: Any = data
         t = of_storage(source, dtype or (source.dtype if isinstance(source, TypedStorage) else dtypes.int64))
         t = t if device is None else t.to(device)
         return t.requires_grad_() if requires_grad else t
     return _finished(host_array(data, dtype), device, requires_grad)
-
-
-_STORAGES = frozenset((TypedStorage, UntypedStorage))
 
 
 @unseen
