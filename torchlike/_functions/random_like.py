@@ -52,6 +52,17 @@ def _seen_like(name, bounded, given, generator, dtype, layout, device, memory_fo
     return _flagged(seen(f"{name}.{overload.rstrip('_') or 'default'}", *given, **options), requires_grad)
 
 
+def _numbers_like(name, op, sample, input, options):
+    if subclassed(input):
+        return _seen_like(name, "", (input,), *options)
+    generator, dtype, layout, device, memory_format, requires_grad = options
+    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
+        demand_strided(name, input.layout if layout is None else layout)
+    dtype = _like_dtype(name, dtype, input)
+    given = dtype, device, requires_grad, memory_format, generator, sample
+    return _alike(op, name, input, lambda *s: s, (), *given)
+
+
 @function()
 def rand_like(
     input,
@@ -65,23 +76,8 @@ def rand_like(
     memory_format=preserve_format,
 ):
     """:func:`rand` with the shape, dtype, device and strides of ``input``."""
-    if subclassed(input):
-        return _seen_like("rand_like", "", (input,), generator, dtype, layout, device, memory_format, requires_grad)
-    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
-        demand_strided("rand_like", input.layout if layout is None else layout)
-    return _alike(
-        ops.rand,
-        "rand_like",
-        input,
-        lambda *s: s,
-        (),
-        _like_dtype("rand_like", dtype, input),
-        device,
-        requires_grad,
-        memory_format,
-        generator,
-        host.uniform,
-    )
+    options = generator, dtype, layout, device, memory_format, requires_grad
+    return _numbers_like("rand_like", ops.rand, host.uniform, input, options)
 
 
 @function()
@@ -97,23 +93,8 @@ def randn_like(
     memory_format=preserve_format,
 ):
     """:func:`randn` with the shape, dtype, device and strides of ``input``."""
-    if subclassed(input):
-        return _seen_like("randn_like", "", (input,), generator, dtype, layout, device, memory_format, requires_grad)
-    if (layout is not None or LAYER.used) and isinstance(input, Tensor):
-        demand_strided("randn_like", input.layout if layout is None else layout)
-    return _alike(
-        ops.randn,
-        "randn_like",
-        input,
-        lambda *s: s,
-        (),
-        _like_dtype("randn_like", dtype, input),
-        device,
-        requires_grad,
-        memory_format,
-        generator,
-        host.normal,
-    )
+    options = generator, dtype, layout, device, memory_format, requires_grad
+    return _numbers_like("randn_like", ops.randn, host.normal, input, options)
 
 
 @function()

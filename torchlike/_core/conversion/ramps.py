@@ -12,6 +12,7 @@ from torchlike._core.conversion.numbers import fitting
 
 _SPLIT = 2.0**27 + 1  # cuts a float64 into two halves whose products are exact
 _VECTOR = 32  # bytes
+_DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}  # of a significand, in bits
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
@@ -58,12 +59,22 @@ def arange_values(first: Any, last: Any, by: Any, kind: dtypes.dtype) -> np.ndar
     demand_memory(count, kind)
     if not kind.is_floating_point:
         return (np.arange(count, dtype=np.int64) * np.int64(by) + np.int64(first)).astype(kind.np)
+    if _is_exact(float(first), float(by), count, kind):
+        return (np.arange(count, dtype=np.float64) * by + first).astype(kind.np)
     lanes = _VECTOR // kind.itemsize
     whole = count - count % (2 * lanes)  # vectors count from their own first element, which has been rounded
     bases = _line(first, by, np.arange(0, whole, lanes, dtype=np.float64), kind)
     vectors = _line(bases.astype(np.float64)[:, None], by, np.arange(lanes, dtype=np.float64)[None], kind)
     rest = _line(first, by, np.arange(whole, count, dtype=np.float64), kind)
     return np.concatenate([vectors.reshape(-1), rest]) if whole else rest
+
+
+def _is_exact(first: float, by: float, count: int, kind: dtypes.dtype) -> bool:
+    """Whether ``kind`` holds every number of the range: however they are counted, nothing is rounded."""
+    if not math.isfinite(by) or (first == 0 and math.copysign(1, first) < 0):
+        return False
+    grid, bound = max(first.as_integer_ratio()[1], by.as_integer_ratio()[1]), 2 ** _DIGITS[kind.name]
+    return grid < bound and (abs(first) + abs(by) * count) * grid < bound
 
 
 def _line(first: Any, by: float, i: np.ndarray, kind: dtypes.dtype) -> np.ndarray:
