@@ -73,15 +73,15 @@ for _name in ("zeros", "ones", "empty"):
     _add(f"{_name}_like(Tensor self, {_LIKE}) -> Tensor", _function(f"{_name}_like"))
     _add(f"new_{_name}(Tensor self, SymInt[] size, {_OPTIONS}) -> Tensor", _method(f"new_{_name}"))
 _add(f"full_like(Tensor self, Scalar fill_value, {_LIKE}) -> Tensor", _function("full_like"))
-for _name in ("rand_like", "randn_like", "randint_like"):
-    for _text in ("(Tensor self", "(Tensor self, SymInt high", "(Tensor self, SymInt low, SymInt high"):
-        if ("high" in _text) == (_name == "randint_like"):
-            _low = "low_" if "low" in _text else ""
-            for _overload, _options in ((f"{_low}dtype" if _low else "", _LIKE),
-                                        (f"{_low}generator_dtype" if _low else "generator",
-                                         "*, Generator? generator" + _LIKE[1:])):  # fmt: skip
-                _full = f"{_name}.{_overload}" if _overload else _name
-                _add(f"{_full}{_text}, {_options}) -> Tensor", _function(_name), _SEEDED)
+_SEEDED_LIKE = "*, Generator? generator" + _LIKE[1:]
+for _name, _given in (
+    ("rand_like", "Tensor self"), ("randn_like", "Tensor self"), ("randint_like", "Tensor self, SymInt high"),
+):  # fmt: skip
+    _add(f"{_name}({_given}, {_LIKE}) -> Tensor", _function(_name), _SEEDED)
+    _add(f"{_name}.generator({_given}, {_SEEDED_LIKE}) -> Tensor", _function(_name), _SEEDED)
+for _name, _more in (("low_dtype", _LIKE), ("low_generator_dtype", _SEEDED_LIKE)):
+    _text = f"randint_like.{_name}(Tensor self, SymInt low, SymInt high, {_more}) -> Tensor"
+    _add(_text, _function("randint_like"), _SEEDED)
 _add(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, {_OPTIONS}) -> Tensor", _method("new_full"))
 _add(
     f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, {_OPTIONS}) -> Tensor",
