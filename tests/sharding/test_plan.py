@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from torchlike._command import hlo, plan
@@ -32,6 +33,14 @@ def test_a_script_without_a_compiled_step(tmp_path):
     )
     run = planned(script, "--mesh", "3")
     assert run.returncode == 1 and run.stdout == "meta 3\n" and "give its step to torch.compile" in run.stderr
+
+
+def test_value_checks_have_no_flags_to_read():
+    """numpy would read the address of a shape as the flag: true for one of some fifty addresses."""
+    program = object.__new__(plan.PlannedProgram)
+    program.errors, program.failed = [ValueError()], [jax.ShapeDtypeStruct((1,), bool) for _ in range(2000)]
+    program.examine()
+    assert program.failed == []
 
 
 @pytest.mark.parametrize("text", ["", "0", "2x", "x2", "2x0", "2,4", "-1"])

@@ -121,6 +121,10 @@ class PlannedProgram(Program):
     def look_ahead(self, hold: Callable[[], bool]) -> None:
         """Nothing is gained by that."""
 
+    def examine(self) -> None:
+        """Nothing has run: there are no flags to read."""
+        self.failed.clear()
+
 
 class Planned(Compiled):
     """A compiled function whose arguments may be on meta."""
