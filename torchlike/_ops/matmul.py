@@ -118,8 +118,7 @@ def _bmm(name, a, b, wide=False):
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] "
-            "but got: "
-            f"[{b.shape[0]}, {b.shape[1]}] ({name})."
+            f"but got: [{b.shape[0]}, {b.shape[1]}] ({name})."
         )
     _check(name, a, b)
     return lax.dot_general(a, b, (((2,), (1,)), ((0,), (0,))), precision(), _kept(a, wide))
@@ -422,8 +421,7 @@ def _fits(a, b):
             batch = max(a.shape[0], b.shape[0])
             raise RuntimeError(
                 f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {a.shape[-1]}] "
-                "but got: "
-                f"[{batch}, {inner}] (matmul)."
+                f"but got: [{batch}, {inner}] (matmul)."
             )
         _no_match(_rows(a), a.shape[-1], inner, b.shape[-1] if b.ndim > 1 else 1)
 
