@@ -17,6 +17,7 @@ from torchlike import sharding, viz
 from torchlike._base import device as devices
 from torchlike._command import hlo, plan
 from torchlike._transforms.capture.program import Program
+from torchlike.optim import _group
 from torchlike.sharding import PartitionSpec as P
 
 warnings.simplefilter("error")
@@ -331,6 +332,26 @@ def constraints_in_a_compiled_function():
 
     y = f(numbers(8, 8))
     assert spec(y) == P("dp", "tp") and y.tolist() == (numbers(8, 8) * 2).tolist()
+
+
+@check
+def state_starts_in_parts():
+    """No device ever holds the whole of what starts as zeros."""
+    for compiled in (False, True):
+        p = torch.nn.Parameter(sharding.shard(torch.ones(16, 24), grid(), ("dp", "tp")))
+        optimizer, made = torch.optim.Adam([p]), []
+
+        def step():
+            p.grad = torch.ones_like(p)
+            optimizer.step()
+
+        with pytest.MonkeyPatch.context() as patch:
+            full = _group.spread.full
+            patch.setattr(_group.spread, "full", lambda *given: made.append(full(*given)) or made[-1])
+            (torch.compile(step) if compiled else step)()
+        parts = {s.data.shape for x in made if x.shape == (16, 24) for s in x.addressable_shards}
+        assert parts == {(8, 6)}, parts
+        assert spec(optimizer.state[p]["exp_avg"]) == P("dp", "tp")
 
 
 if __name__ == "__main__":
