@@ -98,7 +98,7 @@ class Tensor(TensorBase, Methods):
     @property
     def shape(self) -> Size:
         view = self._view
-        return Size(self._storage.value.shape if view is None else view.shape)
+        return _tuple(Size, self._storage.value.shape if view is None else view.shape)
 
     @property
     def dtype(self) -> dtypes.dtype:
@@ -133,7 +133,7 @@ class Tensor(TensorBase, Methods):
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length of one dimension."""
         view = self._view
-        shape = Size(self._storage.value.shape if view is None else view.shape)
+        shape = _tuple(Size, self._storage.value.shape if view is None else view.shape)
         return shape if dim is None else shape[wrap_dim(_index(dim), len(shape))]
 
     def stride(self, dim: int | None = None) -> Any:
@@ -385,6 +385,7 @@ def _index(dim: Any) -> int:
 
 
 _new = object.__new__
+_tuple = tuple.__new__  # a Size of lengths that are known to be ints
 
 
 def wrap(value: Any) -> Tensor:
