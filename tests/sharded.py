@@ -334,24 +334,30 @@ def constraints_in_a_compiled_function():
     assert spec(y) == P("dp", "tp") and y.tolist() == (numbers(8, 8) * 2).tolist()
 
 
+def parts_of_what_starts(compiled):
+    """The shapes of all pieces of the state that an optimizer makes in its first step."""
+    p = torch.nn.Parameter(sharding.shard(torch.ones(16, 24), grid(), ("dp", "tp")))
+    optimizer, made, full = torch.optim.Adam([p]), [], _group.spread.full
+
+    def kept(*given):
+        made.append(full(*given))
+        return made[-1]
+
+    def step():
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_group.spread, "full", kept)
+        (torch.compile(step) if compiled else step)()
+    assert spec(optimizer.state[p]["exp_avg"]) == P("dp", "tp")
+    return {piece.data.shape for x in made if x.shape == (16, 24) for piece in x.addressable_shards}
+
+
 @check
 def state_starts_in_parts():
     """No device ever holds the whole of what starts as zeros."""
-    for compiled in (False, True):
-        p = torch.nn.Parameter(sharding.shard(torch.ones(16, 24), grid(), ("dp", "tp")))
-        optimizer, made = torch.optim.Adam([p]), []
-
-        def step():
-            p.grad = torch.ones_like(p)
-            optimizer.step()
-
-        with pytest.MonkeyPatch.context() as patch:
-            full = _group.spread.full
-            patch.setattr(_group.spread, "full", lambda *given: made.append(full(*given)) or made[-1])
-            (torch.compile(step) if compiled else step)()
-        parts = {s.data.shape for x in made if x.shape == (16, 24) for s in x.addressable_shards}
-        assert parts == {(8, 6)}, parts
-        assert spec(optimizer.state[p]["exp_avg"]) == P("dp", "tp")
+    assert parts_of_what_starts(compiled=False) == parts_of_what_starts(compiled=True) == {(8, 6)}
 
 
 if __name__ == "__main__":
