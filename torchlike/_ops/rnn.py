@@ -48,9 +48,10 @@ def _gru(hidden, inner, weights):
     """r and z gate the reset and the update; n is the proposal (Cho et al. 2014, the reset after the
     product)."""
     (h,) = hidden
-    hid = _sums(h, weights["across"], weights["b_hh"])
-    reset, update, _ = jnp.split(jax.nn.sigmoid(inner + hid), 3, -1)  # of all: see _lstm_gates
-    proposal = jnp.tanh(jnp.split(inner, 3, -1)[2] + reset * jnp.split(hid, 3, -1)[2])
+    r_in, z_in, n_in = jnp.split(inner, 3, -1)
+    r_hid, z_hid, n_hid = jnp.split(_sums(h, weights["across"], weights["b_hh"]), 3, -1)
+    reset, update = jax.nn.sigmoid(r_in + r_hid), jax.nn.sigmoid(z_in + z_hid)
+    proposal = jnp.tanh(n_in + reset * n_hid)
     return (proposal + update * (h - proposal),)
 
 
