@@ -14,6 +14,7 @@ from torchlike.autograd import _gradcheck_forward as forward_mode
 from torchlike.autograd import _gradcheck_jacobian as jac
 from torchlike.autograd._gradcheck_checks import GradcheckError, Tolerances
 from torchlike.autograd._gradcheck_jacobian import Function, as_tuple, differentiable
+from torchlike.autograd._gradcheck_many import Numerical
 from torchlike.interop.alias import missing_names
 
 __all__ = [
@@ -48,6 +49,9 @@ def gradcheck(
 
     The inputs that require grad are perturbed, in place and for the time being; the defaults suit float64. Complex
     outputs are checked part by part; of a complex input, the real and the imaginary part are perturbed.
+
+    Of an input of many elements, all perturbations are computed by one call of ``func``, as under :func:`torch.vmap`,
+    where it allows that; a few more calls, one by one, show that they agree, and no check fails without them.
 
     Args:
         func: takes ``inputs``, returns a tensor or a list or tuple of tensors; those that require grad are checked.
@@ -168,7 +172,7 @@ def _check(func: Callable, inputs: tuple, eps: float, tol: Tolerances, flags: Fl
 
 def _check_slow(function, points, outputs, which, forward, tol, flags) -> None:  # type: ignore[no-untyped-def]
     """Whole Jacobians."""
-    numerical = [function.jacobians(x, outputs, which) for x in points]
+    numerical = Numerical(function, points, outputs, which)
     if flags.backward:
         checks.check_jacobians(points, outputs, which, numerical, tol)
     if flags.forward:
