@@ -5,6 +5,7 @@ import numpy as np
 
 import torchlike._base.dtypes as dtypes
 from torchlike._base import dims
+from torchlike._base.deterministic import alert_not_deterministic, determinism
 from torchlike._base.layout import contiguous_strides, has_overlap
 from torchlike._core.conversion import indexing
 from torchlike._core.conversion.convert import host, place
@@ -15,7 +16,8 @@ from torchlike._core.dispatch.dispatch import call
 from torchlike._core.dispatch.expanded import fill_inplace
 from torchlike._core.dispatch.inplace import call_inplace
 from torchlike._core.dispatch.observers import seen, watched
-from torchlike._core.dispatch.out import call_out, put, put_exactly
+from torchlike._core.dispatch.out import call_out, put_exactly
+from torchlike._core.dispatch.out import put as put_out
 from torchlike._core.tensor import arguments
 from torchlike._core.tensor.memory_order import restride
 from torchlike._core.tensor.tensor import Tensor, fresh, value_of
@@ -150,6 +152,31 @@ def index_fill_(self, dim, index, value):
     return fill_inplace(op, (self, index, value), (dim,), "index_fill_")
 
 
+_put, _put_ = Tensor.put, Tensor.put_
+
+
+@both()
+def put(input, index, source, accumulate=False):
+    """``input``, seen as one row, with ``source`` written (or added) at ``index``.
+
+    >>> import torchlike as torch
+    >>> torch.put(torch.zeros(2, 2), torch.tensor([1, 2]), torch.tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [6., 0.]])
+    """
+    if determinism.enabled and not accumulate:
+        alert_not_deterministic("put_")
+    return _put(input, index, source, accumulate)
+
+
+@method()
+def put_(self, index, source, accumulate=False):
+    """In-place ``put``."""
+    if determinism.enabled and not accumulate:
+        alert_not_deterministic("put_")
+    return _put_(self, index, source, accumulate)
+
+
 @both()
 def masked_select(input, mask, *, out=None):
     """The elements of ``input`` where the bool ``mask`` is true, in order, as a vector; the shapes broadcast.
@@ -195,6 +222,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     tensor([[1],
             [2]])
     """
+    if out is not None and as_tuple:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True: give one of them")
     if out is None and watched(input):
         rows = seen("nonzero.default", input)
         return rows.unbind(1) if as_tuple else rows
@@ -209,7 +238,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     t = fresh(place(rows, input.device)) if out is None else out
     resized = out is None or tuple(out.shape) != rows.shape
     if out is not None:
-        put(out, place(rows, out.device))
+        put_out(out, place(rows, out.device))
     if resized and (1, len(rows)) != contiguous_strides(rows.shape):
         restride(t, (1, len(rows)))
     return t
