@@ -161,9 +161,7 @@ def _zeroing(op, front):
 
     inplace.__name__ = f"{op.name}_"
     inplace.__qualname__ = f"Tensor.{op.name}_"
-    inplace.__doc__ = (
-        f"In-place ``{op.name}``; elements of an expanded tensor that share a place are zero where one is."
-    )
+    inplace.__doc__ = f"In-place ``{op.name}``; elements that share a place are zero where one of them is."
     return method(inplace.__name__)(inplace)
 
 
