@@ -150,7 +150,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """
     normal, *_ = ops.aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)
     wide = input if input.dtype is dtypes.float64 else input.to(dtypes.float32)
-    var, mean = FUNCTIONS["var_mean"](wide.reshape(N, group, -1), -1, correction=0)  # which have gradients of their own
+    groups = wide.reshape(N, group, C // group * HxW)
+    var, mean = FUNCTIONS["var_mean"](groups, -1, correction=0)  # which have gradients of their own
+    if not groups.shape[-1]:
+        mean = groups.sum(-1)
     dtype = input.dtype if weight is None else weight.dtype
     return normal, mean.to(dtype), (var + eps).rsqrt().to(dtype)
 

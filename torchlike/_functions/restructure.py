@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from torchlike._aten.python_dispatch import count, modes_set_to
+from torchlike._base.deterministic import unwritten
 from torchlike._base.frames import warn
 from torchlike._base.layout import Layout, contiguous_strides, numel
 from torchlike._base.state import state
@@ -165,7 +166,8 @@ def resize_(self, *size, memory_format=None):
 def _grow(t, count):
     size = numel(t._storage.value.shape)
     flat = call_view(views.as_strided, (t.detach(),), ((size,), (1,), 0))
-    become(t, call(pads.constant_pad_nd, (flat, None), ((0, count - size),))._storage, None)
+    number = unwritten(t.dtype) or None
+    become(t, call(pads.constant_pad_nd, (flat, number), ((0, count - size),))._storage, None)
 
 
 @method()

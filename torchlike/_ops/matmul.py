@@ -17,7 +17,7 @@ from torchlike._ops._axes import refuse
 from torchlike._ops._elementwise import demand_factor, is_reduced
 
 product = partial(op, variants="function method out", autocast="lower_precision_fp")
-blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp")
+blend = partial(op, variants="function method inplace out", autocast="lower_precision_fp", out="after")
 
 _PRECISIONS = {"highest": lax.Precision.HIGHEST, "high": lax.Precision.HIGH, "medium": lax.Precision.DEFAULT}
 _precision = "highest"
@@ -498,7 +498,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
 @blend(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtype="promote",
-    out="cast",
+    out="cast after",
     saved="alpha beta vec1 vec2",
     autocast={"cuda": "lower_precision_fp"},
     layout=result_layouts.like_first,

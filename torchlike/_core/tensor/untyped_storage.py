@@ -29,15 +29,16 @@ from torchlike._base.dtypes import (
 )
 from torchlike._base.dtypes import bool as bool_
 from torchlike._base.layout import Layout, memory_order, numel
+from torchlike._core.tensor import storage_arguments as given
 from torchlike._core.tensor.host_memory import address
 from torchlike._core.tensor.mutation import placed, store
 from torchlike._core.tensor.storage import CAPTURES, Freed, Storage
+from torchlike._core.tensor.tensor import Tensor
 from torchlike._executor import immediate
 from torchlike._executor.sparse import SparseValue
 
 if TYPE_CHECKING:
     from torchlike._base.dtypes import dtype
-    from torchlike._core.tensor.tensor import Tensor
     from torchlike._core.typed import DeviceLike
 
 
@@ -393,24 +394,19 @@ class TypedStorage:
         device: DeviceLike = None,
     ) -> None:
         """A size (zeros) or a sequence of numbers, or ``wrap_storage`` seen as ``dtype``."""
+        given.demand_arguments("TypedStorage.__init__", (UntypedStorage, TypedStorage, Tensor), args, wrap_storage)
         kind = get_default_dtype() if dtype is None else dtype
         self.dtype = kind
         if wrap_storage is not None:
-            if not isinstance(wrap_storage, UntypedStorage) or args:
-                raise TypeError(
-                    f"wrap_storage must be an UntypedStorage alone, but got {type(wrap_storage)} and {args}"
-                )
+            given.demand_wrapping(dtype, device)
             self._untyped_storage = wrap_storage
             return
-        if len(args) > 1:
-            raise TypeError(f"TypedStorage: expected a size or a sequence, got {len(args)} arguments")
-        given = args[0] if args else 0
-        if device is not None and devices.as_device(device).type == "meta":
-            count = given if isinstance(given, int) else len(given)
+        data = args[0] if args else 0
+        if given.known_device(device) is not None and devices.as_device(device).type == "meta":
+            count = data if isinstance(data, int) else len(data)
             self._untyped_storage = UntypedStorage(count * kind.itemsize, device="meta")
             return
-        host = np.zeros(given, kind.np) if isinstance(given, int) else np.array(list(given)).astype(kind.np)
-        self._untyped_storage = _of_bytes(np.ascontiguousarray(host).view(np.uint8))
+        self._untyped_storage = _of_bytes(np.ascontiguousarray(given.host_elements(data, kind)).view(np.uint8))
         if device is not None:
             self._untyped_storage = self._untyped_storage.to(device=device)
 
@@ -422,19 +418,21 @@ class TypedStorage:
         if self._untyped_storage.is_meta:
             return
         host = self._elements().copy()
-        host[index] = value
+        host[index] = given.elements(value, self.dtype)
         self._put(host)
 
     def fill_(self, value: Any) -> TypedStorage:
         """Set every element."""
-        return self._put(np.full(self.size(), value, self.dtype.np))
+        if isinstance(value, TypedStorage):
+            raise RuntimeError("cannot set item with TypedStorage: give one number, or use copy_()")
+        return self._put(np.full(self.size(), given.elements(value, self.dtype)))
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
         """Take over the elements of another storage, as this dtype."""
         if self._untyped_storage.is_meta:
             return self
         source._untyped_storage.demand_values()
-        return self._put(source._elements().astype(self.dtype.np))
+        return self._put(source._elements().astype(given.element_type(self.dtype)))
 
     def type(self) -> str:
         """The name of the class of old."""
@@ -507,13 +505,15 @@ class TypedStorage:
     _cdata = property(lambda self: self._untyped_storage._cdata)
 
     def _elements(self) -> np.ndarray:
-        return self._untyped_storage._bytes().view(self.dtype.np)
+        return self._untyped_storage._bytes().view(given.element_type(self.dtype))
 
     def tolist(self) -> list[Any]:
         """The elements as a list of numbers."""
         return self._elements().tolist()
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) and not self._untyped_storage.is_meta:
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         return self._elements()[index].item()
 
     def __iter__(self) -> Iterator[Any]:
