@@ -76,7 +76,9 @@ class FileCheck:
             RuntimeError: something is not there, or is and should not be; or nothing is checked.
         """
         if not 1 <= len(texts) <= 2 or isinstance(texts[0], int | float | bytes):
-            raise TypeError(f"run(): expected a text, or checks and a text, but got {[type(x).__name__ for x in texts]}")
+            raise TypeError(
+                f"run(): expected a text, or checks and a text, but got {[type(x).__name__ for x in texts]}"
+            )
         if len(texts) == 2:
             for kind, what in _IN_A_FILE.findall(str(texts[0])):
                 self._add_written(kind, what)
