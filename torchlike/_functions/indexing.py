@@ -152,7 +152,7 @@ def index_fill_(self, dim, index, value):
     return fill_inplace(op, (self, index, value), (dim,), "index_fill_")
 
 
-_put, _put_ = Tensor.put, Tensor.put_
+_tensor_put, _tensor_put_ = Tensor.put, Tensor.put_
 
 
 @both()
@@ -166,7 +166,7 @@ def put(input, index, source, accumulate=False):
     """
     if determinism.enabled and not accumulate:
         alert_not_deterministic("put_")
-    return _put(input, index, source, accumulate)
+    return _tensor_put(input, index, source, accumulate)
 
 
 @method()
@@ -174,7 +174,7 @@ def put_(self, index, source, accumulate=False):
     """In-place ``put``."""
     if determinism.enabled and not accumulate:
         alert_not_deterministic("put_")
-    return _put_(self, index, source, accumulate)
+    return _tensor_put_(self, index, source, accumulate)
 
 
 @both()
