@@ -11,7 +11,7 @@ import numpy as np
 
 INT = frozenset({f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)})
 _FLOATS = frozenset({"float32", "float64"})
-_WORDS = {"float32": (np.uint32, 23, 8), "float64": (np.uint64, 52, 11)}  # bits: unsigned, fraction, exponent
+_WORDS: dict[str, tuple[Any, int, int]] = {"float32": (np.uint32, 23, 8), "float64": (np.uint64, 52, 11)}  # bits: unsigned, fraction, exponent
 
 
 def _quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -70,7 +70,8 @@ def _precise(x: np.ndarray, exponent: int, fraction: int) -> np.ndarray:
     power = (rest >> unsigned(bits)).astype(np.int64)
     rest = np.where(power <= bias - narrow, unsigned(0), rest)
     rest = np.where(power > bias + narrow, unsigned(((1 << wide) - 1) << bits), rest)
-    return np.where(np.isnan(x), x, (rest | sign).view(x.dtype).reshape(x.shape))
+    found = (rest | sign).view(x.dtype).reshape(x.shape)
+    return np.where(np.isnan(x), x, found)
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
